@@ -1,0 +1,61 @@
+"""Errors that say what happened, the value, what is allowed and what to do."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable
+from types import ModuleType
+
+
+class ArgosyError(Exception):
+    """Base of every error that argosy raises for the user to read."""
+
+
+class ConfigError(ArgosyError, ValueError):
+    """A setting is unknown, out of range or contradicts another one."""
+
+
+class SpaceError(ArgosyError, ValueError):
+    """An observation, an action or a space is not what the receiver can work with."""
+
+
+class DataError(ArgosyError, ValueError):
+    """Data has the wrong fields, shapes, types or values (NaN among them)."""
+
+
+class EnvError(ArgosyError, RuntimeError):
+    """An environment raised, died, hung or broke its contract."""
+
+
+class CheckpointError(ArgosyError, RuntimeError):
+    """A checkpoint is missing, damaged, foreign or written by a newer version."""
+
+
+class MissingExtraError(ArgosyError, ImportError):
+    """An optional dependency is needed; the message names the extra that brings it."""
+
+
+def nearest(name: str, allowed: Iterable[str]) -> str:
+    """Return a sentence that offers the nearest of the `allowed` names, or lists them all."""
+    names = sorted(allowed)
+    match = difflib.get_close_matches(name.lower(), [n.lower() for n in names], n=1, cutoff=0.5)
+    if match:
+        found = next(n for n in names if n.lower() == match[0])
+        return f"did you mean {found!r}?"
+    shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    return f"known names: {shown}"
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Import an optional `module`.
+
+    Raises:
+        MissingExtraError: it is not installed; names the extra to install.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{module} could not be imported ({error}); install it with: pip install 'argosy[{extra}]'"
+        ) from error

@@ -1,0 +1,47 @@
+"""Random numbers: every component owns its generators, so that a run can be saved, resumed and split over threads."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+import numpy as np
+import torch
+
+
+class RngState(TypedDict):
+    """What `Rng.state_dict` returns: plain numbers and strings, and one uint8 tensor."""
+
+    numpy: dict[str, object]
+    torch: torch.Tensor
+
+
+def spawn_seeds(seed: int | None, count: int) -> list[int]:
+    """Derive `count` independent 31-bit seeds from one (from the operating system's entropy if None)."""
+    return [int(s) & 0x7FFFFFFF for s in np.random.SeedSequence(seed).generate_state(count)]
+
+
+class Rng:
+    """A numpy and a torch (CPU) generator that start from one seed and are saved together."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self.torch = torch.Generator()
+        self.seed(seed)
+
+    def seed(self, seed: int | None) -> None:
+        """Start both generators anew."""
+        numpy_seed, torch_seed = spawn_seeds(seed, 2)
+        self.numpy = np.random.default_rng(numpy_seed)
+        self.torch.manual_seed(torch_seed)
+
+    def draw_seed(self) -> int:
+        """Draw a 31-bit seed for something else."""
+        return int(self.numpy.integers(2**31))
+
+    def state_dict(self) -> RngState:
+        """Return the state of both generators."""
+        return {"numpy": dict(self.numpy.bit_generator.state), "torch": self.torch.get_state()}
+
+    def load_state_dict(self, state: RngState) -> None:
+        """Continue exactly where `state` was taken."""
+        self.numpy.bit_generator.state = state["numpy"]
+        self.torch.set_state(state["torch"].cpu())
