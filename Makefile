@@ -1,0 +1,55 @@
+# The verbs of the project. CI calls these and nothing of its own; `make` alone explains them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.installed
+# Small networks gain nothing from more threads and lose much when tests run side by side.
+export OMP_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all lint type format docs bench clean
+
+help:  ## show this help
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+setup: $(READY)  ## make .venv with argosy and every extra, in exact versions
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "argosy needs Python >= 3.11; $(PYTHON) is older: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@echo "Setting up $(VENV) (once, a few minutes) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@# torch first: its pinned build must be there before another package asks for any
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all]'
+	@touch $@
+
+demo: $(READY)  ## watch DQN learn CartPole-v1, about a minute, ends with a picture of the learning curve
+	@$(BIN)/argosy train dqn --task CartPole-v1 --seed 1
+
+test: $(READY)  ## run the tests (minutes)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-all: $(READY)  ## run all tests, learning and load tests included (an hour)
+	@$(BIN)/python -m pytest -m 'slow or not slow' --timeout 3600
+
+lint: $(READY)  ## check style and the direction of imports
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports
+
+type: $(READY)  ## check types, strictly
+	@$(BIN)/mypy
+
+format: $(READY)  ## format the code and mend what can be mended
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+docs: $(READY)  ## build the documentation into site/ (strict)
+	@$(BIN)/mkdocs build --strict --quiet
+	@echo "documentation: site/index.html"
+
+bench: $(READY)  ## measure speed against the floor and peers, update docs/benchmarks.md
+	@$(BIN)/python benchmarks/speed.py
+
+clean:  ## remove what the other verbs made, .venv and runs excepted
+	rm -rf site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
