@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 .PHONY: help setup demo test test-all lint type format docs bench clean
 
 help:  ## show this help
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
 
 setup: $(READY)  ## make .venv with argosy and every extra, in exact versions
 

@@ -1,0 +1,33 @@
+"""Every Python block of the documentation runs as it stands, page by page, in the order of the page."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PAGES = sorted(
+    page
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    if FENCE.search(page.read_text(encoding="utf-8"))
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_snippets_of_a_page_run(page, tmp_path):
+    # The blocks of one page share a namespace: a reader types them one after the other.
+    program = tmp_path / "page.py"
+    program.write_text("\n\n".join(FENCE.findall(page.read_text(encoding="utf-8"))), encoding="utf-8")
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    result = subprocess.run(
+        [sys.executable, str(program)], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=110, check=False
+    )
+    assert result.returncode == 0, f"{page.relative_to(ROOT)}\n{result.stdout[-2000:]}\n{result.stderr[-4000:]}"
+
+
+def test_the_documentation_has_snippets():
+    assert len(PAGES) >= 5
