@@ -1,0 +1,189 @@
+"""Typed results of collecting, learning and whole runs. Times in seconds, speeds in env steps per second."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import torch
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceSummaryStats:
+    """Mean, population standard deviation and range of some numbers."""
+
+    mean: float
+    std: float
+    max: float
+    min: float
+
+    @classmethod
+    def from_sequence(cls, sequence: Sequence[float | int] | np.ndarray) -> SequenceSummaryStats:
+        """Summarise a sequence; an empty one gives zeros."""
+        values = np.asarray(sequence, dtype=np.float64)
+        if values.size == 0:
+            return cls(mean=0.0, std=0.0, max=0.0, min=0.0)
+        return cls(mean=float(values.mean()), std=float(values.std()), max=float(values.max()), min=float(values.min()))
+
+
+def _no_returns() -> np.ndarray:
+    return np.zeros(0, dtype=np.float64)
+
+
+def _no_lens() -> np.ndarray:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CollectStats:
+    """What one call of `Collector.collect` brought."""
+
+    n_collected_episodes: int = 0
+    """Episodes that ended in this call."""
+    n_collected_steps: int = 0
+    """Transitions, over all envs."""
+    collect_time: float = 0.0
+    """Seconds of wall time."""
+    returns: np.ndarray = field(default_factory=_no_returns)
+    """[E] undiscounted return of every ended episode ([E, N] with N agents), in order of their ends."""
+    lens: np.ndarray = field(default_factory=_no_lens)
+    """[E] steps of every ended episode."""
+
+    @property
+    def collect_speed(self) -> float:
+        """Transitions per second."""
+        return self.n_collected_steps / self.collect_time if self.collect_time > 0 else 0.0
+
+    @property
+    def returns_stat(self) -> SequenceSummaryStats | None:
+        """Summary of the returns; None when no episode ended."""
+        return SequenceSummaryStats.from_sequence(self.returns) if self.n_collected_episodes else None
+
+    @property
+    def lens_stat(self) -> SequenceSummaryStats | None:
+        """Summary of the lengths; None when no episode ended."""
+        return SequenceSummaryStats.from_sequence(self.lens) if self.n_collected_episodes else None
+
+    def metrics(self, prefix: str = "episode") -> dict[str, float]:
+        """Return the numbers for a logger; those of episodes only when one ended."""
+        out = {"time/steps_per_s": self.collect_speed} if prefix == "episode" else {}
+        returns, lens = self.returns_stat, self.lens_stat
+        if returns is not None and lens is not None:
+            out |= {
+                f"{prefix}/return_mean": returns.mean,
+                f"{prefix}/return_std": returns.std,
+                f"{prefix}/return_max": returns.max,
+                f"{prefix}/return_min": returns.min,
+                f"{prefix}/length_mean": lens.mean,
+                f"{prefix}/count": float(self.n_collected_episodes),
+            }
+        return out
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrainingStats:
+    """Base of what `Algorithm.update` returns: numbers (losses and others) and, where asked for, new priorities.
+
+    A subclass adds float fields. `loss` is the total loss and `loss_X` a part of it; every other field is a
+    diagnostic. None says that an update did not compute the number (e.g. the actor's loss of a delayed update).
+    """
+
+    priorities: np.ndarray | torch.Tensor | None = None
+    """[B] new priorities of the samples (for a prioritised buffer), else None."""
+
+    def metrics(self) -> dict[str, float]:
+        """Return the numbers for a logger: `loss` as loss/total, `loss_X` as loss/X, any other field as stat/X."""
+        out: dict[str, float] = {}
+        for name, value in _numbers(self).items():
+            if name == "loss":
+                out["loss/total"] = value
+            elif name.startswith("loss_"):
+                out[f"loss/{name.removeprefix('loss_')}"] = value
+            else:
+                out[f"stat/{name}"] = value
+        return out
+
+
+TrainingStatsT = TypeVar("TrainingStatsT", bound=TrainingStats)
+
+
+def _numbers(stats: TrainingStats) -> dict[str, float]:
+    return {
+        name: float(value)
+        for name, value in vars(stats).items()
+        if isinstance(value, float | int | np.floating | np.integer)
+    }
+
+
+class TrainingStatsMean(Generic[TrainingStatsT]):
+    """Mean of the numbers of many updates; a number that an update left None does not count there."""
+
+    def __init__(self) -> None:
+        self._last: TrainingStatsT | None = None
+        self._sums: dict[str, float] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, stats: TrainingStatsT) -> None:
+        """Take in one update's numbers."""
+        self._last = stats
+        for name, value in _numbers(stats).items():
+            self._sums[name] = self._sums.get(name, 0.0) + value
+            self._counts[name] = self._counts.get(name, 0) + 1
+
+    def mean(self) -> TrainingStatsT | None:
+        """Return the mean over all updates so far, without priorities; None before the first one."""
+        if self._last is None:
+            return None
+        changes: dict[str, Any] = {name: total / self._counts[name] for name, total in self._sums.items()}
+        return dataclasses.replace(self._last, priorities=None, **changes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimingStats:
+    """Where the wall time of a run went."""
+
+    total_time: float = 0.0
+    """Since the trainer was made (over resumes)."""
+    train_time: float = 0.0
+    """Collecting and updating."""
+    train_time_collect: float = 0.0
+    train_time_update: float = 0.0
+    test_time: float = 0.0
+    update_speed: float = 0.0
+    """Training env steps per second of `train_time`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InfoStats:
+    """State and best result of a run so far."""
+
+    gradient_step: int
+    """Calls of `Algorithm.update`."""
+    best_reward: float
+    """Best mean of the test episodes' metric; -inf before the first test."""
+    best_reward_std: float
+    train_step: int
+    """Training env steps."""
+    train_episode: int
+    test_step: int
+    test_episode: int
+    timing: TimingStats = field(default_factory=TimingStats)
+    stopped: bool = False
+    """Whether `stop_fn` ended the run."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EpochStats(Generic[TrainingStatsT]):
+    """What a trainer yields after each epoch."""
+
+    epoch: int
+    train_collect_stat: CollectStats | None
+    """All that the epoch collected; None for offline training."""
+    test_collect_stat: CollectStats | None
+    """The test episodes at the epoch's end; None without a test collector."""
+    training_stat: TrainingStatsT | None
+    """Means over the epoch's updates; None when there were none (e.g. too little data)."""
+    info_stat: InfoStats
