@@ -1,0 +1,96 @@
+"""Running mean and variance of a stream of batches."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+import numpy as np
+
+from argosy.errors import DataError
+
+
+class RunningState(TypedDict):
+    """What `RunningMeanStd.state_dict` returns."""
+
+    mean: np.ndarray
+    var: np.ndarray
+    count: int
+
+
+class RunningMeanStd:
+    """Exact mean and population variance of all rows seen so far, in float64, without keeping them.
+
+    Batches are merged with the pairwise formula of Chan, Golub and LeVeque (1979), which loses no digits over long
+    streams as running sums of squares would. Before the first row: mean 0, variance 1.
+
+    Args:
+        shape: shape of one row; the statistics are per element.
+        clip_max: `norm` clips to [-clip_max, clip_max]; None: no clipping.
+        epsilon: added to the variance in `norm`.
+    """
+
+    def __init__(self, shape: tuple[int, ...] = (), *, clip_max: float | None = 10.0, epsilon: float = 1e-8) -> None:
+        self.shape = shape
+        self.clip_max = clip_max
+        self.epsilon = epsilon
+        self.frozen = False
+        """While True, `update` leaves the statistics as they are (e.g. in test envs)."""
+        self.mean = np.zeros(shape, dtype=np.float64)
+        self.var = np.ones(shape, dtype=np.float64)
+        self.count = 0
+
+    @property
+    def std(self) -> np.ndarray:
+        """Population standard deviation, of `shape`."""
+        return np.asarray(np.sqrt(self.var))
+
+    def update(self, rows: np.ndarray) -> None:
+        """Take in a batch [..., *shape]; all leading axes count as rows.
+
+        Raises:
+            DataError: the trailing axes are not `shape`, or a value is NaN or infinite; nothing has changed then.
+        """
+        if self.frozen:
+            return
+        rows = np.asarray(rows, dtype=np.float64)
+        lead = rows.ndim - len(self.shape)
+        if lead < 0 or rows.shape[lead:] != self.shape:
+            raise DataError(f"rows have shape {rows.shape}; their last axes must be {self.shape}")
+        rows = rows.reshape(-1, *self.shape)
+        added = len(rows)
+        if added == 0:
+            return
+        batch_mean, batch_var = rows.mean(axis=0), rows.var(axis=0)
+        if not np.isfinite(batch_var).all():
+            raise DataError("rows hold NaN or infinite values; running statistics take finite numbers only")
+        total = self.count + added
+        delta = batch_mean - self.mean
+        # Before the first row `var` is a placeholder of weight 0.
+        squares = self.var * self.count + batch_var * added + delta**2 * (self.count * added / total)
+        self.mean = np.asarray(self.mean + delta * (added / total))
+        self.var = np.asarray(squares / total)
+        self.count = total
+
+    def norm(self, rows: np.ndarray) -> np.ndarray:
+        """Return (rows - mean) / std, clipped, as float32 of the same shape [..., *shape]."""
+        scaled = (rows - self.mean) / np.sqrt(self.var + self.epsilon)
+        if self.clip_max is not None:
+            scaled = np.clip(scaled, -self.clip_max, self.clip_max)
+        return np.asarray(scaled, dtype=np.float32)
+
+    def state_dict(self) -> RunningState:
+        """Return copies of the statistics."""
+        return {"mean": self.mean.copy(), "var": self.var.copy(), "count": self.count}
+
+    def load_state_dict(self, state: RunningState) -> None:
+        """Continue from saved statistics.
+
+        Raises:
+            DataError: they belong to rows of another shape.
+        """
+        mean = np.array(state["mean"], dtype=np.float64)
+        if mean.shape != self.shape:
+            raise DataError(f"saved statistics are of rows of shape {mean.shape}; here rows have shape {self.shape}")
+        self.mean = mean
+        self.var = np.array(state["var"], dtype=np.float64).reshape(self.shape)
+        self.count = int(state["count"])

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from argosy.data.stats import CollectStats, SequenceSummaryStats, TrainingStats, TrainingStatsMean
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ActorCriticStats(TrainingStats):
+    loss: float
+    loss_actor: float | None = None
+    approx_kl: float = 0.0
+
+
+def test_summary_of_a_sequence() -> None:
+    stats = SequenceSummaryStats.from_sequence([1, 2, 3, 6])
+    assert (stats.mean, stats.min, stats.max) == (3.0, 1.0, 6.0)
+    assert stats.std == pytest.approx(3.5**0.5)
+
+
+def test_summary_of_nothing_is_zero() -> None:
+    assert SequenceSummaryStats.from_sequence([]) == SequenceSummaryStats(mean=0.0, std=0.0, max=0.0, min=0.0)
+
+
+def test_collect_stats_without_episodes_have_no_summary() -> None:
+    stats = CollectStats(n_collected_steps=80, collect_time=0.5)
+    assert stats.returns_stat is None
+    assert stats.lens_stat is None
+    assert stats.metrics() == {"time/steps_per_s": 160.0}
+
+
+def test_collect_stats_metrics_carry_their_prefix() -> None:
+    stats = CollectStats(
+        n_collected_episodes=2,
+        n_collected_steps=5,
+        collect_time=1.0,
+        returns=np.array([1.0, 4.0]),
+        lens=np.array([2, 3]),
+    )
+    metrics = stats.metrics("test")
+    assert metrics["test/return_mean"] == 2.5
+    assert metrics["test/length_mean"] == 2.5
+    assert metrics["test/count"] == 2.0
+    assert all(key.startswith("test/") for key in metrics)
+
+
+def test_training_metrics_are_named_by_kind_and_leave_out_arrays() -> None:
+    stats = ActorCriticStats(loss=1.5, loss_actor=-0.5, approx_kl=0.01, priorities=np.ones(3))
+    assert stats.metrics() == {"loss/total": 1.5, "loss/actor": -0.5, "stat/approx_kl": 0.01}
+
+
+def test_mean_counts_only_updates_that_computed_the_number() -> None:
+    mean = TrainingStatsMean[ActorCriticStats]()
+    assert mean.mean() is None
+    mean.add(ActorCriticStats(loss=1.0, loss_actor=4.0, priorities=np.ones(2)))
+    mean.add(ActorCriticStats(loss=3.0))
+    result = mean.mean()
+    assert result is not None
+    assert (result.loss, result.loss_actor, result.priorities) == (2.0, 4.0, None)
