@@ -1,0 +1,19 @@
+"""Loggers: JSON lines, TensorBoard, Weights & Biases, console, and several at once."""
+
+from argosy.logger.base import Logger, Loggers, LoggerWarning, SafeLogger
+from argosy.logger.console import ConsoleLogger
+from argosy.logger.jsonl import JSONLLogger, read_jsonl
+from argosy.logger.tensorboard import TensorBoardLogger
+from argosy.logger.wandb import WandbLogger
+
+__all__ = [
+    "ConsoleLogger",
+    "JSONLLogger",
+    "Logger",
+    "LoggerWarning",
+    "Loggers",
+    "SafeLogger",
+    "TensorBoardLogger",
+    "WandbLogger",
+    "read_jsonl",
+]

@@ -1,0 +1,73 @@
+"""Metrics as lines of JSON: what the learning curve is drawn from, and what `jq` and pandas read."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from argosy.logger.base import SafeLogger
+
+
+class JSONLLogger(SafeLogger):
+    """Appends one object per call: `env_step`, `gradient_step`, then the metrics; infinite and NaN become null.
+
+    Args:
+        path: the file; its folder is made. An existing file is continued.
+        resume_step: drop the lines of an existing file that lie beyond this env step (they were written after the
+            checkpoint that the run goes on from). None keeps all.
+    """
+
+    def __init__(self, path: str | Path, *, resume_step: int | None = None) -> None:
+        self.path = Path(path)
+        self._fd: int | None = None
+        self._torn = False
+        self._resume_step = resume_step
+
+    def _write(self, metrics: Mapping[str, float], env_step: int, gradient_step: int) -> None:
+        if self._fd is None:
+            self._fd = self._open()
+        row: dict[str, float | None] = {"env_step": env_step, "gradient_step": gradient_step}
+        for key, value in metrics.items():
+            number = float(value)
+            row[key] = number if math.isfinite(number) else None
+        # One unbuffered write per line: nothing is pending when the process dies. After a failed write the
+        # file may end within a line, so the next one starts with a line break.
+        data = (("\n" if self._torn else "") + json.dumps(row) + "\n").encode()
+        self._torn = True
+        while data:
+            data = data[os.write(self._fd, data) :]
+        self._torn = False
+
+    def _open(self) -> int:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self._resume_step is not None and self.path.is_file():
+            rows = [row for row in read_jsonl(self.path) if (row["env_step"] or 0) <= self._resume_step]
+            trimmed = self.path.with_name(self.path.name + ".tmp")
+            trimmed.write_text("".join(json.dumps(row) + "\n" for row in rows))
+            trimmed.replace(self.path)
+            self._resume_step = None
+        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+
+    def _finish(self) -> None:
+        if self._fd is not None:
+            fd, self._fd = self._fd, None
+            os.close(fd)
+
+    def __repr__(self) -> str:
+        return f"JSONLLogger({str(self.path)!r})"
+
+
+def read_jsonl(path: str | Path) -> list[dict[str, float | None]]:
+    """Read the rows of a file by `JSONLLogger`, in order; a line torn by a crash or a full disk is skipped."""
+    rows: list[dict[str, float | None]] = []
+    for line in Path(path).read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict) and "env_step" in row:
+            rows.append(row)
+    return rows

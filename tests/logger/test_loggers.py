@@ -1,0 +1,188 @@
+"""Loggers write what can be read back, and none of them ends a training."""
+
+import errno
+import json
+import math
+import os
+import warnings
+
+import pytest
+
+from argosy.logger import (
+    ConsoleLogger,
+    JSONLLogger,
+    Loggers,
+    LoggerWarning,
+    SafeLogger,
+    TensorBoardLogger,
+    WandbLogger,
+    read_jsonl,
+)
+
+pytestmark = pytest.mark.filterwarnings("error::argosy.logger.LoggerWarning")
+
+
+def log_steps(logger, count):
+    for step in range(count):
+        logger.log({"a": step}, env_step=step)
+    logger.close()
+
+
+def read_events(folder):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    return {tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+
+
+def test_jsonl_writes_one_object_per_call_that_is_read_back(tmp_path):
+    logger = JSONLLogger(tmp_path / "new" / "metrics.jsonl")
+    logger.log({"loss/policy": 0.5}, env_step=10, gradient_step=1)
+    logger.log({"episode/return_mean": math.nan, "x": math.inf}, env_step=20)
+    rows = [json.loads(line) for line in logger.path.read_text().splitlines()]  # before close: nothing is pending
+    logger.close()
+    logger.close()
+    assert rows == [
+        {"env_step": 10, "gradient_step": 1, "loss/policy": 0.5},
+        {"env_step": 20, "gradient_step": 0, "episode/return_mean": None, "x": None},
+    ]
+    assert read_jsonl(logger.path) == rows
+
+
+def test_jsonl_of_a_resumed_run_drops_what_came_after_the_checkpoint(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    for start in range(2):
+        logger = JSONLLogger(path, resume_step=20 if start else None)
+        for step in (10, 20, 30) if start == 0 else (30, 40):
+            logger.log({"run": start}, env_step=step)
+        logger.close()
+    assert [(row["env_step"], row["run"]) for row in read_jsonl(path)] == [(10, 0), (20, 0), (30, 1), (40, 1)]
+
+
+def test_jsonl_goes_on_after_a_torn_line(tmp_path, monkeypatch):
+    logger = JSONLLogger(tmp_path / "metrics.jsonl")
+    logger.log({"a": 1}, env_step=1)
+    real, calls = os.write, []
+
+    def full_disk(fd, data):
+        calls.append(data)
+        if len(calls) == 1:
+            return real(fd, data[:7])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full_disk)
+    with pytest.warns(LoggerWarning, match="No space left"):
+        logger.log({"a": 2}, env_step=2)
+    monkeypatch.setattr(os, "write", real)
+    logger.log({"a": 3}, env_step=3)
+    logger.close()
+    assert [row["a"] for row in read_jsonl(logger.path)] == [1, 3]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_warns_once_and_the_others_go_on(tmp_path):
+    good = JSONLLogger(tmp_path / "good.jsonl")
+    both = Loggers(JSONLLogger("/dev/full"), good)
+    with pytest.warns(LoggerWarning, match=r"/dev/full.*No space left.*goes on") as record:
+        log_steps(both, 5)
+    assert len(record) == 1
+    assert [row["a"] for row in read_jsonl(good.path)] == [0, 1, 2, 3, 4]
+
+
+def test_tensorboard_event_file_is_read_back(tmp_path):
+    logger = TensorBoardLogger(tmp_path / "tb")
+    logger.log({"loss/policy": 0.5, "episode/return_mean": 20.0}, env_step=10, gradient_step=1)
+    logger.log({"loss/policy": 0.25}, env_step=30, gradient_step=2)
+    logger.close()
+    logger.close()
+    assert read_events(tmp_path / "tb") == {
+        "loss/policy": [(10, 0.5), (30, 0.25)],
+        "episode/return_mean": [(10, 20.0)],
+        "gradient_step": [(10, 1.0), (30, 2.0)],
+    }
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_tensorboard_with_a_full_disk_warns_once(tmp_path, monkeypatch):
+    from tensorboard.summary.writer.record_writer import RecordWriter
+
+    def full_disk(self, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(RecordWriter, "write", full_disk)
+    logger = TensorBoardLogger(tmp_path / "tb")
+    with pytest.warns(LoggerWarning, match="No space left") as record:
+        log_steps(logger, 100)
+    assert len(record) == 1
+
+
+def test_tensorboard_folder_that_cannot_be_made_warns(tmp_path):
+    (tmp_path / "file").write_text("")
+    logger = TensorBoardLogger(tmp_path / "file" / "tb")
+    with pytest.warns(LoggerWarning, match="TensorBoardLogger"):
+        logger.log({"a": 1.0}, env_step=1)
+    logger.close()
+
+
+def test_wandb_offline_writes_its_run_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    logger = WandbLogger("proj", save_dir=tmp_path, mode="offline", config={"gamma": 0.99}, name="first")
+    logger.log({"episode/return_mean": 123.0}, env_step=10, gradient_step=1)
+    logger.close()
+    logger.close()
+    (file,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
+    data = file.read_bytes()
+    for written in (b"episode/return_mean", b"123", b"env_step", b"gamma", b"first"):
+        assert written in data
+
+
+def test_wandb_that_is_down_is_tried_once_and_warned_about(tmp_path, monkeypatch):
+    import wandb
+
+    calls = []
+
+    def down(**kwargs):
+        calls.append(kwargs)
+        raise wandb.errors.CommError("service unreachable")
+
+    monkeypatch.setattr(wandb, "init", down)
+    logger = WandbLogger("proj", save_dir=tmp_path, mode="online")
+    with pytest.warns(LoggerWarning, match="service unreachable") as record:
+        log_steps(logger, 3)
+    assert len(record) == len(calls) == 1
+
+
+def test_console_prints_the_chosen_keys(capsys):
+    logger = ConsoleLogger(keys=("episode/return_mean",))
+    logger.log({"loss/policy": 1.0, "episode/return_mean": 21.5}, env_step=1000)
+    logger.log({"loss/policy": 1.0}, env_step=2000)
+    assert capsys.readouterr().err.splitlines() == ["step 1,000  episode/return_mean 21.5"]
+
+
+def test_a_foreign_logger_that_fails_is_guarded_too(tmp_path):
+    class Foreign:
+        closed = False
+
+        def log(self, metrics, *, env_step, gradient_step=0):
+            raise RuntimeError("boom")
+
+        def close(self):
+            self.closed = True
+
+    foreign, good = Foreign(), JSONLLogger(tmp_path / "good.jsonl")
+    both = Loggers(foreign, good)
+    with pytest.warns(LoggerWarning, match="boom") as record:
+        log_steps(both, 2)
+    assert len(record) == 1
+    assert foreign.closed
+    assert len(read_jsonl(good.path)) == 2
+
+
+def test_an_interrupt_is_not_swallowed():
+    class Interrupted(SafeLogger):
+        def _write(self, metrics, env_step, gradient_step):
+            raise KeyboardInterrupt
+
+    with warnings.catch_warnings(), pytest.raises(KeyboardInterrupt):
+        Interrupted().log({}, env_step=0)
