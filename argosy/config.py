@@ -1,8 +1,22 @@
-"""Range checks that configs share. A config is a frozen keyword-only dataclass beside its class."""
+"""What configs share: range checks, to and from JSON, changes by name.
+
+A config is a frozen keyword-only dataclass beside its class.
+"""
 
 from __future__ import annotations
 
-from argosy.errors import ConfigError
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from typing import TypeVar, cast
+
+from argosy.errors import ConfigError, nearest
+
+T = TypeVar("T")
+
+Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
+"""What JSON can hold."""
 
 
 def check_range(
@@ -44,3 +58,134 @@ def check_choice(config: object, field: str, allowed: tuple[object, ...]) -> Non
     if value not in allowed:
         choices = ", ".join(repr(choice) for choice in allowed)
         raise ConfigError(f"{type(config).__name__}.{field} is {value!r}; it must be one of {choices}")
+
+
+def to_plain(value: object) -> Plain:
+    """Turn a config into what JSON can hold: dataclasses become dicts, tuples become lists.
+
+    Raises:
+        ConfigError: something in it is not a number, a string, a bool, None or a container of them.
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ConfigError(f"{value!r} ({type(value).__name__}) cannot be written into a config file")
+
+
+def from_plain(expected: type[T], data: object, name: str = "") -> T:
+    """Make a config of the dataclass `expected` from what `to_plain` returned; absent keys take their defaults.
+
+    Args:
+        expected: the dataclass; its annotations say what each key may hold.
+        data: the dict; dataclasses that are already made may stand in it.
+        name: where `data` comes from, for error messages.
+
+    Raises:
+        ConfigError: a key is unknown (the nearest one is offered), is missing, or holds the wrong type.
+    """
+    return cast(T, _convert(expected, data, name))
+
+
+def replaced(config: T, changes: Mapping[str, object], name: str = "") -> T:
+    """Return a copy of the dataclass `config` with `changes`.
+
+    A nested config changes by a dict, `{"env": {"num_envs": 4}}`, or by a key with dots, `{"env.num_envs": 4}`.
+
+    Raises:
+        ConfigError: a key is unknown (the nearest one is offered) or a value has the wrong type or range.
+    """
+    if not dataclasses.is_dataclass(config) or isinstance(config, type):
+        raise ConfigError(f"{name or 'config'} is {config!r}; it has no settings of its own")
+    groups: dict[str, dict[str, object]] = {}
+    values: dict[str, object] = {}
+    hints = _hints(type(config))
+    for key, value in changes.items():
+        first, _, rest = key.partition(".")
+        full = f"{name}.{first}" if name else first
+        if first not in hints:
+            known = [f"{name}.{hint}" if name else hint for hint in hints]
+            raise ConfigError(f"unknown setting {full!r} of {type(config).__name__}: {nearest(full, known)}")
+        if rest:
+            groups.setdefault(first, {})[rest] = value
+        elif isinstance(value, Mapping) and dataclasses.is_dataclass(getattr(config, first)):
+            groups.setdefault(first, {}).update(value)
+        else:
+            values[first] = _convert(hints[first], value, full)
+    for first, inner in groups.items():
+        values[first] = replaced(values.get(first, getattr(config, first)), inner, f"{name}.{first}" if name else first)
+    return cast(T, dataclasses.replace(config, **values))
+
+
+def _hints(cls: type) -> dict[str, object]:
+    """Return the types of a dataclass's fields, in order."""
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
+
+
+def _convert(expected: object, value: object, name: str) -> object:
+    """Check `value` against an annotation; lists become tuples, dicts become dataclasses, ints become floats."""
+    origin, args = typing.get_origin(expected), typing.get_args(expected)
+    if isinstance(expected, typing.TypeVar) or expected is object:
+        return value
+    if origin in (typing.Union, types.UnionType):
+        return _convert_union(args, value, name)
+    if origin is typing.Literal:
+        if value in args:
+            return value
+    elif origin is tuple and isinstance(value, list | tuple):
+        kinds = [args[0]] * len(value) if len(args) == 2 and args[1] is Ellipsis else list(args)
+        if len(kinds) == len(value):
+            return tuple(_convert(kinds[i], item, f"{name}[{i}]") for i, item in enumerate(value))
+    elif origin in (dict, Mapping) and isinstance(value, Mapping):
+        return {str(key): _convert(args[1], item, f"{name}.{key}") for key, item in value.items()}
+    elif isinstance(expected, type):
+        if dataclasses.is_dataclass(expected) and isinstance(value, Mapping):
+            return _convert_dataclass(expected, value, name)
+        if expected is float and isinstance(value, int) and not isinstance(value, bool):
+            return float(value)
+        if isinstance(value, expected) and not (isinstance(value, bool) and expected in (int, float)):
+            return value
+    shown = expected.__name__ if isinstance(expected, type) else str(expected).replace("typing.", "")
+    raise ConfigError(f"{name or 'config'} is {value!r}; it must be {shown}")
+
+
+def _convert_union(choices: tuple[object, ...], value: object, name: str) -> object:
+    for choice in choices:
+        if choice is type(value):
+            return value
+    errors = []
+    for choice in choices:
+        if choice is type(None):
+            if value is None:
+                return None
+            continue
+        try:
+            return _convert(choice, value, name)
+        except ConfigError as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    shown = " or ".join(getattr(choice, "__name__", str(choice)) for choice in choices)
+    raise ConfigError(f"{name} is {value!r}; it must be {shown.replace('NoneType', 'None')}")
+
+
+def _convert_dataclass(cls: type, data: Mapping[str, object], name: str) -> object:
+    hints = _hints(cls)
+    prefix = f"{name}." if name else ""
+    for key in data:
+        if key not in hints:
+            raise ConfigError(f"unknown key {prefix + key!r} of {cls.__name__}: {nearest(key, hints)}")
+    required = {
+        field.name
+        for field in dataclasses.fields(cls)
+        if field.init and field.default is field.default_factory is dataclasses.MISSING
+    }
+    missing = sorted(required - set(data))
+    if missing:
+        raise ConfigError(f"{name or cls.__name__} lacks {', '.join(missing)}")
+    return cls(**{key: _convert(hints[key], value, prefix + key) for key, value in data.items()})

@@ -4,6 +4,7 @@ import errno
 import json
 import math
 import os
+import threading
 import warnings
 
 import pytest
@@ -103,7 +104,6 @@ def test_tensorboard_event_file_is_read_back(tmp_path):
     }
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_tensorboard_with_a_full_disk_warns_once(tmp_path, monkeypatch):
     from tensorboard.summary.writer.record_writer import RecordWriter
 
@@ -111,10 +111,14 @@ def test_tensorboard_with_a_full_disk_warns_once(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(RecordWriter, "write", full_disk)
+    monkeypatch.setattr(threading, "excepthook", lambda args: None)  # its thread dies aloud
     logger = TensorBoardLogger(tmp_path / "tb")
     with pytest.warns(LoggerWarning, match="No space left") as record:
         log_steps(logger, 100)
     assert len(record) == 1
+    for thread in threading.enumerate():
+        if type(thread).__name__ == "_AsyncWriterThread":
+            thread.join()
 
 
 def test_tensorboard_folder_that_cannot_be_made_warns(tmp_path):

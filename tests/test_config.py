@@ -1,0 +1,115 @@
+"""Configs: checks, to and from plain data, changes by name."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Literal
+
+import pytest
+
+from argosy.config import check_choice, check_range, from_plain, replaced, to_plain
+from argosy.errors import ConfigError
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Inner:
+    width: int = 4
+    sizes: tuple[int, ...] = (1, 2)
+
+    def __post_init__(self):
+        check_range(self, "width", ge=1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outer:
+    lr: float = 0.5
+    name: str
+    kind: Literal["a", "b"] = "a"
+    alpha: float | Literal["auto"] = "auto"
+    limit: int | None = None
+    flag: bool = False
+    pair: tuple[int, float] = (1, 2.0)
+    table: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    inner: Inner = Inner()
+
+
+FULL = Outer(
+    lr=1e-3, name="n", kind="b", alpha=0.2, limit=7, flag=True, pair=(3, 4.0), table={"x": 1.0}, inner=Inner(sizes=())
+)
+
+
+@pytest.mark.parametrize("config", [Outer(name="n"), FULL])
+def test_json_round_trip_gives_an_equal_config(config):
+    assert from_plain(Outer, json.loads(json.dumps(to_plain(config)))) == config
+
+
+def test_plain_form_is_plain():
+    assert to_plain(Inner()) == {"width": 4, "sizes": [1, 2]}
+
+
+def test_ints_become_floats_and_absent_keys_defaults():
+    config = from_plain(Outer, {"name": "n", "lr": 1, "alpha": 1})
+    assert (config.lr, config.limit, config.alpha) == (1.0, None, 1.0)
+    assert isinstance(config.lr, float)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"name": "n", "lrr": 1}, r"unknown key 'run.lrr' of Outer: did you mean 'lr'\?"),
+        ({"name": "n", "inner": {"widht": 1}}, r"unknown key 'run.inner.widht' of Inner: did you mean 'width'\?"),
+        ({}, "run lacks name"),
+        ({"name": 3}, r"run.name is 3; it must be str"),
+        ({"name": "n", "lr": "fast"}, r"run.lr is 'fast'; it must be float"),
+        ({"name": "n", "lr": True}, r"run.lr is True; it must be float"),
+        ({"name": "n", "flag": 1}, r"run.flag is 1; it must be bool"),
+        ({"name": "n", "kind": "c"}, r"run.kind is 'c'; it must be Literal\['a', 'b'\]"),
+        ({"name": "n", "limit": 1.5}, r"run.limit is 1.5; it must be int"),
+        ({"name": "n", "alpha": "x"}, r"run.alpha is 'x'; it must be float or"),
+        ({"name": "n", "pair": [1]}, r"run.pair is \[1\]; it must be tuple\[int, float\]"),
+        ({"name": "n", "inner": {"sizes": [1, "b"]}}, r"run.inner.sizes\[1\] is 'b'; it must be int"),
+        ({"name": "n", "inner": {"width": 0}}, r"Inner.width is 0; it must be >= 1"),
+        ({"name": "n", "inner": [1]}, r"run.inner is \[1\]; it must be Inner"),
+        ([1], r"run is \[1\]; it must be Outer"),
+    ],
+)
+def test_bad_plain_data_is_refused_by_name(data, message):
+    with pytest.raises(ConfigError, match=message):
+        from_plain(Outer, data, "run")
+
+
+def test_what_cannot_be_written_is_refused():
+    with pytest.raises(ConfigError, match="cannot be written"):
+        to_plain({"f": print})
+
+
+def test_replaced_takes_dicts_and_dotted_names():
+    config = Outer(name="n")
+    by_dict = replaced(config, {"lr": 1, "inner": {"width": 9}})
+    by_dots = replaced(config, {"lr": 1.0, "inner.width": 9})
+    whole = replaced(config, {"lr": 1.0, "inner": Inner(width=9)})
+    assert by_dict == by_dots == whole == Outer(name="n", lr=1.0, inner=Inner(width=9))
+    assert config == Outer(name="n")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"lrr": 1}, r"unknown setting 'lrr' of Outer: did you mean 'lr'\?"),
+        ({"inner.widht": 1}, r"unknown setting 'inner.widht' of Inner: did you mean 'inner.width'\?"),
+        ({"inner": {"width": 1.5}}, r"inner.width is 1.5; it must be int"),
+        ({"inner.width": 0}, r"Inner.width is 0"),
+        ({"lr.x": 1}, r"lr is 0.5; it has no settings of its own"),
+    ],
+)
+def test_replaced_refuses_by_name(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        replaced(Outer(name="n"), changes)
+
+
+def test_range_and_choice_name_field_value_and_allowed():
+    with pytest.raises(ConfigError, match=r"Inner.sizes is \(1, -2\); it must be >= 0 and < 10"):
+        check_range(Inner(sizes=(1, -2)), "sizes", ge=0, lt=10)
+    with pytest.raises(ConfigError, match=r"Inner.width is 4; it must be one of 1, 2"):
+        check_choice(Inner(), "width", (1, 2))
+    check_range(Outer(name="n"), "limit", ge=1)
