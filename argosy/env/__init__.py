@@ -1,0 +1,21 @@
+"""Vector environments and their workers, adapters, wrappers, the registry of tasks and the env checker."""
+
+from argosy.env.base import AsyncVectorEnv, Info, Obs, Received, VectorEnv, info_column
+from argosy.env.config import EnvConfig
+from argosy.env.registry import make_vector_env, task_family, task_spaces
+from argosy.env.vector import BaseVectorEnv, DummyVectorEnv
+
+__all__ = [
+    "AsyncVectorEnv",
+    "BaseVectorEnv",
+    "DummyVectorEnv",
+    "EnvConfig",
+    "Info",
+    "Obs",
+    "Received",
+    "VectorEnv",
+    "info_column",
+    "make_vector_env",
+    "task_family",
+    "task_spaces",
+]

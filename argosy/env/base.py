@@ -1,0 +1,127 @@
+"""What a vector environment is, and how to read its infos."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from gymnasium.spaces import Space
+from numpy.typing import NDArray
+
+Obs: TypeAlias = "NDArray[np.generic] | dict[str, Obs]"
+"""Stacked observations: an array [n, ...], or a nested dict of such arrays for Dict and Tuple spaces."""
+
+Info: TypeAlias = "NDArray[np.object_] | dict[str, NDArray[np.generic]]"
+"""Infos of n envs: an object array [n] of dicts (Python envs) or a dict of arrays [n, ...] (EnvPool, ale-py)."""
+
+Ids: TypeAlias = "int | Iterable[int] | NDArray[np.integer] | None"
+"""Which envs: one index, several, or None for all."""
+
+StepReturn: TypeAlias = (
+    "tuple[Obs, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], Info]"  # obs, rew, terminated, truncated
+)
+
+
+@runtime_checkable
+class VectorEnv(Protocol):
+    """n environments behind one `reset` and one `step`.
+
+    It never resets by itself: after `terminated | truncated` the caller resets those envs with `reset(ids)`,
+    so an observation returned beside a done flag is the true last one of its episode.
+    """
+
+    @property
+    def num_envs(self) -> int:
+        """How many envs."""
+
+    @property
+    def single_observation_space(self) -> Space[object]:
+        """Space of one env's observation; Tuple spaces appear as Dict spaces with the keys "0", "1", ..."""
+
+    @property
+    def single_action_space(self) -> Space[object]:
+        """Space of one env's action."""
+
+    def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Info]:
+        """Start new episodes in the envs `id`; rows come in the order of `id`."""
+
+    def step(self, action: object, id: Ids = None) -> StepReturn:
+        """Step the envs `id`, one action each; returns obs, rew [n] float32, terminated [n], truncated [n], info."""
+
+    def seed(self, seed: int | list[int] | None = None) -> list[int | None]:
+        """Let the next reset start every env anew from seeds derived from `seed`."""
+
+    def render(self, **kwargs: object) -> list[object]:
+        """Return what each env's `render` gives."""
+
+    def close(self) -> None:
+        """Free everything; calling twice is allowed."""
+
+    def __len__(self) -> int:
+        """Return the number of envs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Rows that an asynchronous vector env hands out: whichever envs were ready, k of them.
+
+    Rows with `is_reset` hold the first observation of an episode; their reward is 0 and their flags are False.
+    """
+
+    env_id: NDArray[np.int64]  # [k]
+    is_reset: NDArray[np.bool_]  # [k]
+    obs: Obs  # [k, ...]
+    rew: NDArray[np.float32]  # [k]
+    terminated: NDArray[np.bool_]  # [k]
+    truncated: NDArray[np.bool_]  # [k]
+    info: Info
+
+
+@runtime_checkable
+class AsyncVectorEnv(VectorEnv, Protocol):
+    """A vector env whose steps and resets can be started now and fetched later."""
+
+    @property
+    def is_async(self) -> bool:
+        """Whether `recv` may return before every started env has finished."""
+
+    def send(self, action: object, id: Ids = None) -> None:
+        """Start a step in the envs `id`."""
+
+    def send_reset(self, id: Ids = None, **kwargs: object) -> None:
+        """Start a reset in the envs `id`."""
+
+    def recv(self) -> Received:
+        """Wait for started envs (`wait_num` of them at least, or all) and return their rows."""
+
+
+def info_column(info: Info, key: str, ids: Ids = None) -> NDArray[np.generic] | None:
+    """Return one entry of the infos as an array with a row per env, from either form; None if no env has it.
+
+    Rows whose env lacks the key hold 0 (None in an object array).
+
+    Args:
+        info: what `reset` or `step` returned.
+        key: name of the entry.
+        ids: rows of `info` to read (all by default).
+    """
+    rows = None if ids is None else np.atleast_1d(np.asarray(list(ids) if isinstance(ids, Iterable) else ids))
+    if isinstance(info, Mapping):
+        column = info.get(key)
+        return column if column is None or rows is None else column[rows]
+    dicts = [info[int(row)] for row in rows] if rows is not None else list(info)
+    values = [entry.get(key) for entry in dicts]
+    present = [value for value in values if value is not None]
+    if not present:
+        return None
+    if len(present) < len(values):
+        first = np.asarray(present[0])
+        values = [np.zeros_like(first) if value is None and first.dtype != object else value for value in values]
+    try:
+        return np.asarray(values)
+    except ValueError:  # shapes differ from env to env
+        column = np.empty(len(values), dtype=object)
+        column[:] = values
+        return column

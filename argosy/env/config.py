@@ -1,0 +1,66 @@
+"""Settings of the environments of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from argosy.config import check_choice, check_range
+from argosy.errors import ConfigError
+
+VECTOR_KINDS = ("auto", "dummy", "subproc", "shmem", "envpool")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvConfig:
+    """How environments are made and stepped. Settings from `frame_stack` on are read for Atari only.
+
+    Raises:
+        ConfigError: a value is out of range or contradicts another one.
+    """
+
+    vector: Literal["auto", "dummy", "subproc", "shmem", "envpool"] = "auto"
+    """What steps the envs; auto: EnvPool for Atari where it is installed, else dummy (this process)."""
+    num_envs: int = 8
+    """Envs to train in."""
+    test_num_envs: int = 10
+    """Envs to test in."""
+    envs_per_worker: int | None = None
+    """Envs per worker process (subproc, shmem); None: as many processes as cores."""
+    max_episode_steps: int | None = None
+    """Steps after which an episode is truncated; None: the task's own limit. Atari counts agent steps."""
+    norm_obs: bool = False
+    """Whether observations are normalised by a running mean and standard deviation."""
+    frame_stack: int = 4
+    """Frames in one observation [frame_stack, image_size, image_size]."""
+    frame_skip: int = 4
+    """Emulator frames per step; the last two are merged by their maximum."""
+    noop_max: int = 30
+    """An episode starts with 1 to this many no-op frames (0: none)."""
+    image_size: int = 84
+    """Height and width of the grey frames."""
+    episodic_life: bool = True
+    """Training only: whether the loss of a life ends the episode."""
+    reward_clip: bool = True
+    """Training only: whether rewards become their sign."""
+    fire_reset: bool = True
+    """Whether FIRE is pressed after a reset in games that wait for it."""
+    repeat_action_probability: float = 0.0
+    """Probability that the emulator repeats the last action instead (sticky actions; 0.25 in ALE/...-v5)."""
+    full_action_space: bool = False
+    """Whether all 18 actions are offered instead of the game's own."""
+
+    def __post_init__(self) -> None:
+        check_choice(self, "vector", VECTOR_KINDS)
+        for field in ("num_envs", "test_num_envs", "envs_per_worker", "max_episode_steps"):
+            check_range(self, field, ge=1)
+        check_range(self, "frame_stack", ge=1)
+        check_range(self, "frame_skip", ge=1)
+        check_range(self, "noop_max", ge=0)
+        check_range(self, "image_size", ge=8)
+        check_range(self, "repeat_action_probability", ge=0.0, le=1.0)
+        if self.envs_per_worker is not None and self.vector in ("dummy", "envpool"):
+            raise ConfigError(
+                f"EnvConfig.envs_per_worker is {self.envs_per_worker}, but vector={self.vector!r} has no workers; "
+                "use vector='subproc' or 'shmem', or leave envs_per_worker out"
+            )

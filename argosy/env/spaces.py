@@ -1,0 +1,125 @@
+"""Stacked observations for any gymnasium space: allocation, writing rows, checking one observation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import cast
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from argosy.env.base import Obs
+
+Space = spaces.Space[object]
+
+
+def normal_form(space: Space) -> Space:
+    """Return `space` with every Tuple turned into a Dict with the keys "0", "1", ..."""
+    if isinstance(space, spaces.Tuple):
+        return spaces.Dict({str(i): normal_form(cast(Space, part)) for i, part in enumerate(space.spaces)})
+    if isinstance(space, spaces.Dict) and any(isinstance(p, spaces.Dict | spaces.Tuple) for p in space.values()):
+        return spaces.Dict({key: normal_form(cast(Space, part)) for key, part in space.items()})
+    return space
+
+
+def is_array_space(space: Space) -> bool:
+    """Whether elements are arrays (or nested dicts of arrays) of fixed shape and numeric type."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        parts = space.values() if isinstance(space, spaces.Dict) else space.spaces
+        return all(is_array_space(cast(Space, part)) for part in parts)
+    return isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary)
+
+
+def leaves(space: Space, name: str = "") -> Iterator[tuple[str, tuple[int, ...], np.dtype[np.generic]]]:
+    """Yield (dotted name, shape, dtype) of every array in an element of `space` (in `normal_form`)."""
+    if isinstance(space, spaces.Dict):
+        for key, part in space.items():
+            yield from leaves(part, f"{name}.{key}" if name else str(key))
+    elif is_array_space(space):
+        yield name, tuple(space.shape or ()), np.dtype(space.dtype)
+    else:
+        yield name, (), np.dtype(object)
+
+
+def allocate(space: Space, n: int) -> Obs:
+    """Return uninitialised storage for `n` elements of `space` (in `normal_form`)."""
+    return build(space, lambda _, shape, dtype: np.empty((n, *shape), dtype))
+
+
+def build(
+    space: Space,
+    leaf: Callable[[str, tuple[int, ...], np.dtype[np.generic]], NDArray[np.generic]],
+    name: str = "",
+) -> Obs:
+    """Return the tree of `space` with `leaf(name, shape, dtype)` at every array."""
+    if isinstance(space, spaces.Dict):
+        return {str(k): build(part, leaf, f"{name}.{k}" if name else str(k)) for k, part in space.items()}
+    [(_, shape, dtype)] = leaves(space)
+    return leaf(name, shape, dtype)
+
+
+def write(out: Obs, row: int, element: object) -> None:
+    """Write one element of a space into row `row` of its stacked storage."""
+    if isinstance(out, dict):
+        for key, part in out.items():
+            # a Tuple's element is read by position
+            value = element[key] if isinstance(element, Mapping) else element[int(key)]  # type: ignore[index]  # Tuple element
+            write(part, row, value)
+    else:
+        out[row] = element
+
+
+def take(obs: Obs, rows: object) -> Obs:
+    """Return the rows `rows` (an index array: a copy; a slice: a view) of every array."""
+    if isinstance(obs, dict):
+        return {key: take(part, rows) for key, part in obs.items()}
+    return cast("NDArray[np.generic]", obs[cast(slice, rows)])
+
+
+def copy_rows(source: Obs, out: Obs, rows: object) -> None:
+    """Write stacked `source` into the rows `rows` of `out`."""
+    if isinstance(out, dict):
+        assert isinstance(source, dict)
+        for key, part in out.items():
+            copy_rows(source[key], part, rows)
+    else:
+        cast("NDArray[np.object_]", out)[cast(slice, rows)] = source
+
+
+def mismatch(space: Space, element: object, name: str = "observation") -> str | None:
+    """Say in one sentence why `element` is not in `space`, or None if it is.
+
+    A wider float type than the space's is allowed: it is cast when stored.
+    """
+    if isinstance(space, spaces.Dict):
+        if not isinstance(element, Mapping):
+            return f"{name} is a {type(element).__name__}; its space is a Dict with keys {sorted(space.keys())}"
+        if set(element) != set(space.keys()):
+            return f"{name} has keys {sorted(map(str, element))}; its space has {sorted(space.keys())}"
+        found = (mismatch(part, element[key], f"{name}[{key!r}]") for key, part in space.items())
+        return next((sentence for sentence in found if sentence), None)
+    if isinstance(space, spaces.Tuple):
+        if not isinstance(element, tuple | list) or len(element) != len(space.spaces):
+            return f"{name} is {element!r:.80}; its space is a Tuple of {len(space.spaces)} parts"
+        parts = zip(space.spaces, element, strict=True)
+        found = (mismatch(cast(Space, part), value, f"{name}[{i}]") for i, (part, value) in enumerate(parts))
+        return next((sentence for sentence in found if sentence), None)
+    if not is_array_space(space):
+        return None if space.contains(element) else f"{name} {element!r:.80} is not in its space {space}"
+    array = np.asarray(element)
+    shape, dtype = tuple(space.shape or ()), np.dtype(space.dtype)
+    if array.shape != shape:
+        return f"{name} has shape {array.shape}; its space {space} has {shape}"
+    if array.dtype == object or not np.can_cast(array.dtype, dtype, "same_kind"):
+        return f"{name} has dtype {array.dtype}; its space {space} has {dtype}"
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        return f"{name} holds NaN at index {tuple(int(i[0]) for i in np.nonzero(np.isnan(array)))}"
+    if isinstance(space, spaces.Box):
+        cast_array = array.astype(dtype)
+        outside = (cast_array < space.low) | (cast_array > space.high)
+        if outside.any():
+            at = tuple(int(i[0]) for i in np.nonzero(outside))
+            return f"{name}{list(at)} is {array[at]}; its space allows {space.low[at]} to {space.high[at]}"
+        return None
+    return None if space.contains(array.astype(dtype)) else f"{name} {element!r:.80} is not in its space {space}"

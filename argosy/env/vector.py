@@ -1,0 +1,487 @@
+"""Vector envs over Python envs: in this process, in others, over shared memory; synchronous and asynchronous."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import TypeAlias, cast
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from argosy.env.base import Ids, Info, Obs, Received, StepReturn
+from argosy.env.spaces import Space, take
+from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, StepArrays
+from argosy.env.worker.local import DummyEnvWorker
+from argosy.errors import ConfigError, EnvError
+from argosy.rng import spawn_seeds
+
+WorkerFn: TypeAlias = "Callable[[Sequence[EnvFn], int], EnvWorker]"
+CLOSE_GRACE_S = 5.0
+
+
+class BaseVectorEnv:
+    """n envs, dealt out to workers; steps them together, or (asynchronous) hands out those that are ready.
+
+    Asynchronous when `wait_num` is below the number of envs or `timeout` is given: then `step(action, id)` starts
+    the envs `id` and returns as soon as `wait_num` envs are ready, or when `timeout` seconds have passed and one
+    is; `info[i]["env_id"]` says which. `reset` is for envs that are not at work.
+
+    Args:
+        env_fns: functions that make one env each.
+        worker_fn: makes a worker from its env functions and the index of its first env.
+        wait_num: asynchronous: how many envs to wait for, 1 .. n.
+        timeout: asynchronous: seconds to wait for `wait_num` envs before those that are ready are handed out.
+        envs_per_worker: how many envs a worker holds (all in one by default).
+
+    Raises:
+        ConfigError: no envs, or `wait_num`, `timeout` or `envs_per_worker` out of range.
+        EnvError: an env could not be made, or the envs' spaces differ.
+    """
+
+    def __init__(
+        self,
+        env_fns: Sequence[EnvFn],
+        worker_fn: WorkerFn,
+        wait_num: int | None = None,
+        timeout: float | None = None,
+        *,
+        envs_per_worker: int | None = None,
+    ) -> None:
+        n = len(env_fns)
+        self._closed = True  # until the workers stand
+        _check_arguments(n, wait_num, timeout, envs_per_worker)
+        self._num_envs = n
+        self.is_async = (wait_num is not None and wait_num < n) or timeout is not None
+        self.wait_num, self.timeout = wait_num or n, timeout
+        bounds = np.linspace(0, n, -(-n // (envs_per_worker or n)) + 1).round().astype(int).tolist()
+        self.workers: list[EnvWorker] = []
+        # A finaliser runs after gc, at the interpreter's exit and after an unhandled Ctrl-C
+        self._finalizer = weakref.finalize(self, _close_workers, self.workers)
+        try:
+            for low, high in pairwise(bounds):
+                self.workers.append(worker_fn(env_fns[low:high], low))
+            self._spaces = _common_spaces(self.workers)
+        except BaseException:
+            self._finalizer()
+            raise
+        self._closed = False
+        self._groups = [(w, range(w.first, w.first + w.num_envs)) for w in self.workers]
+        self._worker_of = [w for w, ids in self._groups for _ in ids]
+        self._seeds: list[int | None] = [None] * n
+        self._sent: dict[int, deque[tuple[list[int], bool]]] = {w.first: deque() for w in self.workers}
+        self._at_work: set[int] = set()
+        self._stash: list[Received] = []
+
+    # what it is
+
+    @property
+    def num_envs(self) -> int:
+        """How many envs."""
+        return self._num_envs
+
+    env_num = num_envs
+
+    def __len__(self) -> int:
+        return self._num_envs
+
+    @property
+    def single_observation_space(self) -> Space:
+        """Space of one env's observation; Tuples appear as Dicts with the keys "0", "1", ..."""
+        return self._spaces.observation
+
+    @property
+    def single_action_space(self) -> Space:
+        """Space of one env's action."""
+        return self._spaces.action
+
+    @property
+    def observation_space(self) -> list[Space]:
+        """Every env's observation space, as in Tianshou."""
+        return [self._spaces.observation] * self._num_envs
+
+    @property
+    def action_space(self) -> list[Space]:
+        """Every env's action space, as in Tianshou."""
+        return [self._spaces.action] * self._num_envs
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    # reset and step
+
+    def seed(self, seed: int | list[int] | None = None) -> list[int | None]:
+        """Let the next reset of each env start it anew; returns the seeds of the envs.
+
+        Args:
+            seed: one number from which every env's seed is derived, or a list with a seed per env.
+        """
+        if seed is None:
+            self._seeds = [None] * self._num_envs
+        elif isinstance(seed, int | np.integer):
+            self._seeds = [*spawn_seeds(int(seed), self._num_envs)]
+        elif len(seed) != self._num_envs:
+            raise ConfigError(f"seed is a list of {len(seed)}; {self._num_envs} envs need as many seeds")
+        else:
+            self._seeds = [None if s is None else int(s) for s in seed]
+        return list(self._seeds)
+
+    def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Info]:
+        """Start new episodes in the envs `id` and return their observations [k, ...] and infos [k] in that order.
+
+        Args:
+            id: which envs (all by default).
+            **kwargs: for each env's `reset`; a number as `seed` means `self.seed(seed)` for these envs.
+
+        Raises:
+            EnvError: an env raised, died, hung, or its first observation is not in its space.
+        """
+        ids = self._ids(id)
+        if self.is_async:
+            return self._reset_async(ids, kwargs)
+        self._drain()
+        out = self._arrays(len(ids), False)
+        env_kwargs = self._reset_kwargs(ids, kwargs)
+        infos = np.empty(len(ids), dtype=object)
+        parts = self._parts(ids)
+        for worker, rows in parts:
+            worker.send_reset([ids[r] for r in rows], [env_kwargs[r] for r in rows])
+        for worker, rows in parts:
+            infos[rows] = worker.recv(out, rows)
+        return out.obs, infos
+
+    def step(self, action: object, id: Ids = None) -> StepReturn:
+        """Step the envs `id` (all by default) with one action each.
+
+        Args:
+            action: [k, ...]: an array, a list, or a dict (tuple) of arrays for Dict (Tuple) action spaces.
+                Asynchronous: None starts nothing and only fetches.
+            id: which envs, in the order of the actions.
+
+        Returns:
+            obs [k, ...], rew [k] float32, terminated [k], truncated [k], info [k]; rows in the order of `id`, or
+            whichever are ready when asynchronous.
+
+        Raises:
+            EnvError: an env raised, died or hung.
+        """
+        if self.is_async:
+            if action is not None:
+                self.send(action, id)
+            got = self.recv()
+            return got.obs, got.rew, got.terminated, got.truncated, got.info
+        self._drain()
+        if id is None:
+            return self._step_all(action)
+        ids = self._ids(id)
+        actions = action_rows(action, len(ids), self._spaces.action)
+        out = self._arrays(len(ids), False)
+        infos = np.empty(len(ids), dtype=object)
+        parts = self._parts(ids)
+        for worker, rows in parts:
+            worker.send_step([ids[r] for r in rows], _select(actions, rows))
+        for worker, rows in parts:
+            infos[rows] = worker.recv(out, rows)
+        return out.obs, out.rew, out.terminated, out.truncated, infos
+
+    def _step_all(self, action: object) -> StepReturn:
+        n = self._num_envs
+        actions = action_rows(action, n, self._spaces.action)
+        out = self._arrays(n, True)
+        infos: NDArray[np.object_] = np.empty(n, dtype=object)
+        groups = self._groups
+        if len(groups) == 1:
+            worker, ids = groups[0]
+            worker.send_step(None, actions, out.slot)
+            infos[:] = worker.recv(out, ids)
+        else:
+            for worker, ids in groups:
+                worker.send_step(None, actions[ids.start : ids.stop], out.slot)
+            for worker, ids in groups:
+                infos[ids.start : ids.stop] = worker.recv(out, ids)
+        return out.obs, out.rew, out.terminated, out.truncated, infos
+
+    # started now, fetched later
+
+    def send(self, action: object, id: Ids = None) -> None:
+        """Start a step in the envs `id`; `recv` fetches the results."""
+        ids = self._ids(id)
+        self._claim(ids)
+        actions = action_rows(action, len(ids), self._spaces.action)
+        for worker, rows in self._parts(ids):
+            mine = [ids[r] for r in rows]
+            worker.send_step(mine, _select(actions, rows))
+            self._sent[worker.first].append((mine, False))
+
+    def send_reset(self, id: Ids = None, **kwargs: object) -> None:
+        """Start a reset in the envs `id`; `recv` fetches the first observations (rows with `is_reset`)."""
+        ids = self._ids(id)
+        self._claim(ids)
+        env_kwargs = self._reset_kwargs(ids, kwargs)
+        for worker, rows in self._parts(ids):
+            mine = [ids[r] for r in rows]
+            worker.send_reset(mine, [env_kwargs[r] for r in rows])
+            self._sent[worker.first].append((mine, True))
+
+    def recv(self) -> Received:
+        """Wait for started envs and return their rows.
+
+        Synchronous: all that were started. Asynchronous: `wait_num` of them at least (fewer when `timeout` has
+        passed, or fewer are at work).
+
+        Raises:
+            EnvError: nothing was started; or an env raised, died or hung (the others can still be fetched).
+        """
+        if self._stash:
+            got, self._stash = _concatenate(self._stash), []
+            return got
+        if not self._at_work:
+            raise EnvError("recv: no env is at work; start some with send or send_reset first")
+        wanted = min(self.wait_num, len(self._at_work)) if self.is_async else len(self._at_work)
+        timeout = self.timeout if self.is_async else None
+        return _concatenate(self._fetch(lambda got: len(got) >= wanted, timeout))
+
+    def _reset_async(self, ids: list[int], kwargs: Mapping[str, object]) -> tuple[Obs, Info]:
+        self.send_reset(ids, **kwargs)
+        parts = self._fetch(lambda got: got.issuperset(ids), None)
+        mine = [part for part in parts if part.is_reset[0] and set(part.env_id.tolist()) <= set(ids)]
+        self._stash += [part for part in parts if not any(part is m for m in mine)]
+        got = _concatenate(mine)
+        order = np.argsort(got.env_id)[np.argsort(np.argsort(ids))]
+        return take(got.obs, order), cast("NDArray[np.object_]", got.info)[order]
+
+    def _fetch(self, enough: Callable[[set[int]], bool], timeout: float | None) -> list[Received]:
+        """Receive from whichever workers are ready until `enough`, or until `timeout` passed and one was."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        parts: list[Received] = []
+        got: set[int] = set()
+        while not enough(got):
+            busy = [worker for worker in self.workers if self._sent[worker.first]]
+            if deadline is None or not parts:
+                wait_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+                ready = type(busy[0]).wait_any(busy, wait_s)
+                if not ready:  # out of time with nothing to show: wait for the first
+                    ready = type(busy[0]).wait_any(busy, None)
+            else:
+                ready = type(busy[0]).wait_any(busy, max(0.0, deadline - time.monotonic()))
+                if not ready:
+                    break
+            for worker in ready:
+                try:
+                    part = self._receive_one(worker)
+                except EnvError:
+                    self._stash += parts  # what others have done is kept for the next recv
+                    raise
+                parts.append(part)
+                got.update(part.env_id.tolist())
+        return parts
+
+    def _receive_one(self, worker: EnvWorker) -> Received:
+        ids, is_reset = self._sent[worker.first].popleft()
+        self._at_work.difference_update(ids)
+        out = self._arrays(len(ids), False)
+        infos = np.empty(len(ids), dtype=object)
+        infos[:] = worker.recv(out, range(len(ids)))
+        flags = np.full(len(ids), is_reset)
+        return Received(np.asarray(ids, np.int64), flags, out.obs, out.rew, out.terminated, out.truncated, infos)
+
+    # the rest of the surface
+
+    def render(self, **kwargs: object) -> list[object]:
+        """Return what each env's `render` gives."""
+        return self._call("render", None, **kwargs)
+
+    def get_env_attr(self, key: str, id: Ids = None) -> list[object]:
+        """Return the attribute `key` of the envs `id`; it is looked up through the wrappers."""
+        return self._call("get_attr", id, key)
+
+    def set_env_attr(self, key: str, value: object, id: Ids = None) -> None:
+        """Set the attribute `key` of the envs `id` where a wrapper or the env has it, else on the innermost env."""
+        self._call("set_attr", id, key, value)
+
+    def close(self) -> None:
+        """Close every env and end every worker process; calling twice is allowed."""
+        self._closed = True
+        self._finalizer()
+
+    # small things
+
+    def _call(self, name: str, id: Ids, *args: object, **kwargs: object) -> list[object]:
+        ids = self._ids(id)
+        if busy := self._at_work.intersection(ids):
+            raise EnvError(f"{name}: env {min(busy)} is at work; fetch its result with recv (or step) first")
+        self._drain()
+        result: list[object] = [None] * len(ids)
+        for worker, rows in self._parts(ids):
+            for row, value in zip(rows, worker.call(name, [ids[r] for r in rows], *args, **kwargs), strict=True):
+                result[row] = value
+        return result
+
+    def _arrays(self, n: int, full: bool) -> StepArrays:
+        """Return storage for `n` rows; `full`: for all envs in order (shared memory gives views then)."""
+        return StepArrays.empty(self._spaces, n)
+
+    def _ids(self, id: Ids) -> list[int]:
+        if self._closed:
+            raise EnvError("this vector env is closed")
+        if id is None:
+            return list(range(self._num_envs))
+        ids = [int(i) for i in id] if isinstance(id, Iterable) else [int(id)]
+        wrong = [i for i in ids if not 0 <= i < self._num_envs]
+        if wrong or len(set(ids)) < len(ids) or not ids:
+            raise EnvError(f"id is {ids}; it must name some of the envs 0 to {self._num_envs - 1}, each once")
+        return ids
+
+    def _parts(self, ids: Sequence[int]) -> list[tuple[EnvWorker, list[int]]]:
+        """Deal the rows of `ids` out to the workers that hold those envs."""
+        rows: dict[int, tuple[EnvWorker, list[int]]] = {}
+        for row, i in enumerate(ids):
+            worker = self._worker_of[i]
+            rows.setdefault(worker.first, (worker, []))[1].append(row)
+        return list(rows.values())
+
+    def _reset_kwargs(self, ids: Sequence[int], kwargs: Mapping[str, object]) -> list[dict[str, object]]:
+        common = dict(kwargs)
+        seed = common.pop("seed", None)
+        seeds = dict(zip(ids, _seeds_for(ids, seed), strict=True)) if seed is not None else None
+        result = []
+        for i in ids:
+            env_seed = seeds[i] if seeds is not None else self._seeds[i]
+            self._seeds[i] = None
+            result.append(common if env_seed is None else {**common, "seed": env_seed})
+        return result
+
+    def _claim(self, ids: Sequence[int]) -> None:
+        if busy := self._at_work.intersection(ids):
+            raise EnvError(f"env {min(busy)} is still at work; fetch its result with recv (or step) first")
+        self._at_work.update(ids)
+
+    def _drain(self) -> None:
+        """Synchronous calls start from idle workers: drop what an error or Ctrl-C left unread."""
+        if self._closed:
+            raise EnvError("this vector env is closed")
+        if self._at_work and not self.is_async:
+            self._at_work.clear()
+            for sent in self._sent.values():
+                sent.clear()
+        for worker in self.workers:
+            if worker.outstanding and not self._sent[worker.first]:
+                worker.drain()
+
+
+class DummyVectorEnv(BaseVectorEnv):
+    """Envs in this process, one after the other: the fastest for cheap envs.
+
+    Args:
+        env_fns: functions that make one env each.
+        wait_num: see `BaseVectorEnv`; every started env is ready at once here.
+        timeout: see `BaseVectorEnv`.
+    """
+
+    def __init__(self, env_fns: Sequence[EnvFn], wait_num: int | None = None, timeout: float | None = None) -> None:
+        per_worker = 1 if wait_num is not None or timeout is not None else None
+        super().__init__(env_fns, DummyEnvWorker, wait_num, timeout, envs_per_worker=per_worker)
+
+
+def action_rows(action: object, n: int, space: Space) -> Actions:
+    """Return actions in a form whose i-th element is env i's action.
+
+    Args:
+        action: array or list [n, ...], or stacked parts (dict, tuple) for Dict and Tuple action spaces.
+        n: how many envs.
+        space: one env's action space.
+
+    Raises:
+        EnvError: not `n` actions.
+    """
+    rows: Actions
+    if isinstance(action, np.ndarray):
+        rows = action
+    elif isinstance(space, spaces.Dict) and hasattr(action, "keys"):
+        stacked = cast("Mapping[str, Sequence[object]]", action)
+        rows = [{key: stacked[key][i] for key in space} for i in range(n)]
+    elif isinstance(space, spaces.Tuple) and isinstance(action, tuple) and len(action) == len(space.spaces):
+        rows = [tuple(part[i] for part in action) for i in range(n)]
+    elif isinstance(action, list | tuple):
+        rows = action
+    else:
+        rows = np.asarray(action)
+    count = 1 if isinstance(rows, np.ndarray) and rows.ndim == 0 else len(rows)
+    if count != n or (isinstance(rows, np.ndarray) and rows.ndim == 0):
+        raise EnvError(f"step: {count} action(s) for {n} env(s); give one row per env")
+    return rows
+
+
+def _select(actions: Actions, rows: list[int]) -> Actions:
+    return actions[rows] if isinstance(actions, np.ndarray) else [actions[row] for row in rows]
+
+
+def _seeds_for(ids: Sequence[int], seed: object) -> list[int | None]:
+    if isinstance(seed, int | np.integer):
+        return [*spawn_seeds(int(seed), len(ids))]
+    seeds = list(cast("Iterable[int | None]", seed))
+    if len(seeds) != len(ids):
+        raise ConfigError(f"reset: seed is a list of {len(seeds)} for {len(ids)} envs")
+    return seeds
+
+
+def _concatenate(parts: Sequence[Received]) -> Received:
+    if len(parts) == 1:
+        return parts[0]
+
+    def join(trees: list[Obs]) -> Obs:
+        if isinstance(trees[0], dict):
+            return {key: join([cast("dict[str, Obs]", tree)[key] for tree in trees]) for key in trees[0]}
+        return np.concatenate([cast("NDArray[np.generic]", tree) for tree in trees])
+
+    return Received(
+        env_id=np.concatenate([part.env_id for part in parts]),
+        is_reset=np.concatenate([part.is_reset for part in parts]),
+        obs=join([part.obs for part in parts]),
+        rew=np.concatenate([part.rew for part in parts]),
+        terminated=np.concatenate([part.terminated for part in parts]),
+        truncated=np.concatenate([part.truncated for part in parts]),
+        info=np.concatenate([cast("NDArray[np.object_]", part.info) for part in parts]),
+    )
+
+
+def _check_arguments(n: int, wait_num: int | None, timeout: float | None, envs_per_worker: int | None) -> None:
+    if n == 0:
+        raise ConfigError("env_fns is empty; a vector env needs at least one env")
+    if wait_num is not None and not 1 <= wait_num <= n:
+        raise ConfigError(f"wait_num is {wait_num}; it must be between 1 and the number of envs, {n}")
+    if timeout is not None and timeout <= 0:
+        raise ConfigError(f"timeout is {timeout}; it must be > 0 seconds")
+    if envs_per_worker is not None and envs_per_worker < 1:
+        raise ConfigError(f"envs_per_worker is {envs_per_worker}; it must be >= 1")
+
+
+def _common_spaces(workers: Sequence[EnvWorker]) -> EnvSpaces:
+    first = workers[0].spaces
+    for worker in workers:
+        if worker.spaces != first:
+            raise EnvError(
+                f"env {worker.first} has other spaces than env 0: {worker.spaces} and {first}; "
+                "the envs of a vector env share one observation and one action space"
+            )
+    return first
+
+
+def _close_workers(workers: list[EnvWorker]) -> None:
+    deadline = time.monotonic() + CLOSE_GRACE_S
+    for worker in workers:
+        worker.start_close()
+    for worker in workers:
+        worker.close(deadline)
+
+
+def as_env_fns(env: gym.Env[object, object]) -> list[EnvFn]:
+    """Return one env in the form that vector envs take."""
+    return [lambda: env]

@@ -1,0 +1,98 @@
+"""A worker holds some consecutive envs of a vector env, in this process or in another one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self, TypeAlias
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from argosy.env.base import Obs
+from argosy.env.spaces import Space, allocate
+
+EnvFn: TypeAlias = "Callable[[], gym.Env[object, object]]"
+Infos: TypeAlias = "list[dict[str, object]]"
+Actions: TypeAlias = "NDArray[np.generic] | Sequence[object]"
+
+
+@dataclass(slots=True)
+class StepArrays:
+    """Where the rows of one vector step are written. Rewards are [n] or, with several agents, [n, N]."""
+
+    obs: Obs
+    rew: NDArray[np.float32]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    slot: int = -1  # slot of the shared memory that `obs` lies in; -1: private memory
+
+    @classmethod
+    def empty(cls, spaces: EnvSpaces, n: int, obs: Obs | None = None, slot: int = -1) -> StepArrays:
+        """Return arrays for `n` rows; rewards and flags start as 0 and False."""
+        return cls(
+            obs=allocate(spaces.observation, n) if obs is None else obs,
+            rew=np.zeros((n, *spaces.reward_shape), np.float32),
+            terminated=np.zeros(n, np.bool_),
+            truncated=np.zeros(n, np.bool_),
+            slot=slot,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EnvSpaces:
+    """What a worker says about its envs: spaces (observation in `normal_form`), shape of one reward."""
+
+    observation: Space
+    action: Space
+    reward_shape: tuple[int, ...] = ()
+
+
+class EnvWorker(ABC):
+    """Runs the envs `first` .. `first + num_envs - 1`; commands are answered in the order they were sent.
+
+    Every method that reaches an env raises EnvError when the env raises, or its process dies or hangs.
+    """
+
+    first: int
+    num_envs: int
+    spaces: EnvSpaces
+
+    @property
+    @abstractmethod
+    def outstanding(self) -> int:
+        """How many commands were sent whose results were not received yet."""
+
+    @abstractmethod
+    def send_step(self, ids: Sequence[int] | None, actions: Actions, slot: int = -1) -> None:
+        """Start a step of the envs `ids` (indices in the vector env; None: all of this worker)."""
+
+    @abstractmethod
+    def send_reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> None:
+        """Start a reset of the envs `ids`, with the keyword arguments of each."""
+
+    @abstractmethod
+    def recv(self, out: StepArrays, rows: Sequence[int]) -> Infos:
+        """Wait for the oldest command that was sent; write its results into the rows `rows` of `out`."""
+
+    @classmethod
+    @abstractmethod
+    def wait_any(cls, workers: Sequence[Self], timeout_s: float | None) -> list[Self]:
+        """Return those of the `workers` whose `recv` would return at once; waits for the first at most `timeout_s`."""
+
+    @abstractmethod
+    def drain(self) -> None:
+        """Wait for and drop the results of every command that was sent and not received."""
+
+    @abstractmethod
+    def call(self, name: str, ids: Sequence[int], *args: object, **kwargs: object) -> list[object]:
+        """Run the method `name` of `EnvGroup` (get_attr, set_attr, render) and wait for it."""
+
+    @abstractmethod
+    def close(self, deadline: float) -> None:
+        """Close the envs; a process that has not ended at `deadline` (time.monotonic) is killed. Never raises."""
+
+    def start_close(self) -> None:  # noqa: B027  # most workers have nothing to begin
+        """Begin closing without waiting, so that several workers close at the same time."""

@@ -1,0 +1,139 @@
+"""The envs of one worker, where they live: the loop over envs that every kind of worker runs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from argosy.env.spaces import mismatch, normal_form, write
+from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, Infos, StepArrays
+from argosy.errors import EnvError
+
+
+class EnvGroup:
+    """Consecutive envs of a vector env, starting at index `first`.
+
+    Args:
+        env_fns: functions that make the envs.
+        first: index of the first one in the vector env.
+        current: array [1] that always holds the index of the env at work (-1: none), so that whoever watches
+            from outside can name it.
+
+    Raises:
+        EnvError: a function raised, or the envs' spaces differ.
+    """
+
+    def __init__(self, env_fns: Sequence[EnvFn], first: int = 0, current: NDArray[np.int32] | None = None) -> None:
+        self.first = first
+        self.current = np.full(1, -1, np.int32) if current is None else current
+        self.envs: list[gym.Env[object, object]] = []
+        self.checked = [False] * len(env_fns)
+        try:
+            for index, env_fn in enumerate(env_fns, first):
+                self.current[0] = index
+                self.envs.append(env_fn())
+        except Exception as error:
+            index = int(self.current[0])
+            self.close()
+            raise EnvError(f"env {index} could not be made: {type(error).__name__}: {error}") from error
+        self.current[0] = -1
+        self.spaces = spaces_of(self.envs[0])
+        for index, env in enumerate(self.envs, first):
+            if spaces_of(env) != self.spaces:
+                raise EnvError(
+                    f"env {index} has other spaces than env {first}: {spaces_of(env)} and {self.spaces}; "
+                    "the envs of a vector env share one observation and one action space"
+                )
+
+    def step(self, ids: Sequence[int] | None, actions: Actions, out: StepArrays, rows: Sequence[int]) -> Infos:
+        """Step the envs `ids` (None: all) and write the results into the rows `rows` of `out`.
+
+        Raises:
+            EnvError: an env raised or returned what cannot be stored; names it.
+        """
+        first = self.first
+        which = range(first, first + len(self.envs)) if ids is None else ids
+        obs_out, rew, terminated, truncated = out.obs, out.rew, out.terminated, out.truncated
+        array = None if isinstance(obs_out, dict) else cast("NDArray[np.object_]", obs_out)  # any type of element
+        envs, current = self.envs, self.current
+        infos: Infos = []
+        try:
+            for index, row, action in zip(which, rows, actions, strict=True):
+                current[0] = index
+                obs, rew[row], terminated[row], truncated[row], info = envs[index - first].step(action)
+                if array is not None:
+                    array[row] = obs
+                else:
+                    write(obs_out, row, obs)
+                info["env_id"] = index
+                infos.append(info)
+        except Exception as error:
+            raise EnvError(f"env {current[0]} failed in step: {type(error).__name__}: {error}") from error
+        current[0] = -1
+        return infos
+
+    def reset(
+        self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]], out: StepArrays, rows: Sequence[int]
+    ) -> Infos:
+        """Reset the envs `ids`; the first observation of every env is checked against its space once.
+
+        Raises:
+            EnvError: an env raised, or its observation is not in its space; names it.
+        """
+        infos: Infos = []
+        for index, row, env_kwargs in zip(ids, rows, kwargs, strict=True):
+            self.current[0] = index
+            env = self.envs[index - self.first]
+            try:
+                obs, info = env.reset(**env_kwargs)  # type: ignore[arg-type]  # seed, options and the env's own
+                if not self.checked[index - self.first]:
+                    if sentence := mismatch(env.observation_space, obs):
+                        raise EnvError(sentence)
+                    self.checked[index - self.first] = True
+                write(out.obs, row, obs)
+                info["env_id"] = index
+            except EnvError as error:
+                raise EnvError(f"env {index}, reset: {error}") from error
+            except Exception as error:
+                raise EnvError(f"env {index} failed in reset: {type(error).__name__}: {error}") from error
+            out.rew[row] = 0.0
+            out.terminated[row] = out.truncated[row] = False
+            infos.append(info)
+        self.current[0] = -1
+        return infos
+
+    def get_attr(self, ids: Sequence[int], name: str) -> list[object]:
+        """Return the attribute `name` of each env; it is looked up through the wrappers."""
+        return [self.envs[i - self.first].get_wrapper_attr(name) for i in ids]
+
+    def set_attr(self, ids: Sequence[int], name: str, value: object) -> list[object]:
+        """Set the attribute `name` of each env: where a wrapper or the env has it, else on the innermost env."""
+        for i in ids:
+            env = self.envs[i - self.first]
+            if not env.set_wrapper_attr(name, value, force=False):
+                setattr(env.unwrapped, name, value)
+        return [None] * len(ids)
+
+    def render(self, ids: Sequence[int], **kwargs: object) -> list[object]:
+        """Return what each env's `render` gives."""
+        return [self.envs[i - self.first].render(**kwargs) for i in ids]
+
+    def close(self) -> None:
+        """Close every env, also when one of them fails at it."""
+        for env in self.envs:
+            with contextlib.suppress(Exception):
+                env.close()
+
+
+def spaces_of(env: gym.Env[object, object]) -> EnvSpaces:
+    """Return the spaces of one env; an env with several rewards says so by an attribute `reward_shape`."""
+    try:
+        reward_shape = tuple(env.get_wrapper_attr("reward_shape"))
+    except AttributeError:
+        reward_shape = ()
+    return EnvSpaces(normal_form(env.observation_space), env.action_space, reward_shape)

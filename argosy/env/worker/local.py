@@ -1,0 +1,46 @@
+"""Envs in the caller's own process."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Self
+
+from argosy.env.worker.base import Actions, EnvFn, EnvWorker, Infos, StepArrays
+from argosy.env.worker.group import EnvGroup
+
+
+class DummyEnvWorker(EnvWorker):
+    """Runs its envs one after the other when their results are asked for."""
+
+    def __init__(self, env_fns: Sequence[EnvFn], first: int = 0) -> None:
+        self.group = EnvGroup(env_fns, first)
+        self.first, self.num_envs, self.spaces = first, len(env_fns), self.group.spaces
+        self._sent: deque[Callable[[StepArrays, Sequence[int]], Infos]] = deque()
+
+    @property
+    def outstanding(self) -> int:  # noqa: D102
+        return len(self._sent)
+
+    def send_step(self, ids: Sequence[int] | None, actions: Actions, slot: int = -1) -> None:  # noqa: D102
+        self._sent.append(lambda out, rows: self.group.step(ids, actions, out, rows))
+
+    def send_reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> None:  # noqa: D102
+        self._sent.append(lambda out, rows: self.group.reset(ids, kwargs, out, rows))
+
+    def recv(self, out: StepArrays, rows: Sequence[int]) -> Infos:  # noqa: D102
+        return self._sent.popleft()(out, rows)
+
+    @classmethod
+    def wait_any(cls, workers: Sequence[Self], timeout_s: float | None) -> list[Self]:  # noqa: D102
+        return [worker for worker in workers if worker._sent]
+
+    def drain(self) -> None:  # noqa: D102
+        self._sent.clear()
+
+    def call(self, name: str, ids: Sequence[int], *args: object, **kwargs: object) -> list[object]:  # noqa: D102
+        result: list[object] = getattr(self.group, name)(ids, *args, **kwargs)
+        return result
+
+    def close(self, deadline: float) -> None:  # noqa: D102
+        self.group.close()
