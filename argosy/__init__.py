@@ -1,0 +1,94 @@
+"""argosy: reinforcement learning from a laptop to a cluster.
+
+    import argosy
+
+    result = argosy.train("dqn", "CartPole-v1", seed=1)
+    print(result.test_return_mean, result.run_dir)
+
+Names are imported when they are first used, so that `import argosy` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from argosy.algorithm import Algorithm, algorithm_class, algorithm_names
+    from argosy.collect import Collector
+    from argosy.data import Batch, ReplayBuffer, VectorReplayBuffer
+    from argosy.env import EnvConfig, make_vector_env
+    from argosy.errors import ArgosyError
+    from argosy.experiment import Experiment
+    from argosy.net import NetConfig
+    from argosy.policy import Policy
+    from argosy.presets import preset
+    from argosy.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
+    from argosy.trainer.local import Result, build, evaluate, resume, run, train
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Algorithm": "argosy.algorithm",
+    "ArgosyError": "argosy.errors",
+    "Batch": "argosy.data",
+    "Collector": "argosy.collect",
+    "EnvConfig": "argosy.env",
+    "Experiment": "argosy.experiment",
+    "NetConfig": "argosy.net",
+    "OfflineTrainer": "argosy.trainer",
+    "OffpolicyTrainer": "argosy.trainer",
+    "OnpolicyTrainer": "argosy.trainer",
+    "Policy": "argosy.policy",
+    "ReplayBuffer": "argosy.data",
+    "Result": "argosy.trainer.local",
+    "VectorReplayBuffer": "argosy.data",
+    "algorithm_class": "argosy.algorithm",
+    "algorithm_names": "argosy.algorithm",
+    "build": "argosy.trainer.local",
+    "evaluate": "argosy.trainer.local",
+    "make_vector_env": "argosy.env",
+    "preset": "argosy.presets",
+    "resume": "argosy.trainer.local",
+    "run": "argosy.trainer.local",
+    "train": "argosy.trainer.local",
+}
+
+__all__ = [
+    "Algorithm",
+    "ArgosyError",
+    "Batch",
+    "Collector",
+    "EnvConfig",
+    "Experiment",
+    "NetConfig",
+    "OfflineTrainer",
+    "OffpolicyTrainer",
+    "OnpolicyTrainer",
+    "Policy",
+    "ReplayBuffer",
+    "Result",
+    "VectorReplayBuffer",
+    "__version__",
+    "algorithm_class",
+    "algorithm_names",
+    "build",
+    "evaluate",
+    "make_vector_env",
+    "preset",
+    "resume",
+    "run",
+    "train",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'argosy' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

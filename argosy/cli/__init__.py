@@ -1,0 +1,64 @@
+"""The `argosy` command: a thin dispatcher, so that help needs no torch. Each command is a module with `main(args)`."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from argosy.errors import ArgosyError, CheckpointError, ConfigError, MissingExtraError, SpaceError, nearest
+
+COMMANDS = {
+    "train": ("argosy.cli.train", "train ALGO --task TASK: learn, test, draw the curve"),
+    "resume": ("argosy.cli.resume", "resume RUN: go on with a run that was stopped"),
+    "eval": ("argosy.cli.evaluate", "eval RUN --episodes N: play with a run's best policy"),
+    "watch": ("argosy.cli.watch", "watch RUN --video FILE: film a run's best policy"),
+    "algorithms": ("argosy.cli.algorithms", "list the algorithms and what they are for"),
+    "doctor": ("argosy.cli.doctor", "versions, cores, GPU, extras: what works, what is missing"),
+    "check-env": ("argosy.cli.check_env", "check-env MODULE:ENV: is this environment sound?"),
+}
+
+USER_ERRORS = (ConfigError, SpaceError, CheckpointError, MissingExtraError)
+
+
+def usage() -> str:
+    """Return what `argosy --help` prints."""
+    commands = "\n".join(f"  {name:<12} {text}" for name, (_, text) in COMMANDS.items())
+    return (
+        "usage: argosy COMMAND [options]\n\n"
+        "Reinforcement learning from a laptop to a cluster.\n\n"
+        f"commands:\n{commands}\n\n"
+        "`argosy COMMAND --help` lists the options of a command. --debug shows where an error arose.\n"
+        "Start with: argosy train dqn --task CartPole-v1 --seed 1"
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0, 2 for what the user can mend, 1 otherwise, 130 for Ctrl-C."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in args
+    args = [arg for arg in args if arg != "--debug"]
+    if not args or args[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0
+    if args[0] in ("-V", "--version"):
+        from argosy import __version__
+
+        print(f"argosy {__version__}")
+        return 0
+    try:
+        if args[0] not in COMMANDS:
+            raise ConfigError(f"unknown command {args[0]!r}: {nearest(args[0], COMMANDS)}")
+        command = importlib.import_module(COMMANDS[args[0]][0])
+        code: int = command.main(args[1:])
+        return code
+    except ArgosyError as error:
+        if debug:
+            raise
+        print(f"argosy: error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, USER_ERRORS) else 1
+    except KeyboardInterrupt:
+        if debug:
+            raise
+        print("argosy: interrupted", file=sys.stderr)
+        return 130

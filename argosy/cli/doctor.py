@@ -1,0 +1,96 @@
+"""`argosy doctor`: versions, cores, GPU, and which extras work."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.metadata
+import io
+import os
+import platform
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from argosy import __version__
+from argosy.cli.flags import parse
+
+CORE = ("numpy", "torch", "gymnasium", "tqdm", "tyro", "safetensors")
+
+EXTRAS: dict[str, tuple[tuple[str, str], ...]] = {
+    "atari": (("ale_py", "ale-py"), ("envpool", "envpool"), ("cv2", "opencv-python-headless")),
+    "mujoco": (("mujoco", "mujoco"), ("gymnasium_robotics", "gymnasium-robotics")),
+    "plot": (("matplotlib", "matplotlib"),),
+    "video": (("PIL", "pillow"), ("pygame", "pygame"), ("imageio_ffmpeg", "imageio-ffmpeg")),
+    "tensorboard": (("tensorboard", "tensorboard"),),
+    "wandb": (("wandb", "wandb"),),
+    "hdf5": (("h5py", "h5py"),),
+    "multiagent": (("pettingzoo", "pettingzoo"), ("pygame", "pygame")),
+    "fleet": (("ray", "ray"),),
+}
+"""Modules of each extra, with the names of their distributions."""
+
+
+@dataclass(frozen=True)
+class DoctorFlags:
+    """No options."""
+
+
+def main(args: Sequence[str]) -> int:
+    """Print the report; 1 when a core dependency does not work."""
+    parse(
+        DoctorFlags, args, prog="argosy doctor", description="Show what works here, what is missing and how to get it."
+    )
+    print(f"argosy {__version__}, Python {platform.python_version()}, {platform.platform()}")
+    print(f"cores: {usable_cores()}")
+    faults = {module: fault for module in CORE if (fault := import_fault(module))}
+    print("core:  " + ", ".join(f"{m} {'BROKEN' if m in faults else importlib.metadata.version(m)}" for m in CORE))
+    for module, fault in faults.items():
+        print(f"       {module}: {fault}")
+    if "torch" not in faults:
+        print(f"GPU:   {_gpu()}")
+    print("extras:")
+    for extra, modules in EXTRAS.items():
+        print(f"  {extra:<12} {extra_report(extra, modules)}", flush=True)
+    return 1 if faults else 0
+
+
+def usable_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def import_fault(module: str) -> str | None:
+    """Return why `module` cannot be imported; None if it can."""
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        return "missing" if error.name == module else f"needs {error.name}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def extra_report(extra: str, modules: Sequence[tuple[str, str]]) -> str:
+    """Return one line on an extra: versions, or what does not work and how to get it."""
+    faults = {module: import_fault(module) for module, _ in modules}
+    shown = ", ".join(f"{dist} {faults[module] or importlib.metadata.version(dist)}" for module, dist in modules)
+    if any(faults.values()):
+        return f"MISSING {shown}   -> pip install 'argosy[{extra}]'"
+    return f"ok      {shown}"
+
+
+def _gpu() -> str:
+    import torch
+
+    if not torch.cuda.is_available():
+        build = (
+            "this torch is a CPU build"
+            if torch.version.cuda is None
+            else f"torch is built for CUDA {torch.version.cuda}"
+        )
+        return f"none ({build})"
+    names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return f"{', '.join(names)} (CUDA {torch.version.cuda})"

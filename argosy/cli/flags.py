@@ -1,0 +1,75 @@
+"""Flags from dataclasses, with errors of one line."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import typing
+from collections.abc import Iterable, Sequence
+from typing import TypeVar, cast
+
+import tyro
+
+from argosy.errors import ConfigError, nearest
+
+T = TypeVar("T")
+
+
+def parse(
+    flags: type[T],
+    args: Sequence[str],
+    *,
+    prog: str,
+    description: str,
+    default: T | None = None,
+    names: Iterable[str] = (),
+) -> T:
+    """Read `args` into the dataclass `flags`; `--help` prints the flags and exits.
+
+    Args:
+        flags: the dataclass.
+        args: the command line behind the command.
+        prog: the command, for messages.
+        description: one sentence for the help.
+        default: values of flags that are not given.
+        names: flags to offer for a misspelt one, beside the fields of `flags`.
+
+    Raises:
+        ConfigError: a flag is unknown (the nearest one is offered) or its value cannot be read.
+    """
+    errors = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(errors):
+            parsed, unknown = tyro.cli(
+                flags,
+                args=list(args),
+                prog=prog,
+                description=description,
+                default=tyro.MISSING_NONPROP if default is None else default,
+                return_unknown_args=True,
+            )
+    except SystemExit as exit_:
+        if exit_.code in (0, None):
+            raise
+        raise ConfigError(_first_message(errors.getvalue())) from None
+    sys.stderr.write(errors.getvalue())
+    if unknown:
+        wrong = next((arg for arg in unknown if arg.startswith("-")), None)
+        if wrong is None:
+            raise ConfigError(f"unexpected argument {unknown[0]!r}; {prog} --help lists the options")
+        known = [f"--{name.replace('_', '-')}" for name in (*names, *typing.get_type_hints(flags))]
+        raise ConfigError(f"unknown flag {wrong.partition('=')[0]!r}: {nearest(wrong.partition('=')[0], known)}")
+    return cast(T, parsed)
+
+
+def _first_message(box: str) -> str:
+    """Return the first paragraph of tyro's boxed error as one line."""
+    lines: list[str] = []
+    for line in box.splitlines():
+        text = line.strip("│ \t")
+        if text.startswith("─") and lines:
+            break
+        if text and not text.startswith(("╭", "╰", "─")):
+            lines.append(text)
+    return " ".join(lines) or "the command line cannot be read"
