@@ -1,0 +1,44 @@
+"""Algorithms, one file each. Importing this package loads none of them (nor torch)."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from argosy.errors import ConfigError, nearest
+
+if TYPE_CHECKING:
+    from argosy.algorithm.base import Algorithm
+    from argosy.algorithm.dqn import DQN, DQNConfig
+
+__all__ = ["ALGORITHMS", "DQN", "Algorithm", "DQNConfig", "algorithm_class"]
+
+ALGORITHMS: dict[str, str] = {
+    "dqn": "argosy.algorithm.dqn:DQN",
+}
+"""Name -> "module:class"."""
+
+_LAZY = {
+    "Algorithm": "argosy.algorithm.base",
+    "DQN": "argosy.algorithm.dqn",
+    "DQNConfig": "argosy.algorithm.dqn",
+}
+
+
+def algorithm_class(name: str) -> type[Algorithm[Any, Any]]:
+    """Return the class of an algorithm by its name.
+
+    Raises:
+        ConfigError: there is none; offers the nearest name.
+    """
+    if name not in ALGORITHMS:
+        raise ConfigError(f"unknown algorithm {name!r}: {nearest(name, ALGORITHMS)}")
+    module, cls = ALGORITHMS[name].split(":")
+    found: type[Algorithm[Any, Any]] = getattr(importlib.import_module(module), cls)
+    return found
+
+
+def __getattr__(name: str) -> object:
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

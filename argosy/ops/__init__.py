@@ -1,0 +1,1 @@
+"""Pure functions on tensors: returns and advantages, distributions."""

@@ -1,0 +1,234 @@
+"""From an observation of any supported space to one vector: flatten, one-hot, CNN, and concatenation of dict entries."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from gymnasium import spaces
+from torch import nn
+
+from argosy.errors import ConfigError, SpaceError
+from argosy.net.config import NetConfig
+from argosy.net.mlp import MLP
+
+MIN_CNN_SIDE = 36
+"""Height and width from which the Nature CNN's three convolutions leave at least one pixel."""
+
+
+class ObsDict(Protocol):
+    """A dict observation: a dict or a `Batch` of tensors."""
+
+    def __getitem__(self, key: str, /) -> Obs: ...  # noqa: D105
+
+
+Obs: TypeAlias = "torch.Tensor | ObsDict"
+"""Observations [..., *obs] as a tensor or as nested dicts of them."""
+
+
+class VectorEncoder(nn.Module):
+    """Box or MultiBinary [..., *shape] of any dtype -> [..., prod(shape)] float32."""
+
+    def __init__(self, shape: tuple[int, ...], scale: float = 1.0) -> None:
+        super().__init__()
+        self.rank = len(shape)
+        self.scale = scale
+        self.out_features = math.prod(shape)
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        """[..., *shape] -> [..., out_features]."""
+        x = obs if obs.dtype is torch.float32 else obs.float()
+        if self.rank != 1:
+            x = x.unsqueeze(-1) if self.rank == 0 else x.flatten(-self.rank)
+        return x if self.scale == 1.0 else x * self.scale
+
+
+class OneHotEncoder(nn.Module):
+    """Discrete [...] or MultiDiscrete [..., K] integers -> concatenated one-hot vectors, float32."""
+
+    def __init__(self, sizes: tuple[int, ...], start: tuple[int, ...], rank: int) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self.rank = rank
+        self.register_buffer("start", torch.tensor(start), persistent=False)
+        self.start: torch.Tensor
+        self.out_features = sum(sizes)
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        """[..., *shape] -> [..., out_features]."""
+        index = obs.long()
+        index = (index.unsqueeze(-1) if self.rank == 0 else index.flatten(-self.rank)) - self.start
+        parts = [F.one_hot(index[..., k], size) for k, size in enumerate(self.sizes)]
+        return torch.cat(parts, dim=-1).float()
+
+
+class NatureCNN(nn.Module):
+    """The three convolutions of Mnih et al. (2015), https://doi.org/10.1038/nature14236, and one linear layer.
+
+    Takes images of rank 2 [H, W], 3 [C, H, W] or [H, W, C], or 4 (stacked [S, H, W, C]), uint8 or float, with any
+    leading axes -> [..., out_features].
+
+    Args:
+        shape: shape of one image.
+        features: width of the linear layer; None: the convolutions' output, flattened.
+        scale: what pixels are multiplied with.
+    """
+
+    def __init__(self, shape: tuple[int, ...], features: int | None, scale: float) -> None:
+        super().__init__()
+        self.shape = shape
+        self.scale = scale
+        self.channels_last = len(shape) == 4 or (len(shape) == 3 and shape[2] < min(shape[:2]))
+        if len(shape) == 2:
+            channels, height, width = 1, *shape
+        elif len(shape) == 4:
+            channels, height, width = shape[0] * shape[3], *shape[1:3]
+        elif self.channels_last:
+            height, width, channels = shape
+        else:
+            channels, height, width = shape
+        self.convolutions = nn.Sequential(
+            nn.Conv2d(channels, 32, 8, stride=4),
+            nn.ReLU(),
+            nn.Conv2d(32, 64, 4, stride=2),
+            nn.ReLU(),
+            nn.Conv2d(64, 64, 3),
+            nn.ReLU(),
+            nn.Flatten(),
+        )
+        self.image = (channels, height, width)
+        pixels = [(((side - 8) // 4 + 1) - 4) // 2 + 1 - 2 for side in (height, width)]
+        self.out_features = 64 * pixels[0] * pixels[1]
+        self.head: nn.Module = nn.Identity()
+        if features is not None:
+            self.head = nn.Sequential(nn.Linear(self.out_features, features), nn.ReLU())
+            self.out_features = features
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        """[..., *shape] -> [..., out_features]."""
+        lead = obs.shape[: obs.dim() - len(self.shape)]
+        x = obs.reshape(-1, *self.shape)
+        if self.channels_last:
+            x = x.permute(0, 3, 1, 2) if len(self.shape) == 3 else x.permute(0, 1, 4, 2, 3)
+        x = x.reshape(-1, *self.image).float()
+        if self.scale != 1.0:
+            x = x * self.scale
+        out: torch.Tensor = self.head(self.convolutions(x))
+        return out if len(lead) == 1 else out.reshape(*lead, -1)
+
+
+def _leaf_encoder(space: spaces.Space, config: NetConfig, name: str, cnn_features: int | None) -> nn.Module:
+    if isinstance(space, spaces.Box):
+        shape, is_uint8 = space.shape, space.dtype == np.uint8
+        scale = 1.0 / float(space.high.max()) if is_uint8 and config.scale_uint8 and space.high.max() > 0 else 1.0
+        sides = sorted(shape)[-2:]
+        fits = len(shape) in (2, 3, 4) and min(sides) >= MIN_CNN_SIDE
+        if config.kind == "cnn" and len(shape) > 1 and not fits:
+            raise ConfigError(
+                f"NetConfig.kind is 'cnn', but {name} has shape {shape}; a CNN needs an image of at least"
+                f" {MIN_CNN_SIDE}x{MIN_CNN_SIDE}: use kind='mlp'"
+            )
+        if fits and (config.kind == "cnn" or (config.kind == "auto" and is_uint8)):
+            return NatureCNN(shape, cnn_features, scale)
+        return VectorEncoder(shape, scale)
+    if isinstance(space, spaces.Discrete):
+        return OneHotEncoder((int(space.n),), (int(space.start),), rank=0)
+    if isinstance(space, spaces.MultiDiscrete):
+        sizes, start = tuple(space.nvec.flatten().tolist()), tuple(space.start.flatten().tolist())
+        return OneHotEncoder(sizes, start, rank=space.nvec.ndim)
+    if isinstance(space, spaces.MultiBinary):
+        return VectorEncoder(space.shape)
+    raise SpaceError(
+        f"{name} is a {type(space).__name__} space, which has no encoder; supported are Box, Discrete, MultiDiscrete,"
+        " MultiBinary and Dict of these (gymnasium's FlattenObservation turns others into a Box)"
+    )
+
+
+class Encoder(nn.Module):
+    """Observation -> one vector [..., out_features]; the entries of a Dict space are concatenated in its order.
+
+    Args:
+        space: the observation space.
+        config: which entries are images.
+        skip: top-level keys that are no input (an action mask).
+        cnn_features: width after the convolutions; None: the flattened convolutions.
+
+    Raises:
+        SpaceError: an entry's space has no encoder.
+        ConfigError: `config.kind` does not fit the space.
+    """
+
+    def __init__(
+        self, space: spaces.Space, config: NetConfig, skip: Collection[str] = (), cnn_features: int | None = None
+    ) -> None:
+        super().__init__()
+        self.paths: list[tuple[str, ...]] = []
+        leaves: list[nn.Module] = []
+
+        def visit(part: spaces.Space, path: tuple[str, ...]) -> None:
+            if isinstance(part, spaces.Dict):
+                for key, value in part.spaces.items():
+                    if path or key not in skip:
+                        visit(value, (*path, str(key)))
+                return
+            name = "the observation" + "".join(f"[{key!r}]" for key in path)
+            leaves.append(_leaf_encoder(part, config, name, cnn_features))
+            self.paths.append(path)
+
+        visit(space, ())
+        if not leaves:
+            raise SpaceError(f"the observation space {space} has no entry to look at")
+        self.leaves = nn.ModuleList(leaves)
+        self.only_images = all(isinstance(leaf, NatureCNN) for leaf in leaves)
+        self.out_features = sum(int(leaf.out_features) for leaf in leaves)  # type: ignore[arg-type]  # every leaf has it
+
+    def forward(self, obs: Obs) -> torch.Tensor:
+        """[..., *obs] -> [..., out_features]."""
+        if isinstance(obs, torch.Tensor):
+            flat: torch.Tensor = self.leaves[0](obs)
+            return flat
+        parts: list[torch.Tensor] = []
+        for path, leaf in zip(self.paths, self.leaves, strict=True):
+            entry = obs
+            for key in path:
+                entry = entry[key]  # type: ignore[index]  # only the last one is a tensor
+            parts.append(leaf(entry))
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+
+class Backbone(nn.Module):
+    """Encoder, then hidden layers: observation -> features [..., out_features].
+
+    Observations of images alone get no hidden layers after the CNN's own linear layer. `state` and `on_reset` are
+    for recurrent backbones; this one passes `state` through.
+
+    Args:
+        space: the observation space.
+        config: kind, widths and activation.
+        skip: top-level keys that are no input (an action mask).
+        drop_last: leave the last hidden layer to the head (dueling streams).
+    """
+
+    def __init__(
+        self, space: spaces.Space, config: NetConfig, skip: Collection[str] = (), *, drop_last: bool = False
+    ) -> None:
+        super().__init__()
+        self.encoder = Encoder(space, config, skip, config.cnn_features)
+        sizes = config.hidden_sizes[:-1] if drop_last else config.hidden_sizes
+        self.last_hidden = config.hidden_sizes[-1] if config.hidden_sizes else config.cnn_features
+        if self.encoder.only_images:
+            sizes, self.last_hidden = (), config.cnn_features
+            if drop_last:
+                self.encoder = Encoder(space, config, skip, None)
+        self.trunk = MLP(self.encoder.out_features, sizes, activation=config.activation)
+        self.out_features = self.trunk.out_features
+
+    def forward(
+        self, obs: Obs, state: object = None, on_reset: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, object]:
+        """[..., *obs] -> (features [..., out_features], state after this step)."""
+        return self.trunk(self.encoder(obs)), state
