@@ -1,0 +1,175 @@
+"""What `Batch` and `NamedArray` have in common: access, indexing, arithmetic, comparison, printing."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
+from numbers import Number
+from typing import Any, Self, overload
+
+import numpy as np
+
+from argosy.data import tree
+from argosy.errors import DataError, nearest
+
+
+class Record(tree.Node):
+    """Fields by attribute and by key; numpy's indexing along the first axes, applied to every field."""
+
+    def __getattr__(self, name: str) -> Any:
+        # Only reached where there is no such field or method.
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(self._unknown(name), name=name, obj=self)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.__dict__
+
+    def keys(self) -> KeysView[str]:
+        """Return the names of the fields."""
+        return self.__dict__.keys()
+
+    def values(self) -> ValuesView[Any]:
+        """Return the values of the fields."""
+        return self.__dict__.values()
+
+    def items(self) -> ItemsView[str, Any]:
+        """Return (name, value) pairs."""
+        return self.__dict__.items()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a field, or `default` where there is none of that name."""
+        return self.__dict__.get(name, default)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return nested plain dicts that share the arrays."""
+        return _plain(self.__dict__)
+
+    @overload
+    def __getitem__(self, index: str) -> Any: ...
+    @overload
+    def __getitem__(self, index: object) -> Self: ...
+    def __getitem__(self, index: object) -> Any:
+        fields = self.__dict__
+        if type(index) is str:
+            try:
+                return fields[index]
+            except KeyError:
+                raise KeyError(self._unknown(index)) from None
+        if not fields:
+            raise IndexError(f"an empty {type(self).__name__} cannot be indexed")
+        return tree.index(self, index)
+
+    def __len__(self) -> int:
+        """Return the smallest size of a first axis; empty nodes and None do not count.
+
+        Raises:
+            TypeError: there is no array, or a field has no first axis.
+        """
+        size = tree.length(self)
+        if size is None:
+            raise TypeError(f"a {type(self).__name__} without arrays has no len()")
+        return size
+
+    def __iter__(self) -> Iterator[Self]:
+        """Iterate over rows; over nothing where there are none to be had (no len)."""
+        try:
+            size = len(self)
+        except TypeError:
+            return
+        for i in range(size):
+            yield self[i]
+
+    @property
+    def shape(self) -> list[int]:
+        """The smallest size per axis that all fields have."""
+        return tree.common_shape(self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Record) and tree.equal(self, other)
+
+    __array_ufunc__ = None  # so that `array + record` is a TypeError instead of an array of records
+    __hash__ = None  # type: ignore[assignment]  # mutable and compared by value, like list and dict
+
+    def __copy__(self) -> Self:
+        return tree.map_leaves(lambda leaf: leaf, self)
+
+    def copy(self) -> Self:
+        """Return new containers that share the arrays (`copy.deepcopy` copies those too)."""
+        return self.__copy__()
+
+    def __add__(self, other: object) -> Self:
+        return self._combine(other, operator.add)
+
+    def __sub__(self, other: object) -> Self:
+        return self._combine(other, operator.sub)
+
+    def __mul__(self, other: object) -> Self:
+        return self._combine(other, operator.mul)
+
+    def __truediv__(self, other: object) -> Self:
+        return self._combine(other, operator.truediv)
+
+    def __iadd__(self, other: object) -> Self:
+        return self._combine(other, operator.iadd, in_place=True)
+
+    def __isub__(self, other: object) -> Self:
+        return self._combine(other, operator.isub, in_place=True)
+
+    def __imul__(self, other: object) -> Self:
+        return self._combine(other, operator.imul, in_place=True)
+
+    def __itruediv__(self, other: object) -> Self:
+        return self._combine(other, operator.itruediv, in_place=True)
+
+    def _combine(self, other: object, op: Callable[[Any, Any], Any], *, in_place: bool = False) -> Self:
+        """Apply `op` field by field with a number or a record of the same fields (matched by name)."""
+        if not isinstance(other, Record | Number | np.generic):
+            raise TypeError(
+                f"{type(self).__name__} and {type(other).__name__}: only numbers and records combine with it"
+            )
+        combined: Self = _combine(self, other, op, in_place, "")
+        return combined
+
+    def _unknown(self, name: str) -> str:
+        fields = self.__dict__
+        hint = nearest(name, fields) if fields else "it is empty"
+        return f"{type(self).__name__} has no field {name!r}; {hint}"
+
+    def __repr__(self) -> str:
+        if not self.__dict__:
+            return f"{type(self).__name__}()"
+        lines = []
+        for name, value in self.__dict__.items():
+            text = repr(value).replace("\n", "\n" + " " * (len(name) + 6))
+            lines.append(f"    {name}: {text},\n")
+        return f"{type(self).__name__}(\n{''.join(lines)})"
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    nested = {name: tree.fields_of(value) for name, value in fields.items()}
+    return {name: fields[name] if inner is None else _plain(inner) for name, inner in nested.items()}
+
+
+def _combine(left: Any, right: Any, op: Callable[[Any, Any], Any], in_place: bool, name: str) -> Any:
+    fields = tree.fields_of(left)
+    other = tree.fields_of(right)
+    if fields is None:
+        if left is None and (right is None or isinstance(right, Number)):
+            return None
+        try:
+            return op(left, right)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"field {name!r}: {error}") from error
+    if other is not None and other.keys() != fields.keys():
+        raise DataError(
+            f"both sides need the same fields{' in ' + repr(name) if name else ''}: {list(fields)} and {list(other)}"
+        )
+    new = {
+        key: _combine(value, right if other is None else other[key], op, in_place, f"{name}.{key}" if name else key)
+        for key, value in fields.items()
+    }
+    if in_place:
+        fields.update(new)
+        return left
+    return tree.rebuild(left, new)

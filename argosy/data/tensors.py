@@ -1,0 +1,73 @@
+"""Conversion between numpy and torch, for single arrays and whole trees. Nothing is copied that need not be."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from argosy.data import tree
+from argosy.errors import DataError
+
+TreeT = TypeVar("TreeT")
+Device = str | int | torch.device
+
+
+def tensor(leaf: object, device: Device = "cpu", dtype: torch.dtype | None = None) -> torch.Tensor:
+    """Turn an array, number or list of numbers into a tensor; a tensor is moved and cast only where it differs.
+
+    Raises:
+        DataError: it holds objects or text.
+    """
+    if isinstance(leaf, torch.Tensor):
+        return leaf.to(device=device, dtype=dtype)
+    array = np.asarray(leaf)
+    if array.dtype.kind not in tree.NUMERIC:
+        raise DataError(f"{type(leaf).__name__} of type {array.dtype} ({leaf!r:.60}) cannot become a tensor")
+    # torch shares memory with writable arrays of positive strides only.
+    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
+        array = array.copy()
+    made = torch.from_numpy(array)
+    return made if dtype is None and device == "cpu" else made.to(device=device, dtype=dtype)
+
+
+def to_torch(x: Any, dtype: torch.dtype | None = None, device: Device = "cpu") -> Any:
+    """Return `x` (array, number, list, dict, Batch, NamedArray) with tensors for arrays, out of place; None stays None.
+
+    Raises:
+        DataError: a leaf holds objects; names the field.
+    """
+    return tree.map_leaves(lambda leaf: tensor(leaf, device, dtype), x)
+
+
+def to_torch_as(x: Any, y: torch.Tensor) -> Any:
+    """Return `x` with tensors of the type and on the device of `y`."""
+    return to_torch(x, dtype=y.dtype, device=y.device)
+
+
+def to_numpy(x: Any) -> Any:
+    """Return `x` (tensor, number, list, dict, Batch, NamedArray) with arrays, out of place; None stays None."""
+    return tree.map_leaves(_array, x)
+
+
+def _array(leaf: Any) -> Any:
+    if isinstance(leaf, torch.Tensor):
+        return leaf.detach().cpu().numpy()
+    if isinstance(leaf, list | tuple) and any(isinstance(item, torch.Tensor) for item in leaf):
+        return np.asarray([_array(item) for item in leaf])
+    return leaf if isinstance(leaf, np.ndarray | str | bytes) else tree.as_array(leaf)
+
+
+def as_tensors(batch: TreeT, device: Device = "cpu") -> TreeT:
+    """Return the batch with a tensor for every array of numbers, out of place and without a copy on the CPU.
+
+    The first line of every `Algorithm.update`. Fields of objects or text and None are passed on as they are.
+    """
+
+    def convert(leaf: Any) -> Any:
+        if isinstance(leaf, np.ndarray):
+            return tensor(leaf, device) if leaf.dtype.kind in tree.NUMERIC else leaf
+        return leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf
+
+    return tree.map_leaves(convert, batch)
