@@ -1,0 +1,1 @@
+"""The fleet: the same policies and algorithms on many processes and machines."""

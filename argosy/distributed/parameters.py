@@ -1,0 +1,289 @@
+"""Versions of policy parameters: tags, metadata, garbage collection, atomic files.
+
+A version is kept as one safetensors blob (a uint8 array): what is written to disk, what travels, and what a reader
+decodes are the same bytes, so that the store never looks inside and nothing that is loaded can execute code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias, cast
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from argosy.errors import CheckpointError, ConfigError, nearest
+from argosy.policy.base import PolicyCheckpoint
+
+Blob: TypeAlias = np.ndarray
+"""A checkpoint as safetensors bytes, uint8 [n]."""
+Metadata: TypeAlias = dict[str, object]
+LATEST = "latest"
+_VERSION_KEY = "argosy_version"
+
+
+def encode(checkpoint: PolicyCheckpoint) -> Blob:
+    """Turn a checkpoint into the blob that is stored and shipped."""
+    tensors = {key: tensor.contiguous() for key, tensor in checkpoint["state_dict"].items()}
+    return np.frombuffer(save(tensors, {_VERSION_KEY: str(checkpoint["version"])}), np.uint8)
+
+
+def decode(blob: Blob) -> PolicyCheckpoint:
+    """Turn a blob back into a checkpoint; its tensors are copies.
+
+    Raises:
+        CheckpointError: the blob is torn or not one of ours.
+    """
+    data = blob.tobytes()
+    try:
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        return {"version": int(header["__metadata__"][_VERSION_KEY]), "state_dict": load(data)}
+    except (SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"these {len(data)} bytes are not a policy checkpoint of argosy: {error!r}") from error
+
+
+def write_atomically(path: Path, data: bytes | memoryview) -> None:
+    """Write a file that is there whole or not at all, whatever dies meanwhile."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+@dataclass
+class _Versions:
+    """All that is known of one policy name."""
+
+    blobs: dict[int, Blob] = field(default_factory=dict)
+    tags: dict[str, int] = field(default_factory=dict)
+    metadata: dict[int, Metadata] = field(default_factory=dict)
+    token: int = 0
+
+
+class ParameterStore:
+    """Holds the newest versions of each policy and every tagged one; `latest` is the tag of the last push.
+
+    Args:
+        directory: mirror everything there and start from what is there; None: memory only.
+        keep: untagged versions to keep per policy; older ones are dropped at each push.
+
+    Raises:
+        ConfigError: `keep` is below 1.
+        CheckpointError: the directory's index cannot be read.
+    """
+
+    def __init__(self, directory: Path | None = None, *, keep: int = 10) -> None:
+        if keep < 1:
+            raise ConfigError(f"ParameterStore keep is {keep}; it must be >= 1")
+        self.directory, self.keep = directory, keep
+        self._policies: dict[str, _Versions] = {}
+        # Readers compare tokens for equality only. Starting at the clock makes a restarted store's tokens new.
+        self._token = time.time_ns()
+        if directory is not None:
+            directory.mkdir(parents=True, exist_ok=True)
+            for folder in sorted(path for path in directory.iterdir() if path.is_dir()):
+                self._policies[folder.name] = self._read(folder)
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def push(
+        self,
+        name: str,
+        checkpoint: PolicyCheckpoint | Blob,
+        *,
+        version: int | None = None,
+        tags: Iterable[str] = (),
+        metadata: Mapping[str, object] | None = None,
+    ) -> int:
+        """Store a version and make it `latest`; pushing a version again replaces it.
+
+        Args:
+            name: of the policy; becomes a folder's name.
+            checkpoint: a policy's checkpoint, or its `encode`d form together with `version`.
+            version: needed for a blob; taken from the checkpoint otherwise.
+            tags: further tags that move to this version.
+            metadata: plain JSON values, for `find`.
+
+        Raises:
+            ConfigError: the name cannot be a folder's name, or a blob came without version.
+        """
+        if not name or name != Path(name).name or name.startswith("."):
+            raise ConfigError(f"policy name {name!r} cannot be used; take letters, digits, '-' and '_'")
+        if isinstance(checkpoint, np.ndarray):
+            if version is None:
+                raise ConfigError(f"policy {name!r}: a blob was pushed without its version")
+            blob = checkpoint
+        else:
+            blob, version = encode(checkpoint), checkpoint["version"]
+        known = self._policies.setdefault(name, _Versions())
+        if self.directory is not None:
+            (self.directory / name).mkdir(exist_ok=True)
+            write_atomically(self._file(name, version), blob.data)
+        known.blobs[version] = blob
+        known.metadata[version] = {"time": time.time(), **(metadata or {})}
+        known.tags.update(dict.fromkeys((LATEST, *tags), version))
+        self._changed(name, known)
+        self.gc(name)
+        return version
+
+    def tag(self, name: str, version: int, tag: str) -> None:
+        """Move `tag` to a version, which is kept as long as it has a tag."""
+        known = self._known(name)
+        self._blob(name, version)
+        known.tags[tag] = version
+        self._changed(name, known, parameters=tag == LATEST)
+
+    def untag(self, name: str, tag: str) -> None:
+        """Remove a tag; its version may be collected from now on."""
+        known = self._known(name)
+        if tag == LATEST or tag not in known.tags:
+            raise ConfigError(f"policy {name!r}: tag {tag!r} cannot be removed; tags: {sorted(known.tags)}")
+        del known.tags[tag]
+        self._changed(name, known, parameters=False)
+
+    def update_metadata(self, name: str, version: int, values: Mapping[str, object]) -> None:
+        """Add plain JSON values to what is known of a version."""
+        known = self._known(name)
+        self._blob(name, version)
+        known.metadata[version].update(values)
+        self._changed(name, known, parameters=False)
+
+    def gc(self, name: str, keep: int | None = None) -> list[int]:
+        """Drop untagged versions but the newest `keep`; returns the dropped ones."""
+        known = self._known(name)
+        untagged = sorted(set(known.blobs) - set(known.tags.values()))
+        count = self.keep if keep is None else keep
+        dropped = untagged[: max(0, len(untagged) - count)]
+        self._drop(name, known, dropped)
+        return dropped
+
+    def roll_back(self, name: str, version: int) -> list[int]:
+        """Forget all versions above `version`, as a learner does that resumed there; returns the forgotten ones.
+
+        Tags on forgotten versions go, except `latest`, which moves to the newest that is left.
+        """
+        known = self._policies.get(name)
+        if known is None:
+            return []
+        gone = sorted(v for v in known.blobs if v > version)
+        if gone:
+            left = set(known.blobs) - set(gone)
+            known.tags = {tag: v for tag, v in known.tags.items() if v <= version}
+            if left:
+                known.tags[LATEST] = max(left)
+            self._drop(name, known, gone)
+            self._changed(name, known)
+        return gone
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def get(self, name: str, identifier: int | str = LATEST) -> PolicyCheckpoint:
+        """Return the checkpoint of a version or a tag.
+
+        Raises:
+            CheckpointError: there is no such policy, version or tag.
+        """
+        version = identifier if isinstance(identifier, int) else self.version_of(name, identifier)
+        return decode(self._blob(name, version))
+
+    def newest(self, name: str, token: int = 0, tag: str = LATEST) -> tuple[int, int, Blob] | None:
+        """Return (token, version, blob) of a tag, None when nothing changed since `token` or nothing is there."""
+        known = self._policies.get(name)
+        if known is None or known.token == token or tag not in known.tags:
+            return None
+        return known.token, known.tags[tag], known.blobs[known.tags[tag]]
+
+    def version_of(self, name: str, tag: str) -> int:
+        """Return the version that has a tag.
+
+        Raises:
+            CheckpointError: no version has it.
+        """
+        known = self._known(name)
+        if tag not in known.tags:
+            raise CheckpointError(f"policy {name!r} has no version tagged {tag!r}; {nearest(tag, known.tags)}")
+        return known.tags[tag]
+
+    def names(self) -> list[str]:
+        """Return the names of the policies."""
+        return sorted(self._policies)
+
+    def versions(self, name: str) -> list[int]:
+        """Return the versions that are kept, oldest first."""
+        return sorted(self._known(name).blobs)
+
+    def tags(self, name: str) -> dict[str, int]:
+        """Return tag -> version."""
+        return dict(self._known(name).tags)
+
+    def metadata(self, name: str, version: int) -> Metadata:
+        """Return what was said of a version; `time` is when it was pushed, in seconds since 1970."""
+        self._blob(name, version)
+        return dict(self._known(name).metadata[version])
+
+    def find(self, name: str, where: Callable[[Metadata], bool]) -> list[int]:
+        """Return the versions, oldest first, whose metadata satisfy `where`."""
+        known = self._known(name)
+        return [version for version in sorted(known.blobs) if where(dict(known.metadata[version]))]
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _known(self, name: str) -> _Versions:
+        if name not in self._policies:
+            raise CheckpointError(f"the store holds no policy {name!r}; {nearest(name, self._policies)}")
+        return self._policies[name]
+
+    def _blob(self, name: str, version: int) -> Blob:
+        known = self._known(name)
+        if version not in known.blobs:
+            raise CheckpointError(f"policy {name!r} has no version {version}; kept: {sorted(known.blobs)}")
+        return known.blobs[version]
+
+    def _file(self, name: str, version: int) -> Path:
+        assert self.directory is not None
+        return self.directory / name / f"{version}.safetensors"
+
+    def _changed(self, name: str, known: _Versions, *, parameters: bool = True) -> None:
+        if parameters:
+            self._token += 1
+            known.token = self._token
+        if self.directory is not None:
+            index = {"tags": known.tags, "metadata": {str(v): m for v, m in known.metadata.items()}}
+            write_atomically(self.directory / name / "index.json", json.dumps(index).encode())
+
+    def _drop(self, name: str, known: _Versions, versions: Iterable[int]) -> None:
+        for version in versions:
+            del known.blobs[version], known.metadata[version]
+            if self.directory is not None:
+                self._file(name, version).unlink(missing_ok=True)
+
+    def _read(self, folder: Path) -> _Versions:
+        """Load what a folder holds; files that a dying process left half-written are removed."""
+        for torn in folder.glob(".*.tmp"):
+            torn.unlink()
+        index_path = folder / "index.json"
+        try:
+            index = json.loads(index_path.read_text()) if index_path.exists() else {}
+            tags = {str(tag): int(version) for tag, version in index.get("tags", {}).items()}
+            metadata = {int(v): cast(Metadata, values) for v, values in index.get("metadata", {}).items()}
+        except (ValueError, AttributeError, TypeError) as error:
+            raise CheckpointError(f"{index_path} cannot be read ({error}); remove it to keep the versions") from error
+        found = {int(path.stem): path for path in folder.glob("*.safetensors") if path.stem.lstrip("-").isdigit()}
+        known = _Versions(
+            blobs={version: np.fromfile(path, np.uint8) for version, path in found.items()},
+            tags={tag: version for tag, version in tags.items() if version in found},
+            metadata={version: metadata.get(version, {}) for version in found},
+        )
+        if found and LATEST not in known.tags:  # died between the version's file and the index
+            known.tags[LATEST] = max(found)
+        self._token += 1
+        known.token = self._token
+        return known
