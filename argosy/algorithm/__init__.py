@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from argosy.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from argosy.algorithm.base import Algorithm
+    from argosy.algorithm.base import Algorithm, AlgorithmConfig
     from argosy.algorithm.dqn import DQN, DQNConfig
 
-__all__ = ["ALGORITHMS", "DQN", "Algorithm", "DQNConfig", "algorithm_class"]
+__all__ = ["ALGORITHMS", "DQN", "Algorithm", "AlgorithmConfig", "DQNConfig", "algorithm_class", "algorithm_names"]
 
 ALGORITHMS: dict[str, str] = {
     "dqn": "argosy.algorithm.dqn:DQN",
@@ -20,6 +20,7 @@ ALGORITHMS: dict[str, str] = {
 
 _LAZY = {
     "Algorithm": "argosy.algorithm.base",
+    "AlgorithmConfig": "argosy.algorithm.base",
     "DQN": "argosy.algorithm.dqn",
     "DQNConfig": "argosy.algorithm.dqn",
 }
@@ -36,6 +37,11 @@ def algorithm_class(name: str) -> type[Algorithm[Any, Any]]:
     module, cls = ALGORITHMS[name].split(":")
     found: type[Algorithm[Any, Any]] = getattr(importlib.import_module(module), cls)
     return found
+
+
+def algorithm_names() -> list[str]:
+    """Return the names of all algorithms."""
+    return list(ALGORITHMS)
 
 
 def __getattr__(name: str) -> object:

@@ -6,11 +6,13 @@ import contextlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypedDict, TypeVar
 
 import torch
 from gymnasium import spaces
 
+from argosy.config import check_range
 from argosy.data.buffer.sampling import Sampling
 from argosy.data.stats import TrainingStats
 from argosy.errors import CheckpointError, DataError, SpaceError
@@ -19,13 +21,15 @@ from argosy.policy import Policy
 from argosy.rng import Rng, RngState, spawn_seeds
 
 
-class AlgorithmConfig(Protocol):
-    """What every algorithm's config has."""
+@dataclass(frozen=True, kw_only=True)
+class AlgorithmConfig:
+    """Base of every algorithm's config: frozen, keyword-only, checked when made."""
 
-    @property
-    def gamma(self) -> float:
-        """Discount factor."""
-        ...
+    gamma: float = 0.99
+    """Discount factor per env step."""
+
+    def __post_init__(self) -> None:
+        check_range(self, "gamma", ge=0.0, le=1.0)
 
 
 ConfigT = TypeVar("ConfigT", bound=AlgorithmConfig)
@@ -58,7 +62,7 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
 
     kind: ClassVar[Literal["onpolicy", "offpolicy", "offline"]]
     """Which trainer and which form of batch: [T, B, ...] rollouts ("onpolicy") or [B, ...] samples."""
-    config_type: ClassVar[type[Any]]
+    config_type: ClassVar[type[AlgorithmConfig]]
     """The config's dataclass."""
     action_spaces: ClassVar[tuple[type[spaces.Space[Any]], ...]]
     """Action spaces that it can learn in."""
@@ -170,9 +174,7 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
             try:
                 part.load_state_dict(state["parts"][name])
             except (RuntimeError, KeyError) as error:
-                raise CheckpointError(
-                    f"the state of {name!r} does not fit this {type(self).__name__}: {error}"
-                ) from error
+                raise CheckpointError(f"{type(self).__name__}: the state of {name!r} does not fit: {error}") from error
         self.num_updates = state["num_updates"]
         self.policy.version = state["version"]
         self.rng.load_state_dict(state["rng"])
@@ -210,8 +212,8 @@ def check_finite(batch: Any, *fields: str) -> None:
                 if bad.any():
                     where = tuple(bad.nonzero()[0].tolist())
                     raise DataError(
-                        f"batch.{name} holds {int(bad.sum())} NaN or infinite value(s), the first one {leaf[where].item()} at"
-                        f" index {where}; no parameter has changed"
+                        f"batch.{name} holds {int(bad.sum())} NaN or infinite value(s), the first one"
+                        f" {leaf[where].item()} at index {where}; no parameter has changed"
                     )
 
 

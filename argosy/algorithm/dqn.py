@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from gymnasium import spaces
 
-from argosy.algorithm.base import Algorithm, Stateful, check_finite
+from argosy.algorithm.base import Algorithm, AlgorithmConfig, Stateful, check_finite
 from argosy.algorithm.optim import Optimizer
 from argosy.config import check_choice, check_range
 from argosy.data import as_tensors
@@ -36,11 +36,9 @@ from argosy.policy import QPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
-class DQNConfig:
+class DQNConfig(AlgorithmConfig):
     """Hyper-parameters of DQN; docs/glossary.md explains each at length."""
 
-    gamma: float = 0.99
-    """Discount factor per env step."""
     n_step: int = 1
     """Rewards summed before the bootstrap value."""
     lr: float = 1e-3
@@ -69,7 +67,7 @@ class DQNConfig:
     """Probability of a random action in evaluation."""
 
     def __post_init__(self) -> None:
-        check_range(self, "gamma", ge=0.0, le=1.0)
+        super().__post_init__()
         check_range(self, "n_step", ge=1)
         check_range(self, "lr", gt=0.0)
         check_range(self, "adam_eps", gt=0.0)

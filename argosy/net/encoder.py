@@ -1,10 +1,10 @@
-"""From an observation of any supported space to one vector: flatten, one-hot, CNN, and concatenation of dict entries."""
+"""From an observation of any supported space to one vector: flatten, one-hot, CNN; dict entries are concatenated."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ MIN_CNN_SIDE = 36
 class ObsDict(Protocol):
     """A dict observation: a dict or a `Batch` of tensors."""
 
-    def __getitem__(self, key: str, /) -> Obs: ...  # noqa: D105
+    def __getitem__(self, key: str, /) -> Obs: ...
 
 
 Obs: TypeAlias = "torch.Tensor | ObsDict"
@@ -121,7 +121,9 @@ class NatureCNN(nn.Module):
         return out if len(lead) == 1 else out.reshape(*lead, -1)
 
 
-def _leaf_encoder(space: spaces.Space, config: NetConfig, name: str, cnn_features: int | None) -> nn.Module:
+def _leaf_encoder(
+    space: spaces.Space[Any], config: NetConfig, name: str, cnn_features: int | None
+) -> VectorEncoder | OneHotEncoder | NatureCNN:
     if isinstance(space, spaces.Box):
         shape, is_uint8 = space.shape, space.dtype == np.uint8
         scale = 1.0 / float(space.high.max()) if is_uint8 and config.scale_uint8 and space.high.max() > 0 else 1.0
@@ -163,13 +165,13 @@ class Encoder(nn.Module):
     """
 
     def __init__(
-        self, space: spaces.Space, config: NetConfig, skip: Collection[str] = (), cnn_features: int | None = None
+        self, space: spaces.Space[Any], config: NetConfig, skip: Collection[str] = (), cnn_features: int | None = None
     ) -> None:
         super().__init__()
         self.paths: list[tuple[str, ...]] = []
-        leaves: list[nn.Module] = []
+        leaves: list[VectorEncoder | OneHotEncoder | NatureCNN] = []
 
-        def visit(part: spaces.Space, path: tuple[str, ...]) -> None:
+        def visit(part: spaces.Space[Any], path: tuple[str, ...]) -> None:
             if isinstance(part, spaces.Dict):
                 for key, value in part.spaces.items():
                     if path or key not in skip:
@@ -184,7 +186,7 @@ class Encoder(nn.Module):
             raise SpaceError(f"the observation space {space} has no entry to look at")
         self.leaves = nn.ModuleList(leaves)
         self.only_images = all(isinstance(leaf, NatureCNN) for leaf in leaves)
-        self.out_features = sum(int(leaf.out_features) for leaf in leaves)  # type: ignore[arg-type]  # every leaf has it
+        self.out_features = sum(leaf.out_features for leaf in leaves)
 
     def forward(self, obs: Obs) -> torch.Tensor:
         """[..., *obs] -> [..., out_features]."""
@@ -193,9 +195,9 @@ class Encoder(nn.Module):
             return flat
         parts: list[torch.Tensor] = []
         for path, leaf in zip(self.paths, self.leaves, strict=True):
-            entry = obs
+            entry: Any = obs
             for key in path:
-                entry = entry[key]  # type: ignore[index]  # only the last one is a tensor
+                entry = entry[key]
             parts.append(leaf(entry))
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
@@ -214,7 +216,7 @@ class Backbone(nn.Module):
     """
 
     def __init__(
-        self, space: spaces.Space, config: NetConfig, skip: Collection[str] = (), *, drop_last: bool = False
+        self, space: spaces.Space[Any], config: NetConfig, skip: Collection[str] = (), *, drop_last: bool = False
     ) -> None:
         super().__init__()
         self.encoder = Encoder(space, config, skip, config.cnn_features)

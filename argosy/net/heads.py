@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import torch
 from gymnasium import spaces
@@ -29,14 +30,17 @@ class DuelingHead(nn.Module):
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """[..., in_features] -> [..., num_actions]."""
         value, advantage = self.activation(self.hidden(features)).chunk(2, dim=-1)
-        adv: torch.Tensor = self.advantage(advantage)
-        return self.value(value) + adv - adv.mean(dim=-1, keepdim=True)
+        adv = self.advantage(advantage)
+        q: torch.Tensor = self.value(value) + adv - adv.mean(dim=-1, keepdim=True)
+        return q
 
 
 class QNet(nn.Module):
     """Observation -> Q [..., num_actions]; `skip` names keys that are no input (an action mask)."""
 
-    def __init__(self, space: spaces.Space, num_actions: int, config: NetConfig, skip: Collection[str] = ()) -> None:
+    def __init__(
+        self, space: spaces.Space[Any], num_actions: int, config: NetConfig, skip: Collection[str] = ()
+    ) -> None:
         super().__init__()
         self.backbone = Backbone(space, config, skip, drop_last=config.dueling)
         width, activation = self.backbone.out_features, config.activation
@@ -56,7 +60,7 @@ class EnsembleCritic(nn.Module):
     """K action values Q(obs, act) over one encoder: ([B, *obs], [B, A]) -> [K, B]."""
 
     def __init__(
-        self, space: spaces.Space, action_dim: int, config: NetConfig, size: int = 2, skip: Collection[str] = ()
+        self, space: spaces.Space[Any], action_dim: int, config: NetConfig, size: int = 2, skip: Collection[str] = ()
     ) -> None:
         super().__init__()
         self.encoder = Encoder(space, config, skip, config.cnn_features)

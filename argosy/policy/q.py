@@ -24,7 +24,7 @@ class QAnalysis(NamedArray):
 
 
 class QPolicy(Policy):
-    """argmax Q; an exploring row takes a random allowed action with probability `eps`, an evaluating one with `eps_test`.
+    """argmax Q; a random allowed action with probability `eps` in exploring rows, `eps_test` in evaluating ones.
 
     Args:
         observation_space: space of one observation; a Dict may hold an action mask.
