@@ -130,7 +130,7 @@ def _hints(cls: type) -> dict[str, object]:
 def _convert(expected: object, value: object, name: str) -> object:
     """Check `value` against an annotation; lists become tuples, dicts become dataclasses, ints become floats."""
     origin, args = typing.get_origin(expected), typing.get_args(expected)
-    if isinstance(expected, typing.TypeVar) or expected is object:
+    if expected is object or isinstance(expected, typing.TypeVar) or getattr(expected, "_is_protocol", False):
         return value
     if origin in (typing.Union, types.UnionType):
         return _convert_union(args, value, name)

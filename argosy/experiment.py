@@ -1,0 +1,225 @@
+"""Experiment: one frozen description of a run, read by the local trainers and by a fleet alike.
+
+It holds plain values only, so that it can be written as JSON, compared and sent to another machine. Everything a run
+needs beside it (environments, networks, buffers) is made from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import argosy
+from argosy.algorithm import algorithm_class
+from argosy.algorithm.base import AlgorithmConfig
+from argosy.config import Plain, check_range, from_plain, replaced, to_plain
+from argosy.env import EnvConfig
+from argosy.errors import ConfigError, nearest
+from argosy.net import NetConfig
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class BufferConfig:
+    """Where transitions are kept. An on-policy algorithm keeps just what one collection brings."""
+
+    size: int = 20_000
+    """Transitions that an off-policy algorithm keeps, over all environments."""
+    stack_num: int = 1
+    """Frames stacked when sampling (1: none), for environments that stack; only the newest frame is then stored."""
+    ignore_obs_next: bool = False
+    """Look the next observation up instead of storing it: half the memory."""
+
+    def __post_init__(self) -> None:
+        check_range(self, "size", ge=1)
+        check_range(self, "stack_num", ge=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainerConfig:
+    """The loop: how much to collect, how often to learn, how often to test."""
+
+    max_epoch: int = 10
+    """Epochs at most; each ends with a test."""
+    step_per_epoch: int = 10_000
+    """Environment steps (off-policy, on-policy) or updates (offline) per epoch."""
+    step_per_collect: int = 10
+    """Environment steps between two phases of learning, over all environments."""
+    episode_per_test: int = 10
+    """Episodes of each test."""
+    update_per_step: float | None = None
+    """Updates per environment step; off-policy only (None: 1)."""
+    batch_size: int | None = None
+    """Transitions per update; off-policy and offline only (None: 64). On-policy configs have one of their own."""
+    start_steps: int = 0
+    """Environment steps before the first update, with random actions; off-policy only."""
+    test_in_train: bool = False
+    """Test early when the training episodes look good enough to stop."""
+    checkpoint_epochs: int = 0
+    """Epochs between two full checkpoints (0: only when the run ends or is interrupted)."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_epoch", "step_per_epoch", "step_per_collect", "episode_per_test", "batch_size"):
+            check_range(self, name, ge=1)
+        check_range(self, "update_per_step", gt=0)
+        check_range(self, "start_steps", ge=0)
+        check_range(self, "checkpoint_epochs", ge=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopConfig:
+    """When a run ends before its last epoch, and how it is judged."""
+
+    test_return: float | None = None
+    """End when the mean test return is this high (None: never)."""
+    episodes: int = 100
+    """Episodes that confirm that return, and judge the run at its end."""
+
+    def __post_init__(self) -> None:
+        check_range(self, "episodes", ge=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggerConfig:
+    """Where metrics go beside the run's metrics.jsonl."""
+
+    tensorboard: bool = False
+    """Write an event file for TensorBoard into the run's folder."""
+    wandb: Literal["off", "online", "offline"] = "off"
+    """Send metrics to Weights & Biases, or keep them for `wandb sync`."""
+    wandb_project: str = "argosy"
+    """Project at Weights & Biases."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """Everything that says what a run does. Same experiment, same machine, same result.
+
+    The fields describe one policy that plays one task. Runs with several policies add fields (agents, policies,
+    groups of workers) whose defaults mean this one.
+    """
+
+    task: str
+    """Environment id, e.g. CartPole-v1, HalfCheetah-v5, ALE/Pong-v5."""
+    algorithm: str
+    """Name of the algorithm, as in `argosy algorithms`."""
+    config: AlgorithmConfig
+    """Settings of the algorithm."""
+    env: EnvConfig = field(default_factory=EnvConfig)
+    """How the environments are made."""
+    net: NetConfig = field(default_factory=NetConfig)
+    """The networks."""
+    buffer: BufferConfig = field(default_factory=BufferConfig)
+    """The replay buffer."""
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    """The training loop."""
+    stop: StopConfig = field(default_factory=StopConfig)
+    """When to stop."""
+    logger: LoggerConfig = field(default_factory=LoggerConfig)
+    """Where metrics go."""
+    seed: int = 0
+    """Seed of everything random."""
+    device: str = "cpu"
+    """Where the networks are: cpu, cuda, cuda:1, ..., or auto (a GPU if there is one)."""
+    threads: int = 0
+    """Threads that PyTorch computes with (0: its own choice); small networks are fastest with 1."""
+
+    def __post_init__(self) -> None:
+        check_range(self, "seed", ge=0)
+        check_range(self, "threads", ge=0)
+        cls = algorithm_class(self.algorithm)
+        if not isinstance(self.config, cls.config_type):
+            wanted, given = cls.config_type.__name__, type(self.config).__name__
+            raise ConfigError(f"Experiment.config is a {given}; {self.algorithm} takes a {wanted}")
+        if cls.kind == "onpolicy":
+            for name, unset in (("update_per_step", None), ("batch_size", None), ("start_steps", 0)):
+                if getattr(self.trainer, name) != unset:
+                    raise ConfigError(
+                        f"trainer.{name} is {getattr(self.trainer, name)}, but {self.algorithm} learns on-policy, from "
+                        f"all that was collected; its own settings say how (`argosy train {self.algorithm} --help`)"
+                    )
+
+    def replaced(self, changes: Mapping[str, object]) -> Experiment:
+        """Return a copy with `changes`, named as the command's flags are: `lr`, `env.num_envs`, `trainer.max_epoch`.
+
+        Settings of the algorithm stand at the top; a section takes a dict, a dotted name or a config object.
+
+        Raises:
+            ConfigError: a name is unknown (the nearest one is offered) or a value has the wrong type or range.
+        """
+        own = {name.partition(".")[0] for name in _leaves(self.config)}
+        changed: dict[str, object] = {}
+        for key, value in changes.items():
+            if key.partition(".")[0] in own:
+                changed[f"config.{key}"] = value
+            elif key.partition(".")[0] in _OWN:
+                changed[key] = value
+            else:
+                raise ConfigError(f"unknown setting {key!r} for {self.algorithm}: {nearest(key, self.setting_names())}")
+        return replaced(self, changed)
+
+    def setting_names(self) -> list[str]:
+        """Return every name that `replaced` takes, with dots."""
+        return [name.removeprefix("config.") for name in _leaves(self) if name != "algorithm"]
+
+    def to_dict(self) -> dict[str, Plain]:
+        """Return what goes into a config.json."""
+        data = to_plain(self)
+        assert isinstance(data, dict)
+        return {"argosy": argosy.__version__, "format": FORMAT, **data}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, object]) -> Experiment:
+        """Make an experiment of what `to_dict` returned.
+
+        Raises:
+            ConfigError: a key is unknown (the nearest one is offered), is missing or has a wrong value.
+        """
+        fields = {key: value for key, value in data.items() if key not in ("argosy", "format")}
+        form = data.get("format", FORMAT)
+        if not isinstance(form, int) or form > FORMAT:
+            raise ConfigError(f"the experiment has format {form!r}; this argosy ({argosy.__version__}) reads {FORMAT}")
+        name = fields.get("algorithm")
+        if not isinstance(name, str):
+            raise ConfigError(f"algorithm is {name!r}; it must be the name of an algorithm")
+        fields["config"] = from_plain(algorithm_class(name).config_type, fields.get("config", {}), "config")
+        return from_plain(cls, fields)
+
+    def save(self, path: str | Path) -> None:
+        """Write the experiment as JSON."""
+        Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Experiment:
+        """Read what `save` wrote, or what a person wrote like it.
+
+        Raises:
+            ConfigError: the file is missing, is no JSON, or `from_dict` refuses it.
+        """
+        try:
+            data = json.loads(Path(path).read_text())
+        except FileNotFoundError:
+            raise ConfigError(f"there is no file {str(path)!r}") from None
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{str(path)!r} is not a readable JSON file ({error})") from None
+        if not isinstance(data, dict):
+            raise ConfigError(f"{str(path)!r} holds {type(data).__name__}; an experiment is a JSON object")
+        return cls.from_dict(data)
+
+
+_OWN = frozenset(f.name for f in dataclasses.fields(Experiment)) - {"algorithm", "config"}
+
+
+def _leaves(config: object, prefix: str = "") -> list[str]:
+    """Return the names of all settings under a config, nested ones with dots."""
+    names: list[str] = []
+    for f in dataclasses.fields(config):  # type: ignore[arg-type]  # callers pass dataclass instances
+        value = getattr(config, f.name)
+        name = prefix + f.name
+        names += _leaves(value, name + ".") if dataclasses.is_dataclass(value) else [name]
+    return names

@@ -1,0 +1,113 @@
+"""The folder of a run: what lies where, and the picture of its learning curve."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+from argosy.errors import CheckpointError, MissingExtraError, require
+from argosy.logger import read_jsonl
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Paths of one run: runs/<task>/<algorithm>/<time>-<seed>/."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """The experiment, as JSON."""
+        return self.path / "config.json"
+
+    @property
+    def metrics(self) -> Path:
+        """Metrics, a JSON object per line."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def checkpoint(self) -> Path:
+        """Everything that `resume` goes on from."""
+        return self.path / "checkpoint.safetensors"
+
+    @property
+    def best_policy(self) -> Path:
+        """The policy with the best test so far."""
+        return self.path / "policy.safetensors"
+
+    @property
+    def result(self) -> Path:
+        """The result, as JSON; there once the run has ended."""
+        return self.path / "result.json"
+
+    @property
+    def curve(self) -> Path:
+        """The learning curve."""
+        return self.path / "curve.png"
+
+    @classmethod
+    def create(cls, root: str | Path, task: str, algorithm: str, seed: int) -> RunFolder:
+        """Make a new folder under `root`; two runs of the same second get different ones."""
+        parent = Path(root) / task.replace("/", "-").replace(":", "-") / algorithm
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        for attempt in range(1000):
+            path = parent / (f"{stamp}-{seed}" + (f"-{attempt}" if attempt else ""))
+            try:
+                path.mkdir(parents=True)
+            except FileExistsError:
+                continue
+            return cls(path)
+        raise CheckpointError(f"no free name for a run under {str(parent)!r}")
+
+    @classmethod
+    def find(cls, path: str | Path) -> RunFolder:
+        """Return the folder of an existing run.
+
+        Raises:
+            CheckpointError: there is no run; names the newest one nearby, if any.
+        """
+        folder = cls(Path(path))
+        if folder.config.is_file():
+            return folder
+        if not folder.path.exists():
+            raise CheckpointError(f"there is no run {str(path)!r}: the folder does not exist")
+        inside = sorted(folder.path.rglob("config.json"), key=lambda file: file.stat().st_mtime)
+        hint = f"; the newest run below it is {str(inside[-1].parent)!r}" if inside else ""
+        raise CheckpointError(f"{str(path)!r} is not the folder of a run: it has no config.json{hint}")
+
+
+def draw_curve(folder: RunFolder, title: str) -> Path | None:
+    """Draw test and training returns over environment steps into the run's curve.png.
+
+    Returns:
+        The picture's path; None (and a warning) when matplotlib is missing or nothing was logged yet.
+    """
+    try:
+        require("matplotlib", "plot")
+    except MissingExtraError as error:
+        warnings.warn(f"no picture of the learning curve: {error}", stacklevel=2)
+        return None
+    from matplotlib.figure import Figure
+
+    rows = read_jsonl(folder.metrics) if folder.metrics.is_file() else []
+    figure = Figure(figsize=(7, 4), dpi=120, layout="constrained")
+    axes = figure.add_subplot()
+    drawn = False
+    for key, label, (color, width, marker) in (
+        ("episode/return_mean", "training", ("#9ab", 1.0, "")),
+        ("test/return_mean", "test", ("#d55", 2.0, "o")),
+    ):
+        points = [(row["env_step"], row[key]) for row in rows if row.get(key) is not None]
+        if points:
+            steps, returns = zip(*points, strict=True)
+            axes.plot(steps, returns, label=label, color=color, linewidth=width, marker=marker, markersize=4)
+            drawn = True
+    if not drawn:
+        return None
+    axes.set(xlabel="environment steps", ylabel="return", title=title)
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    figure.savefig(folder.curve)
+    return folder.curve

@@ -1,0 +1,113 @@
+"""Experiments: written, read, changed by name, refused by name."""
+
+import json
+
+import pytest
+
+from argosy.algorithm import ALGORITHMS, algorithm_class
+from argosy.env import EnvConfig
+from argosy.errors import ConfigError
+from argosy.experiment import BufferConfig, Experiment, StopConfig, TrainerConfig
+from argosy.presets import FAMILIES, PRESETS, TASKS, preset, preset_name
+
+
+def test_a_saved_experiment_is_loaded_equal(tmp_path):
+    experiment = preset("dqn", "CartPole-v1", seed=3, lr=5e-4, net={"hidden_sizes": (32, 16)})
+    experiment.save(tmp_path / "config.json")
+    assert Experiment.load(tmp_path / "config.json") == experiment
+    assert json.loads((tmp_path / "config.json").read_text())["config"]["lr"] == 5e-4
+
+
+def test_settings_are_named_as_flags_are():
+    experiment = preset("dqn", "CartPole-v1")
+    changed = experiment.replaced({"lr": 1, "env": {"num_envs": 3}, "trainer.max_epoch": 2, "seed": 7})
+    assert changed.config.lr == 1.0
+    assert (changed.env.num_envs, changed.trainer.max_epoch, changed.seed) == (3, 2, 7)
+    assert changed.env.test_num_envs == experiment.env.test_num_envs
+    assert experiment.replaced({"env": EnvConfig(num_envs=2)}).env == EnvConfig(num_envs=2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"lrr": 1}, r"unknown setting 'lrr' for dqn: did you mean 'lr'\?"),
+        ({"num_envs": 1}, r"unknown setting 'num_envs' for dqn: did you mean 'env.num_envs'\?"),
+        ({"env": {"nmu_envs": 1}}, r"did you mean 'env.num_envs'\?"),
+        ({"env.num_envs": 0}, r"EnvConfig.num_envs is 0; it must be >= 1"),
+        ({"buffer": {"size": 0}}, r"BufferConfig.size is 0; it must be >= 1"),
+        ({"algorithm": "ppo"}, r"unknown setting 'algorithm'"),
+        ({"lr": "fast"}, r"lr is 'fast'; it must be float"),
+    ],
+)
+def test_unknown_and_bad_settings_are_refused_by_name(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        preset("dqn", "CartPole-v1").replaced(changes)
+
+
+def test_unknown_algorithm_and_task_offer_the_nearest():
+    with pytest.raises(ConfigError, match=r"unknown algorithm 'dqm': did you mean 'dqn'\?"):
+        preset("dqm", "CartPole-v1")
+    with pytest.raises(ConfigError, match=r"unknown task 'CartPol-v1'; did you mean 'CartPole-v1'\?"):
+        preset("dqn", "CartPol-v1")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is not a readable JSON file"),
+        ("[1]", "an experiment is a JSON object"),
+        ('{"task": "CartPole-v1"}', "algorithm is None"),
+        ('{"algorithm": "dqn"}', "lacks task"),
+        (
+            '{"task": "CartPole-v1", "algorithm": "dqn", "sed": 1}',
+            r"unknown key 'sed' of Experiment: did you mean 'seed'",
+        ),
+        (
+            '{"task": "CartPole-v1", "algorithm": "dqn", "config": {"lrr": 1}}',
+            r"unknown key 'config.lrr' of DQNConfig: did you mean 'lr'",
+        ),
+        ('{"task": "CartPole-v1", "algorithm": "dqn", "format": 99}', "format 99"),
+    ],
+)
+def test_a_bad_config_file_is_refused_by_name(tmp_path, text, message):
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        Experiment.load(tmp_path / "config.json")
+
+
+def test_a_missing_config_file_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="there is no file"):
+        Experiment.load(tmp_path / "config.json")
+
+
+def test_a_foreign_config_is_refused():
+    with pytest.raises(ConfigError, match=r"Experiment.config is a StopConfig; dqn takes a DQNConfig"):
+        Experiment(task="CartPole-v1", algorithm="dqn", config=StopConfig())
+
+
+@pytest.mark.parametrize("field", ["max_epoch", "step_per_epoch", "step_per_collect", "episode_per_test", "batch_size"])
+def test_counts_of_the_loop_are_positive(field):
+    with pytest.raises(ConfigError, match=rf"TrainerConfig.{field} is 0; it must be >= 1"):
+        TrainerConfig(**{field: 0})
+
+
+def test_a_buffer_holds_something():
+    with pytest.raises(ConfigError, match=r"BufferConfig.size is 0"):
+        BufferConfig(size=0)
+
+
+def test_every_preset_makes_an_experiment():
+    example = {"classic": "CartPole-v1", "mujoco": "HalfCheetah-v5", "atari": "PongNoFrameskip-v4"}
+    for algorithm, family in PRESETS:
+        assert preset(algorithm, example[family]).algorithm == algorithm
+        assert preset_name(algorithm, example[family]) == f"{algorithm} on {family} tasks"
+    assert {family for _, family in PRESETS} <= set(FAMILIES)
+    assert set(ALGORITHMS) == {algorithm for algorithm, _ in PRESETS}
+    for task in TASKS:
+        assert preset("dqn", task).stop.test_return == TASKS[task]["stop.test_return"]
+
+
+def test_no_setting_of_an_algorithm_hides_one_of_the_experiment():
+    own = set(Experiment.__dataclass_fields__) | {"json", "quiet", "debug", "runs"}
+    for name in ALGORITHMS:
+        assert not own & set(algorithm_class(name).config_type.__dataclass_fields__)
