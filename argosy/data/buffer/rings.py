@@ -1,0 +1,203 @@
+"""Index arithmetic of ring buffers: one ring of slots per sub-buffer, all in one flat range of slot numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from argosy.errors import ConfigError, DataError
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+FloatArray: TypeAlias = npt.NDArray[np.floating[Any]]
+
+
+class Added(NamedTuple):
+    """What `Rings.advance` says about the rows [n] that were added."""
+
+    slot: IntArray
+    ep_rew: npt.NDArray[np.float64]
+    """Undiscounted return of the episodes that ended with this row, 0 elsewhere; [n] or [n, N_agents]."""
+    ep_len: IntArray
+    """Length of the episodes that ended with this row, 0 elsewhere."""
+    ep_start: IntArray
+    """Slot at which the row's episode began."""
+
+
+class Rings:
+    """Rings laid end to end: ring b owns the slots offset[b] .. offset[b] + capacity[b] - 1.
+
+    `stop[slot]` is True where the row after it is not its successor: the episode is done, the segment was cut by
+    `close`, the row is the newest of its ring, or the slot is empty. Every walk through time is a look-up in it.
+    """
+
+    def __init__(self, capacities: Sequence[int]) -> None:
+        if len(capacities) == 0 or min(capacities) < 1:
+            raise ConfigError(
+                f"buffer size is {list(capacities)!r}; every (sub-)buffer must hold at least 1 transition"
+            )
+        self.capacity: IntArray = np.asarray(capacities, np.int64)
+        self.num = len(self.capacity)
+        self.slots = int(self.capacity.sum())
+        self.equal = int(self.capacity[0]) if (self.capacity == self.capacity[0]).all() else 0
+        self.ids: IntArray = np.arange(self.num)
+        self.offset: IntArray = np.concatenate([[0], np.cumsum(self.capacity)[:-1]]).astype(np.int64)
+        self.limit: IntArray = self.offset + self.capacity
+        self.clear()
+
+    def clear(self, keep_episodes: bool = False) -> None:
+        """Empty every ring; `keep_episodes` keeps the return and length of the running episodes."""
+        self.head: IntArray = self.offset.copy()
+        """Next slot to write, per ring."""
+        self.last: IntArray = self.offset.copy()
+        """Newest slot, per ring (the first one while the ring is empty)."""
+        self.count: IntArray = np.zeros(self.num, np.int64)
+        self.total = 0
+        self.stop: BoolArray = np.ones(self.slots, np.bool_)
+        self.closed: BoolArray = np.ones(self.num, np.bool_)
+        """The next row of the ring does not continue the newest one."""
+        self.ep_start: IntArray = self.offset.copy()
+        if not keep_episodes or not hasattr(self, "ep_rew"):
+            self.ep_rew: npt.NDArray[np.float64] = np.zeros(self.num)
+            self.ep_len: IntArray = np.zeros(self.num, np.int64)
+
+    def check_ids(self, buffer_ids: npt.ArrayLike | None, rows: int) -> IntArray | None:
+        """Return the rings that `rows` new rows go to; None: one row to each ring, in order.
+
+        Raises:
+            DataError: the ids are out of range, repeat, or are not as many as the rows.
+        """
+        if buffer_ids is None:
+            if rows != self.num:
+                raise DataError(f"add() got {rows} rows for {self.num} sub-buffers; name them with buffer_ids")
+            return None
+        ids = np.atleast_1d(np.asarray(buffer_ids)).astype(np.int64, copy=False)
+        if len(ids) != rows:
+            raise DataError(f"buffer_ids has {len(ids)} entries for {rows} rows; it must name one sub-buffer per row")
+        if rows == self.num and np.count_nonzero(ids != self.ids) == 0:
+            return None
+        if len(ids) and (ids.min() < 0 or ids.max() >= self.num):
+            raise DataError(f"buffer_ids is {ids.tolist()}; ids must be within 0 .. {self.num - 1}")
+        if len(set(ids.tolist())) != len(ids):
+            raise DataError(f"buffer_ids is {ids.tolist()}; a sub-buffer can take one row per call")
+        return ids
+
+    def advance(self, ids: IntArray | None, rew: FloatArray, done: BoolArray) -> Added:
+        """Take the next slot of each ring in `ids` (None: all) for a row with this reward and end-of-episode flag."""
+        if ids is None:
+            slot, last, closed, count = self.head, self.last, self.closed, self.count
+        else:
+            slot, last, closed, count = self.head[ids], self.last[ids], self.closed[ids], self.count[ids]
+        self.stop[last] = closed
+        self.stop[slot] = True
+        head = slot + 1
+        wrapped = head == (self.limit if ids is None else self.limit[ids])
+        if np.count_nonzero(wrapped):
+            head[wrapped] -= (self.capacity if ids is None else self.capacity[ids])[wrapped]
+        if self.total < self.slots:
+            count = np.minimum(count + 1, self.capacity if ids is None else self.capacity[ids])
+        if rew.ndim != self.ep_rew.ndim:
+            self.ep_rew = np.zeros((self.num, *rew.shape[1:]))
+        if ids is None:
+            self.head, self.last, self.closed, self.count = head, slot, done, count
+            self.ep_rew += rew
+            self.ep_len += 1
+            ep_start = self.ep_start.copy()
+        else:
+            self.head[ids], self.last[ids], self.closed[ids], self.count[ids] = head, slot, done, count
+            self.ep_rew[ids] += rew
+            self.ep_len[ids] += 1
+            ep_start = self.ep_start[ids]
+        if self.total < self.slots:
+            self.total = int(self.count.sum())
+        ep_rew, ep_len = np.zeros(rew.shape), np.zeros(len(slot), np.int64)
+        if np.count_nonzero(done):
+            ended = self.ids[done] if ids is None else ids[done]
+            ep_rew[done], ep_len[done] = self.ep_rew[ended], self.ep_len[ended]
+            self.ep_rew[ended], self.ep_len[ended], self.ep_start[ended] = 0.0, 0, self.head[ended]
+        return Added(slot.copy(), ep_rew, ep_len, ep_start)
+
+    def close(self, ids: IntArray) -> None:
+        """Cut: whatever is added next to these rings starts a new episode."""
+        self.closed[ids] = True
+        self.ep_rew[ids], self.ep_len[ids], self.ep_start[ids] = 0.0, 0, self.head[ids]
+
+    def ring_of(self, index: IntArray) -> IntArray:
+        """Return the ring that owns each slot."""
+        if self.equal:
+            return index // self.equal
+        return np.searchsorted(self.offset, index, side="right") - 1
+
+    def shift(self, index: IntArray, steps: IntArray | int) -> IntArray:
+        """Move slots by `steps` (negative: back) round their rings, whatever lies between."""
+        if self.num == 1:
+            return (index + steps) % self.slots
+        if self.equal:
+            local = index % self.equal
+            return (local + steps) % self.equal + (index - local)
+        ring = self.ring_of(index)
+        offset = self.offset[ring]
+        return (index - offset + steps) % self.capacity[ring] + offset
+
+    def prev(self, index: IntArray) -> IntArray:
+        """Return the slot one step earlier in the same episode; the first row stored of an episode returns itself."""
+        before = self.shift(index, -1)
+        return np.where(self.stop[before], index, before)
+
+    def next(self, index: IntArray) -> IntArray:
+        """Return the slot one step later in the same episode; the last row stored of an episode returns itself."""
+        return np.where(self.stop[index], index, self.shift(index, 1))
+
+    def back(self, index: IntArray, steps: int) -> IntArray:
+        """Return [..., steps + 1] slots, oldest first, ending at `index`.
+
+        Where the episode (or what is stored of it) began less than `steps` rows ago, its first row repeats.
+        """
+        if steps == 0:
+            return index[..., None]
+        distance = np.arange(1, steps + 1)
+        blocked = np.logical_or.accumulate(self.stop[self.shift(index[..., None], -distance)], axis=-1)
+        reach = steps - blocked.sum(axis=-1)
+        return self.shift(index[..., None], -np.minimum(np.arange(steps, -1, -1), reach[..., None]))
+
+    def ahead(self, index: IntArray, steps: int) -> IntArray:
+        """Return how many rows (0 .. steps) follow `index` within its episode; same shape as `index`."""
+        blocked = np.logical_or.accumulate(self.stop[self.shift(index[..., None], np.arange(steps))], axis=-1)
+        return steps - blocked.sum(axis=-1)
+
+    def stored(self, ring: int) -> IntArray:
+        """Return the slots of one ring that hold a row, oldest first."""
+        count, offset = int(self.count[ring]), int(self.offset[ring])
+        start = int(self.head[ring]) - offset - count
+        return (np.arange(start, start + count) % int(self.capacity[ring])) + offset
+
+    def all_stored(self) -> IntArray:
+        """Return every slot that holds a row, ring after ring, oldest first."""
+        return np.concatenate([self.stored(ring) for ring in range(self.num)])
+
+    def draw(self, size: int, rng: np.random.Generator) -> IntArray:
+        """Draw `size` slots uniformly with replacement among those that hold a row."""
+        if self.total == self.slots or self.num == 1:
+            return rng.integers(0, self.total, size)
+        upper = np.cumsum(self.count)
+        number = rng.integers(0, self.total, size)
+        ring = np.searchsorted(upper, number, side="right")
+        return number - (upper - self.count)[ring] + self.offset[ring]
+
+    def state_dict(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the whole state as arrays."""
+        names = ("capacity", "head", "last", "count", "stop", "closed", "ep_start", "ep_rew", "ep_len")
+        return {name: getattr(self, name).copy() for name in names}
+
+    def load_state_dict(self, state: dict[str, npt.NDArray[Any]]) -> None:
+        """Continue where `state` was taken; the rings must have the same capacities."""
+        if not np.array_equal(state["capacity"], self.capacity):
+            raise DataError(
+                f"the state is of sub-buffers of {state['capacity'].tolist()}, not {self.capacity.tolist()}"
+            )
+        for name, value in state.items():
+            setattr(self, name, np.array(value))
+        self.total = int(self.count.sum())
