@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from numbers import Number
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -47,6 +47,10 @@ class Batch(Record):
             fields.update(_fields_from(batch_dict))
         for name, value in kwargs.items():
             fields[name] = value if type(value) is _ndarray and value.dtype.kind in _NUMERIC else parse(value)
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __setattr__(self, name: str, value: Any) -> None:
         self.__dict__[name] = value if type(value) is _ndarray and value.dtype.kind in _NUMERIC else parse(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, ItemsView, Iterator, KeysView, ValuesView
 from numbers import Number
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
@@ -16,11 +16,13 @@ from argosy.errors import DataError, nearest
 class Record(tree.Node):
     """Fields by attribute and by key; numpy's indexing along the first axes, applied to every field."""
 
-    def __getattr__(self, name: str) -> Any:
-        # Only reached where there is no such field or method.
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise AttributeError(self._unknown(name), name=name, obj=self)
+    if not TYPE_CHECKING:  # a type checker shall know the fields of a NamedArray; those of a Batch it cannot
+
+        def __getattr__(self, name: str) -> Any:
+            """Refuse what is neither field nor method, naming the nearest field."""
+            if name[0] == "_":
+                raise AttributeError(name)
+            raise AttributeError(self._unknown(name), name=name, obj=self)
 
     def __contains__(self, name: object) -> bool:
         return name in self.__dict__

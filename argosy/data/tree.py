@@ -6,7 +6,7 @@ Both `Batch` and `NamedArray` are built on these functions, so that one rule hol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
@@ -24,8 +24,6 @@ NUMERIC: Final = frozenset("biufc")
 
 class Node:
     """A container whose fields are its instance dictionary."""
-
-    _metadata: Mapping[str, object] | None = None
 
 
 def fields_of(tree: object) -> Fields | None:
@@ -128,9 +126,8 @@ def _check_assignable(tree: object, value: object, name: str) -> None:
     for key, part in source.items():
         path = f"{name}.{key}" if name else key
         if key not in target:
-            raise DataError(
-                f"field {path!r} does not exist and item assignment creates none; {nearest(key, target) if target else 'there is none'}"
-            )
+            hint = nearest(key, target) if target else "there is none"
+            raise DataError(f"field {path!r} does not exist and item assignment creates none; {hint}")
         _check_assignable(target[key], part, path)
 
 

@@ -1,0 +1,210 @@
+"""Which fields a batch has, for mypy and the IDE: annotate with a protocol, pass a `Batch`.
+
+A `Batch` fits every protocol, because its fields are known only when the program runs; what is annotated with a
+protocol is checked: a field that it does not declare, or a protocol passed where another one is wanted, is an error.
+
+The parameter is the kind of array, `torch.Tensor` unless said otherwise, as everything that learns reads tensors:
+
+    def update(self, batch: TransitionBatch) -> Stats:
+        batch = as_tensors(batch, self.device)
+        target = batch.rew + batch.discount * value_next      # checked: tensors
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, KeysView
+from typing import Any, Protocol, Self, TypeAlias, overload
+
+import numpy as np
+import torch
+from typing_extensions import TypeVar  # with defaults; torch and gymnasium bring it
+
+ArrayT = TypeVar("ArrayT", bound=np.ndarray | torch.Tensor, default=torch.Tensor)
+ArrayT_co = TypeVar("ArrayT_co", bound=np.ndarray | torch.Tensor, default=torch.Tensor, covariant=True)
+
+
+class ObsDict(Protocol[ArrayT_co]):
+    """A dict observation: a dict, `Batch` or `NamedArray` of arrays."""
+
+    def __getitem__(self, key: str, /) -> ArrayT_co | ObsDict[ArrayT_co]: ...
+
+
+Obs: TypeAlias = ArrayT | ObsDict[ArrayT]
+"""Observations [B, *obs]: one array, or a dict of them."""
+
+
+class BatchProtocol(Protocol):
+    """What every batch can do (see `Batch`)."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Self]: ...
+    def __contains__(self, name: object, /) -> bool: ...
+    @overload
+    def __getitem__(self, index: str, /) -> Any: ...
+    @overload
+    def __getitem__(self, index: object, /) -> Self: ...
+    def keys(self) -> KeysView[str]: ...  # noqa: D102
+    def get(self, name: str, default: Any = None) -> Any: ...  # noqa: D102
+    def split(  # noqa: D102
+        self, size: int, shuffle: bool = True, merge_last: bool = False, *, rng: np.random.Generator | None = None
+    ) -> Iterator[Self]: ...
+    @property
+    def shape(self) -> list[int]: ...  # noqa: D102
+
+
+# What the environment gives.
+
+
+class ObsBatchProtocol(BatchProtocol, Protocol[ArrayT]):
+    """What a policy needs to act."""
+
+    obs: Obs[ArrayT]
+    """[B, *obs]"""
+
+
+class RolloutBatchProtocol(ObsBatchProtocol[ArrayT], Protocol[ArrayT]):
+    """Transitions as the collector stores them."""
+
+    act: ArrayT
+    """[B, *act] in the policy's own scale."""
+    rew: ArrayT
+    """[B] or [B, N_agents], float32."""
+    terminated: ArrayT
+    """[B] bool: the episode ended by itself."""
+    truncated: ArrayT
+    """[B] bool: the episode was cut, e.g. by a time limit."""
+    obs_next: Obs[ArrayT]
+    """[B, *obs]: the true successor, also at an episode's end."""
+
+
+class TrajectoryBatch(RolloutBatchProtocol[ArrayT], Protocol[ArrayT]):
+    """Everything stored, in order of time [T, B, ...]: what `ReplayBuffer.rollout` returns."""
+
+    policy: Any
+    """What the policy stored when it acted (log-probability, value, state, version)."""
+    cut: ArrayT
+    """[T, B] bool: the next row is not this one's successor."""
+
+
+class TransitionBatch(RolloutBatchProtocol[ArrayT], Protocol[ArrayT]):
+    """A complete sample: what `ReplayBuffer.sample` returns."""
+
+    done: ArrayT
+    """[B] bool: terminated or truncated."""
+    discount: ArrayT
+    """[B] gamma^k * (1 - terminated), k steps ahead: all that a bootstrap value is multiplied with."""
+    weight: ArrayT
+    """[B] importance weight, 1 for uniform samples."""
+    indices: ArrayT
+    """[B] slots in the buffer."""
+    policy: Any
+    """What the policy stored when it acted."""
+
+
+class PrioBatchProtocol(RolloutBatchProtocol[ArrayT], Protocol[ArrayT]):
+    """Transitions with importance weights."""
+
+    weight: ArrayT
+    """[B]"""
+
+
+# What learning adds.
+
+
+class BatchWithReturnsProtocol(RolloutBatchProtocol[ArrayT], Protocol[ArrayT]):
+    """Transitions with the returns that values are fitted to."""
+
+    returns: ArrayT
+    """[B]"""
+
+
+class BatchWithAdvantagesProtocol(BatchWithReturnsProtocol[ArrayT], Protocol[ArrayT]):
+    """Transitions with advantages."""
+
+    adv: ArrayT
+    """[B]"""
+    value: ArrayT
+    """[B] value of `obs` when the batch was collected."""
+
+
+class LogpOldProtocol(BatchWithAdvantagesProtocol[ArrayT], Protocol[ArrayT]):
+    """Transitions with advantages and the acting policy's log-probabilities."""
+
+    logp_old: ArrayT
+    """[B]"""
+
+
+# What policies return.
+
+
+class RecurrentStateBatch(BatchProtocol, Protocol[ArrayT]):
+    """State of an LSTM."""
+
+    hidden: ArrayT
+    """[B, layers, size]"""
+    cell: ArrayT
+    """[B, layers, size]"""
+
+
+class ActBatchProtocol(BatchProtocol, Protocol[ArrayT]):
+    """Actions."""
+
+    act: ArrayT
+    """[B, *act] in the policy's own scale."""
+
+
+class ActionBatchProtocol(ActBatchProtocol[ArrayT], Protocol[ArrayT]):
+    """Actions and the policy's next recurrent state: what `Policy.forward` returns."""
+
+    state: Any
+    """[B, ...] batch or named array that only its own policy looks into; None for memoryless policies."""
+
+
+class ModelOutputBatchProtocol(ActionBatchProtocol[ArrayT], Protocol[ArrayT]):
+    """Actions and what the network said."""
+
+    logits: ArrayT
+    """[B, ...] Q-values, logits or parameters of a distribution."""
+
+
+class DistBatchProtocol(ModelOutputBatchProtocol[ArrayT], Protocol[ArrayT]):
+    """Actions and the distribution from which they were drawn."""
+
+    dist: torch.distributions.Distribution
+    """Distribution with batch shape [B]."""
+
+
+class DistLogProbBatchProtocol(DistBatchProtocol[ArrayT], Protocol[ArrayT]):
+    """Actions with their distribution and log-probabilities."""
+
+    log_prob: ArrayT
+    """[B]"""
+
+
+class QuantileRegressionBatchProtocol(ModelOutputBatchProtocol[ArrayT], Protocol[ArrayT]):
+    """Actions from quantiles of the return."""
+
+    taus: ArrayT
+    """[B, quantiles] in (0, 1)."""
+
+
+class FQFBatchProtocol(ModelOutputBatchProtocol[ArrayT], Protocol[ArrayT]):
+    """Actions from learned fractions of the return's distribution."""
+
+    fractions: Any
+    """Proposed fractions and their mid-points."""
+    quantiles_tau: ArrayT
+    """[B, actions, fractions] quantiles at the proposed fractions."""
+
+
+class ImitationBatchProtocol(ActionBatchProtocol[ArrayT], Protocol[ArrayT]):
+    """Actions of discrete BCQ: chosen by value among those that imitation finds likely."""
+
+    q_value: ArrayT
+    """[B, actions]"""
+    imitation_logits: ArrayT
+    """[B, actions]"""
+
+
+ActStateBatchProtocol: TypeAlias = ActionBatchProtocol[ArrayT]
+"""Tianshou's name."""
