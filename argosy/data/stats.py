@@ -93,6 +93,8 @@ class TrainingStats:
 
     priorities: np.ndarray | torch.Tensor | None = None
     """[B] new priorities of the samples (for a prioritised buffer), else None."""
+    gradient_steps: int = 1
+    """Optimiser steps of this update; more than one where it goes over its batch in parts."""
 
     def metrics(self) -> dict[str, float]:
         """Return the numbers for a logger: `loss` as loss/total, `loss_X` as loss/X, any other field as stat/X."""
@@ -114,7 +116,7 @@ def _numbers(stats: TrainingStats) -> dict[str, float]:
     return {
         name: float(value)
         for name, value in vars(stats).items()
-        if isinstance(value, float | int | np.floating | np.integer)
+        if isinstance(value, float | int | np.floating | np.integer) and name != "gradient_steps"
     }
 
 
@@ -161,7 +163,7 @@ class InfoStats:
     """State and best result of a run so far."""
 
     gradient_step: int
-    """Calls of `Algorithm.update`."""
+    """Optimiser steps (`TrainingStats.gradient_steps` of all updates)."""
     best_reward: float
     """Best mean of the test episodes' metric; -inf before the first test."""
     best_reward_std: float
