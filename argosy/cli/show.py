@@ -1,0 +1,59 @@
+"""What the training commands say before and after."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from argosy.config import to_plain
+from argosy.experiment import Experiment
+
+if TYPE_CHECKING:
+    from argosy.trainer.local import Result
+
+
+def show_start(experiment: Experiment, source: str, *, to_stderr: bool) -> None:
+    """Print what is trained and with which settings."""
+    stream = sys.stderr if to_stderr else sys.stdout
+    print(f"argosy: {experiment.algorithm} on {experiment.task}, seed {experiment.seed}   ({source})", file=stream)
+    data = experiment.to_dict()
+    for section in ("config", "net", "env", "buffer", "trainer", "stop"):
+        settings = to_plain(data[section])
+        if isinstance(settings, dict):
+            shown = "  ".join(f"{name.replace('_', '-')} {_short(value)}" for name, value in settings.items())
+            print(f"  {experiment.algorithm if section == 'config' else section:<8} {shown}", file=stream)
+
+
+def finish(result: Result, *, json: bool, quiet: bool) -> int:
+    """Print the closing report, and return the exit code: 130 when Ctrl-C ended the run."""
+    stream = sys.stderr if json else sys.stdout
+    if not quiet:
+        print(table(result), file=stream)
+    if result.interrupted:
+        print(f"\nstopped; everything is saved. Go on with: argosy resume {result.run_dir}", file=stream)
+    if json:
+        print(result.to_json(), flush=True)
+    return 130 if result.interrupted else 0
+
+
+def table(result: Result) -> str:
+    """Return the short table at a run's end."""
+    rows = [
+        (
+            "return",
+            f"{result.test_return_mean:.1f} ± {result.test_return_std:.1f} over {result.test_episodes} test episodes",
+        ),
+        ("steps", f"{result.env_steps:,} of the environment, {result.gradient_steps:,} of the optimiser"),
+        ("seconds", f"{result.wall_s:.1f}"),
+        ("steps/s", f"{result.steps_per_s:,.0f}"),
+        ("files", result.run_dir),
+    ]
+    if result.curve:
+        rows.append(("picture", result.curve))
+    return "\n" + "\n".join(f"  {name:<8} {value}" for name, value in rows)
+
+
+def _short(value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(_short(item) for item in value)
+    return f"{value:g}" if isinstance(value, float) else str(value).lower() if value is None else str(value)

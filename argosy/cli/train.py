@@ -1,0 +1,131 @@
+"""`argosy train ALGO --task TASK ...`: every setting of the experiment is a flag."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from argosy.algorithm import ALGORITHMS, algorithm_class
+from argosy.cli.flags import parse
+from argosy.cli.show import finish, show_start
+from argosy.errors import ConfigError
+from argosy.experiment import Experiment
+from argosy.presets import preset, preset_name
+
+if TYPE_CHECKING:
+    from argosy.trainer.local import Result
+
+USAGE = """usage: argosy train ALGO --task TASK [--seed N] [options]
+       argosy train --config FILE [options]
+
+Train a policy, test it, keep the run under runs/ and draw its learning curve. Settings come from the preset for
+ALGO and TASK (or from FILE, the config.json of a run); flags change them.
+
+ALGO is one of: {algorithms}
+`argosy train ALGO --help` lists all flags; with --task TASK it shows that preset's values as defaults.
+"""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Output:
+    """What a training command takes beside the experiment."""
+
+    runs: str = "runs"
+    """Folder under which the run gets its own."""
+    json: bool = False
+    """Print the result as one line of JSON, last, on standard output."""
+    quiet: bool = False
+    """No progress bar and no report."""
+
+
+def main(args: Sequence[str]) -> int:
+    """Train as the flags say."""
+    args = list(args)
+    algorithm = args.pop(0) if args and not args[0].startswith("-") else None
+    config, args = _take(args, "--config")
+    wants_help = "-h" in args or "--help" in args
+    if algorithm is None and config is None:
+        if wants_help or not args:
+            print(USAGE.format(algorithms=", ".join(ALGORITHMS)))
+            return 0
+        raise ConfigError(f"which algorithm? argosy train ALGO --task TASK, with ALGO one of {', '.join(ALGORITHMS)}")
+    if config is not None:
+        default = Experiment.load(config)
+        if algorithm not in (None, default.algorithm):
+            raise ConfigError(f"{config} is about {default.algorithm!r}, not about {algorithm!r}")
+        source = f"settings of {config}"
+    else:
+        assert algorithm is not None
+        algorithm_class(algorithm)
+        task = _value(args, "--task")
+        if task is None and not wants_help:
+            raise ConfigError("which task? --task TASK, for instance --task CartPole-v1")
+        default = _preset_for_help(algorithm) if task is None else preset(algorithm, task)
+        source = f"preset: {preset_name(algorithm, default.task)}"
+    experiment, output = _parse(default, args)
+    return run_and_report(experiment, output, source)
+
+
+def run_and_report(experiment: Experiment, output: Output, source: str) -> int:
+    """Train, with a report before and after."""
+    from argosy.trainer.local import run
+
+    if not output.quiet:
+        show_start(experiment, source, to_stderr=output.json)
+    result: Result = run(experiment, runs=output.runs, show_progress=not output.quiet)
+    return finish(result, json=output.json, quiet=output.quiet)
+
+
+def flags_type(default: Experiment) -> type[Any]:
+    """Return a dataclass whose fields are those of `default` and `Output`, with the algorithm's settings at the top."""
+    config: Any = Annotated[type(default.config), tyro.conf.arg(name="")]
+    fields: list[tuple[str, Any]] = [("config", config), ("algorithm", tyro.conf.Suppress[str])]
+    return dataclasses.make_dataclass("Flags", fields, bases=(Output, Experiment), frozen=True, kw_only=True)
+
+
+def _parse(default: Experiment, args: Sequence[str]) -> tuple[Experiment, Output]:
+    flags = flags_type(default)
+    names = {field.name for field in dataclasses.fields(Experiment)}
+    values = {name: getattr(default, name) for name in names}
+    parsed = parse(
+        flags,
+        args,
+        prog=f"argosy train {default.algorithm}",
+        description=f"Train {default.algorithm} on {default.task}. Defaults are those of the preset for this task.",
+        default=flags(**values),
+        names=default.setting_names(),
+    )
+    experiment = Experiment(**{name: getattr(parsed, name) for name in names})
+    return experiment, Output(runs=parsed.runs, json=parsed.json, quiet=parsed.quiet)
+
+
+def _preset_for_help(algorithm: str) -> Experiment:
+    """Return the preset for a task that the algorithm can play, for a help without --task."""
+    from gymnasium.spaces import Discrete
+
+    discrete = Discrete in algorithm_class(algorithm).action_spaces
+    return preset(algorithm, "CartPole-v1" if discrete else "Pendulum-v1")
+
+
+def _value(args: Sequence[str], flag: str) -> str | None:
+    """Return the last value of `--flag value` or `--flag=value`."""
+    return _take(args, flag)[0]
+
+
+def _take(args: Sequence[str], flag: str) -> tuple[str | None, list[str]]:
+    """Return the last value of a flag, and the arguments without it."""
+    rest, found = [], None
+    items = iter(args)
+    for arg in items:
+        if arg == flag:
+            found = next(items, None)
+            if found is None:
+                raise ConfigError(f"{flag} needs a value")
+        elif arg.startswith(flag + "="):
+            found = arg.partition("=")[2]
+        else:
+            rest.append(arg)
+    return found, rest
