@@ -3,7 +3,7 @@
 from argosy.env.base import AsyncVectorEnv, Info, Obs, Received, VectorEnv, info_column
 from argosy.env.config import EnvConfig
 from argosy.env.registry import make_vector_env, task_family, task_spaces
-from argosy.env.vector import BaseVectorEnv, DummyVectorEnv
+from argosy.env.vector import BaseVectorEnv, DummyVectorEnv, ShmemVectorEnv, SubprocVectorEnv
 
 __all__ = [
     "AsyncVectorEnv",
@@ -13,6 +13,8 @@ __all__ = [
     "Info",
     "Obs",
     "Received",
+    "ShmemVectorEnv",
+    "SubprocVectorEnv",
     "VectorEnv",
     "info_column",
     "make_vector_env",

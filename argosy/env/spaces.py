@@ -67,14 +67,24 @@ def write(out: Obs, row: int, element: object) -> None:
             value = element[key] if isinstance(element, Mapping) else element[int(key)]  # type: ignore[index]  # Tuple element
             write(part, row, value)
     else:
-        out[row] = element
+        cast("NDArray[np.object_]", out)[row] = element
+
+
+def read(tree: Obs, row: int, space: Space) -> object:
+    """Return a copy of row `row` of stacked storage as an element of `space` (Tuples as tuples again)."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        assert isinstance(tree, dict)
+        if isinstance(space, spaces.Tuple):
+            return tuple(read(tree[str(i)], row, part) for i, part in enumerate(space.spaces))
+        return {key: read(tree[key], row, part) for key, part in space.items()}
+    return cast("NDArray[np.generic]", tree)[row].copy()
 
 
 def take(obs: Obs, rows: object) -> Obs:
     """Return the rows `rows` (an index array: a copy; a slice: a view) of every array."""
     if isinstance(obs, dict):
         return {key: take(part, rows) for key, part in obs.items()}
-    return cast("NDArray[np.generic]", obs[cast(slice, rows)])
+    return obs[cast(slice, rows)]
 
 
 def copy_rows(source: Obs, out: Obs, rows: object) -> None:

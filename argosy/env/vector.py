@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import weakref
 from collections import deque
@@ -9,16 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias, cast
 
-import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
 from argosy.env.base import Ids, Info, Obs, Received, StepReturn
-from argosy.env.spaces import Space, take
+from argosy.env.spaces import Space, is_array_space, take
 from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, StepArrays
 from argosy.env.worker.local import DummyEnvWorker
-from argosy.errors import ConfigError, EnvError
+from argosy.env.worker.process import ProcessWorker, StartMethod
+from argosy.env.worker.shared import SharedArrays
+from argosy.errors import ConfigError, EnvError, SpaceError
 from argosy.rng import spawn_seeds
 
 WorkerFn: TypeAlias = "Callable[[Sequence[EnvFn], int], EnvWorker]"
@@ -390,6 +392,99 @@ class DummyVectorEnv(BaseVectorEnv):
         super().__init__(env_fns, DummyEnvWorker, wait_num, timeout, envs_per_worker=per_worker)
 
 
+class SubprocVectorEnv(BaseVectorEnv):
+    """Envs in worker processes; actions and results are pickled through pipes. Any spaces, any infos.
+
+    Args:
+        env_fns: functions that make one env each; they run in the processes.
+        wait_num: see `BaseVectorEnv`.
+        timeout: see `BaseVectorEnv`.
+        envs_per_worker: how many envs a process holds. Default: as many processes as cores, or one env per process
+            when asynchronous.
+        hang_timeout_s: an env that needs longer for one command is an error and its process is killed.
+        context: how processes start: "fork" (default on Linux), "spawn" or "forkserver".
+
+    Raises:
+        ConfigError: see `BaseVectorEnv`.
+        EnvError: an env could not be made, or the envs' spaces differ.
+    """
+
+    def __init__(
+        self,
+        env_fns: Sequence[EnvFn],
+        wait_num: int | None = None,
+        timeout: float | None = None,
+        *,
+        envs_per_worker: int | None = None,
+        hang_timeout_s: float | None = 300.0,
+        context: StartMethod | None = None,
+    ) -> None:
+        def worker_fn(fns: Sequence[EnvFn], first: int) -> ProcessWorker:
+            return ProcessWorker(fns, first, hang_timeout_s=hang_timeout_s, start_method=context)
+
+        if envs_per_worker is None:
+            is_async = wait_num is not None or timeout is not None
+            envs_per_worker = 1 if is_async else max(1, -(-len(env_fns) // _cores()))
+        super().__init__(env_fns, worker_fn, wait_num, timeout, envs_per_worker=envs_per_worker)
+
+
+class ShmemVectorEnv(SubprocVectorEnv):
+    """Envs in worker processes; observations, actions, rewards and flags go through shared memory.
+
+    Nothing is pickled in a step but the infos of envs that have any. Observations of a step of all envs are views of
+    the shared memory: each byte is copied once, by the worker. They stay valid as long as something refers to them.
+
+    Args:
+        env_fns: functions that make one env each; they run in the processes.
+        wait_num: see `BaseVectorEnv`.
+        timeout: see `BaseVectorEnv`.
+        envs_per_worker: see `SubprocVectorEnv`.
+        hang_timeout_s: see `SubprocVectorEnv`.
+        context: see `SubprocVectorEnv`.
+
+    Raises:
+        ConfigError: see `BaseVectorEnv`.
+        SpaceError: observations or actions are not arrays of one shape and type (text, graphs, sequences).
+        EnvError: an env could not be made, or the envs' spaces differ.
+    """
+
+    def __init__(
+        self,
+        env_fns: Sequence[EnvFn],
+        wait_num: int | None = None,
+        timeout: float | None = None,
+        *,
+        envs_per_worker: int | None = None,
+        hang_timeout_s: float | None = 300.0,
+        context: StartMethod | None = None,
+    ) -> None:
+        super().__init__(
+            env_fns,
+            wait_num,
+            timeout,
+            envs_per_worker=envs_per_worker,
+            hang_timeout_s=hang_timeout_s,
+            context=context,
+        )
+        for name, space in (("observation", self._spaces.observation), ("action", self._spaces.action)):
+            if not is_array_space(space):
+                self.close()
+                raise SpaceError(f"the {name} space {space} does not fit shared memory; use SubprocVectorEnv")
+        self._shared = SharedArrays(self._spaces, self.num_envs)
+        try:
+            for worker in self.workers:
+                cast(ProcessWorker, worker).share(self._shared)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._shared.close_fd()
+
+    def _arrays(self, n: int, full: bool) -> StepArrays:
+        obs, slot = self._shared.lend() if full else (None, 0)
+        return StepArrays.empty(self._spaces, n, obs, slot)
+
+
 def action_rows(action: object, n: int, space: Space) -> Actions:
     """Return actions in a form whose i-th element is env i's action.
 
@@ -482,6 +577,5 @@ def _close_workers(workers: list[EnvWorker]) -> None:
         worker.close(deadline)
 
 
-def as_env_fns(env: gym.Env[object, object]) -> list[EnvFn]:
-    """Return one env in the form that vector envs take."""
-    return [lambda: env]
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
