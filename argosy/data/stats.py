@@ -47,9 +47,9 @@ class CollectStats:
     """Transitions, over all envs."""
     collect_time: float = 0.0
     """Seconds of wall time."""
-    returns: np.ndarray = field(default_factory=_no_returns)
+    returns: np.ndarray = field(default_factory=_no_returns, repr=False)
     """[E] undiscounted return of every ended episode ([E, N] with N agents), in order of their ends."""
-    lens: np.ndarray = field(default_factory=_no_lens)
+    lens: np.ndarray = field(default_factory=_no_lens, repr=False)
     """[E] steps of every ended episode."""
 
     @property

@@ -1,0 +1,370 @@
+"""Stepping a vector env with a policy and writing what happens into a buffer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypedDict, runtime_checkable
+
+import numpy as np
+
+from argosy.collect.hooks import CollectHook, EpisodeEvent, StepEvent, episode_slots
+from argosy.collect.random_actions import random_actions
+from argosy.collect.rows import Rows, check_finite
+from argosy.data import Batch, tree
+from argosy.data.buffer import ReplayBuffer
+from argosy.data.stats import CollectStats
+from argosy.env import Info, Obs, VectorEnv, info_column
+from argosy.errors import ConfigError
+from argosy.policy import Policy, RolloutRequest
+from argosy.rng import Rng, RngState
+
+_EMPTY = Batch()
+
+
+@runtime_checkable
+class HasState(Protocol):
+    """An env whose wrappers hold state, e.g. running statistics of observations."""
+
+    def state_dict(self) -> Mapping[str, object]:
+        """Return the state."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, object], /) -> None:
+        """Continue from a state."""
+        ...
+
+
+class CollectorState(TypedDict):
+    """What `Collector.state_dict` returns."""
+
+    rng: RngState
+    counters: dict[str, float]
+    pending_seed: int | None
+    env: Mapping[str, object] | None
+
+
+class Collector:
+    """Steps a vector env with a policy, `num_envs` envs at a time, and writes into a buffer.
+
+    Episodes run on from one call of `collect` to the next; envs are reset when an episode of theirs ends.
+
+    Args:
+        policy: acts.
+        env: a vector env, or anything that `as_vector_env` takes (a gymnasium env, a list of env functions, ...).
+        buffer: where transitions go; None keeps none (evaluation). It has at least as many sub-buffers as there are
+            envs.
+        exploration_noise: whether the policy explores; otherwise every row asks for its evaluation action.
+        hooks: see `argosy.collect.hooks`.
+        seed: where random actions and the envs' seeds come from; None: the envs are not seeded.
+
+    Raises:
+        ConfigError: the buffer has fewer sub-buffers than there are envs.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        env: object,
+        buffer: ReplayBuffer | None = None,
+        exploration_noise: bool = False,
+        *,
+        hooks: Sequence[CollectHook] = (),
+        seed: int | None = None,
+    ) -> None:
+        self.policy = policy
+        self.env = _vector_env(env)
+        self.buffer = buffer
+        self.exploration_noise = exploration_noise
+        self.hooks = tuple(hooks)
+        n = self.env.num_envs
+        if buffer is not None and buffer.buffer_num < n:
+            raise ConfigError(
+                f"the buffer has {buffer.buffer_num} sub-buffer(s) for {n} envs; "
+                f"make a VectorReplayBuffer(total_size, buffer_num={n})"
+            )
+        self.rng = Rng(seed)
+        self._pending_seed = None if seed is None else self.rng.draw_seed()
+        self._step_hooks = [h.on_step for h in hooks if type(h).on_step is not CollectHook.on_step]
+        self._episode_hooks = [h.on_episode for h in hooks if type(h).on_episode is not CollectHook.on_episode]
+        self._rows: Rows | None = None
+        self._stale = np.ones(n, dtype=bool)
+        self._is_evaluation = None if exploration_noise else np.ones(n, dtype=bool)
+        self._stored_info = tuple(buffer.info_keys) if buffer is not None else ()
+        self.reset_stat()
+
+    # what a user calls
+
+    def collect(
+        self,
+        n_step: int | None = None,
+        n_episode: int | None = None,
+        random: bool = False,
+        render: float | None = None,
+        gym_reset_kwargs: Mapping[str, object] | None = None,
+    ) -> CollectStats:
+        """Collect some steps or some episodes.
+
+        With `n_episode` every env runs its quota, `n_episode / num_envs` (the first ones one more where that does
+        not divide), and then rests: taking whichever episodes end first would over-represent short ones. Episodes
+        that are under way are finished and count; call `reset_env` first where that is not wanted.
+
+        Args:
+            n_step: transitions over all envs, rounded up to a multiple of their number.
+            n_episode: episodes over all envs.
+            random: act uniformly at random instead of asking the policy.
+            render: call the env's `render` after each step and sleep so many seconds.
+            gym_reset_kwargs: for every `env.reset`.
+
+        Raises:
+            ConfigError: neither or both of `n_step` and `n_episode`, or not a positive number.
+            EnvError: an env raised, or gave a reward or an observation that is not a number; names env, step and
+                field. Nothing of that vector step is stored; the next call starts new episodes.
+        """
+        quota, remaining = self._plan(n_step, n_episode)
+        kwargs = dict(gym_reset_kwargs or {})
+        start = time.perf_counter()
+        ended: list[tuple[np.ndarray, np.ndarray]] = []
+        steps = self.collect_step
+        try:
+            self._loop(quota, remaining, random, render, kwargs, ended)
+        except BaseException:
+            self._abandon()
+            raise
+        elapsed = time.perf_counter() - start
+        returns = np.concatenate([r for r, _ in ended]) if ended else np.zeros(0)
+        lens = np.concatenate([n for _, n in ended]) if ended else np.zeros(0, dtype=np.int64)
+        self.collect_time += elapsed
+        return CollectStats(
+            n_collected_episodes=len(lens),
+            n_collected_steps=self.collect_step - steps,
+            collect_time=elapsed,
+            returns=returns,
+            lens=lens,
+        )
+
+    def reset(self) -> None:
+        """Start new episodes at the next `collect`, empty the buffer, set the counters to zero."""
+        self.reset_env()
+        self.reset_buffer()
+        self.reset_stat()
+
+    def reset_env(self, seed: int | None = None) -> None:
+        """Start new episodes at the next `collect`; with `seed`, from envs that are seeded anew."""
+        if seed is not None:
+            self._pending_seed = seed
+        self._abandon()
+
+    def reset_buffer(self) -> None:
+        """Empty the buffer."""
+        if self.buffer is not None:
+            self.buffer.reset()
+
+    def reset_stat(self) -> None:
+        """Set `collect_step`, `collect_episode` and `collect_time` to zero."""
+        self.collect_step, self.collect_episode, self.collect_time = 0, 0, 0.0
+
+    def state_dict(self) -> CollectorState:
+        """Return what a collector needs to go on: generators, counters, the seed to come, the env wrappers' state.
+
+        Simulators cannot give their state: call `restart_envs` first, so that going on and resuming are the same.
+        """
+        return {
+            "rng": self.rng.state_dict(),
+            "counters": {"step": self.collect_step, "episode": self.collect_episode, "time": self.collect_time},
+            "pending_seed": self._pending_seed,
+            "env": self.env.state_dict() if isinstance(self.env, HasState) else None,
+        }
+
+    def load_state_dict(self, state: CollectorState) -> None:
+        """Continue from `state`, with new episodes; the buffer is not part of it."""
+        self.rng.load_state_dict(state["rng"])
+        counters = state["counters"]
+        self.collect_step, self.collect_episode = int(counters["step"]), int(counters["episode"])
+        self.collect_time = float(counters["time"])
+        self._pending_seed = state["pending_seed"]
+        self._stale[:] = True
+        if state["env"] is not None and isinstance(self.env, HasState):
+            self.env.load_state_dict(state["env"])
+
+    def restart_envs(self) -> None:
+        """Start new episodes at the next `collect`, in envs seeded anew from the collector's own generator."""
+        self.reset_env(self.rng.draw_seed())
+
+    # the loop
+
+    def _plan(self, n_step: int | None, n_episode: int | None) -> tuple[np.ndarray | None, int]:
+        """Return the quota of every env (None: no quotas) and how many vector steps or episodes are to come."""
+        if (n_step is None) == (n_episode is None):
+            raise ConfigError(f"collect takes either n_step or n_episode; got n_step={n_step}, n_episode={n_episode}")
+        wanted = n_step if n_step is not None else n_episode
+        if not isinstance(wanted, int | np.integer) or wanted <= 0:
+            name = "n_step" if n_step is not None else "n_episode"
+            raise ConfigError(f"collect: {name} is {wanted!r}; it must be a whole number >= 1")
+        n = self.env.num_envs
+        if n_step is not None:
+            return None, -(-int(wanted) // n)
+        return int(wanted) // n + (np.arange(n) < wanted % n), int(wanted)
+
+    def _loop(
+        self,
+        quota: np.ndarray | None,
+        remaining: int,
+        random: bool,
+        render: float | None,
+        reset_kwargs: Mapping[str, object],
+        ended: list[tuple[np.ndarray, np.ndarray]],
+    ) -> None:
+        env = self.env
+        rows = self._start(quota, reset_kwargs)
+        while remaining > 0:
+            ids = None if len(rows) == env.num_envs else rows.env_ids
+            act, env_act, policy_state, stored = self._act(rows, random)
+            obs_next, rew, terminated, truncated, info = env.step(env_act, ids)
+            done = self._record(rows, act, stored, obs_next, rew, terminated, truncated, info, ended)
+            rows.advance(obs_next, policy_state)
+            if render is not None:
+                env.render()
+                time.sleep(render)
+            if quota is None:
+                remaining -= 1
+            if done is None:
+                continue
+            if quota is not None:
+                remaining -= len(done)
+                rows, done = self._rest(rows, done, quota)
+            if len(done):
+                again = rows.env_ids[done]
+                first_obs, _ = env.reset(again, **reset_kwargs)
+                check_finite("obs", first_obs, again, None)
+                rows.restart(done, first_obs)
+
+    def _rest(self, rows: Rows, done: np.ndarray, quota: np.ndarray) -> tuple[Rows, np.ndarray]:
+        """Count ended episodes against the quotas; leave out the envs that have filled theirs."""
+        quota[rows.env_ids[done]] -= 1
+        works = quota[rows.env_ids] > 0
+        if works.all():
+            return rows, done
+        self._stale[rows.env_ids[~works]] = True
+        is_done = np.zeros(len(rows), dtype=bool)
+        is_done[done] = True
+        return rows.take(works), np.flatnonzero(is_done[works])
+
+    def _start(self, quota: np.ndarray | None, reset_kwargs: Mapping[str, object]) -> Rows:
+        """Reset the envs that need it and return the rows of those that take part."""
+        n = self.env.num_envs
+        if self._pending_seed is not None:
+            self.env.seed(self._pending_seed)
+            self._pending_seed = None
+        taking_part = np.ones(n, dtype=bool) if quota is None else quota > 0
+        ids = np.flatnonzero(self._stale & taking_part)
+        if len(ids) == n or self._rows is None:
+            ids = np.arange(n)
+            obs, _ = self.env.reset(None, **reset_kwargs)
+            self._rows = Rows.first(obs, n, self.policy.default_policy_state)
+        elif len(ids):
+            obs, _ = self.env.reset(ids, **reset_kwargs)
+            self._rows.restart(ids, obs)
+        if len(ids):
+            check_finite("obs", obs, ids, None)
+        self._stale[ids] = False
+        return self._rows if taking_part.all() else self._rows.take(taking_part)
+
+    def _act(self, rows: Rows, random: bool) -> tuple[np.ndarray, np.ndarray, object, object]:
+        """Return actions in the policy's scale, in the env's, the next policy state, and what is stored."""
+        policy = self.policy
+        result = None
+        if not random or rows.policy_state is not None:
+            is_evaluation = self._is_evaluation
+            if is_evaluation is not None:
+                is_evaluation = is_evaluation[: len(rows)]
+            request = RolloutRequest(
+                obs=rows.obs, policy_state=rows.policy_state, is_evaluation=is_evaluation, on_reset=rows.on_reset
+            )
+            result = policy.rollout(request)
+        if random:
+            # A recurrent policy has been asked all the same: its state must see every observation.
+            space = self.env.single_action_space
+            mask = rows.obs[policy.mask_key] if policy.mask_key is not None and isinstance(rows.obs, dict) else None
+            env_act = random_actions(space, len(rows), self.rng.numpy, mask)
+            act = policy.map_action_inverse(env_act)
+            return (act, env_act, *((None, None) if result is None else (result.policy_state, result.analyzed_result)))
+        assert result is not None
+        return result.action, policy.map_action(result.action), result.policy_state, result.analyzed_result
+
+    def _record(
+        self,
+        rows: Rows,
+        act: np.ndarray,
+        stored: object,
+        obs_next: Obs,
+        rew: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+        info: Info,
+        ended: list[tuple[np.ndarray, np.ndarray]],
+    ) -> np.ndarray | None:
+        """Check, store and count one vector step; return the indices of the rows that are done, None if none is."""
+        check_finite("rew", rew, rows.env_ids, rows.lens)
+        check_finite("obs_next", obs_next, rows.env_ids, rows.lens)
+        slots = None
+        if self.buffer is not None:
+            fields: dict[str, object] = {
+                "obs": rows.obs,
+                "act": act,
+                "rew": rew,
+                "terminated": terminated,
+                "truncated": truncated,
+                "obs_next": obs_next,
+            }
+            if stored is not None:
+                fields["policy"] = stored
+            if self._stored_info:
+                fields["info"] = {key: info_column(info, key) for key in self._stored_info}
+            ids = None if len(rows) == self.buffer.buffer_num else rows.env_ids
+            slots = self.buffer.add(tree.rebuild(_EMPTY, fields), ids)[0]
+        self.collect_step += len(rows)
+        rows.count(rew)
+        for step_hook in self._step_hooks:
+            step_hook(
+                StepEvent(
+                    self.env, rows.env_ids, rows.obs, act, rew, terminated, truncated, obs_next, info, stored,
+                    self.buffer, slots,
+                )
+            )  # fmt: skip
+        ended_rows: np.ndarray = terminated | truncated
+        if not np.count_nonzero(ended_rows):
+            return None
+        done = np.flatnonzero(ended_rows)
+        returns, lens = rows.returns[done], rows.lens[done]
+        ended.append((returns, lens))
+        self.collect_episode += len(lens)
+        if self._episode_hooks:
+            self._tell_episodes(rows.env_ids[done], returns, lens, None if slots is None else slots[done])
+        return done
+
+    def _tell_episodes(
+        self, env_ids: np.ndarray, returns: np.ndarray, lens: np.ndarray, last_slots: np.ndarray | None
+    ) -> None:
+        buffer = self.buffer
+        for i, env_id in enumerate(env_ids):
+            slots = None
+            if buffer is not None and last_slots is not None:
+                slots = episode_slots(int(last_slots[i]), int(lens[i]), buffer.maxsize // buffer.buffer_num)
+            event = EpisodeEvent(int(env_id), returns[i], int(lens[i]), buffer, slots)
+            for episode_hook in self._episode_hooks:
+                episode_hook(event)
+
+    def _abandon(self) -> None:
+        """Give up the episodes under way; what was stored of them ends there."""
+        self._stale[:] = True
+        if self.buffer is not None:
+            self.buffer.end_episodes()
+
+
+def _vector_env(env: object) -> VectorEnv:
+    if isinstance(env, VectorEnv):
+        return env
+    from argosy.env import as_vector_env
+
+    return as_vector_env(env)

@@ -1,0 +1,97 @@
+"""What may be hung into a collector: objects that see every vector step, or every episode that ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from argosy.data.buffer import ReplayBuffer
+from argosy.env.base import Info, Obs, VectorEnv
+
+
+@dataclass(frozen=True, slots=True)
+class StepEvent:
+    """One vector step, after it was stored and before ended episodes are reset; k rows, one per env that stepped."""
+
+    env: VectorEnv
+    env_ids: np.ndarray  # [k]
+    obs: Obs  # [k, ...]
+    act: np.ndarray  # [k, ...] in the policy's scale
+    rew: np.ndarray  # [k] or [k, N]
+    terminated: np.ndarray  # [k]
+    truncated: np.ndarray  # [k]
+    obs_next: Obs  # [k, ...] true successors
+    info: Info
+    policy: object  # what the policy stores (a Batch [k, ...] or None), e.g. log-probabilities
+    buffer: ReplayBuffer | None
+    slots: np.ndarray | None  # [k] where the buffer keeps the rows; None without a buffer
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeEvent:
+    """One episode that has just ended."""
+
+    env_id: int
+    episode_return: float | np.ndarray  # undiscounted; [N] with N agents
+    length: int
+    buffer: ReplayBuffer | None
+    slots: np.ndarray | None  # [<= length] where the buffer keeps its steps, in order; the oldest may be overwritten
+
+
+class CollectHook:
+    """Base of hooks: overwrite what is wanted; a method that is not overwritten costs nothing."""
+
+    def on_step(self, event: StepEvent) -> None:
+        """See one vector step."""
+
+    def on_episode(self, event: EpisodeEvent) -> None:
+        """See one ended episode (after the `on_step` of its last step)."""
+
+
+def episode_slots(last: int, length: int, size: int) -> np.ndarray:
+    """Return the slots [min(length, size)] of an episode, in order.
+
+    Args:
+        last: slot of its last step.
+        length: steps of the episode.
+        size: slots of the ring (sub-buffer) that it lies in; rings lie one after the other.
+    """
+    first_of_ring = last // size * size
+    kept = min(length, size)
+    return first_of_ring + (last - first_of_ring + np.arange(1 - kept, 1)) % size
+
+
+class MonteCarloReturns(CollectHook):
+    """Keeps the discounted return to go of every stored step of every ended episode.
+
+    `hook.returns[batch.indices]` are those of a sampled batch; NaN where the episode has not ended yet.
+
+    Args:
+        gamma: discount per step.
+    """
+
+    def __init__(self, gamma: float = 0.99) -> None:
+        self.gamma = gamma
+        self.returns = np.zeros(0, dtype=np.float32)
+        """[buffer.maxsize], or [buffer.maxsize, N] with N agents; empty before the first step."""
+
+    def on_step(self, event: StepEvent) -> None:
+        """Forget the returns of the rows that the new ones have overwritten."""
+        if event.buffer is None or event.slots is None:
+            return
+        if len(self.returns) == 0:
+            self.returns = np.full((event.buffer.maxsize, *event.rew.shape[1:]), np.nan, dtype=np.float32)
+        self.returns[event.slots] = np.nan
+
+    def on_episode(self, event: EpisodeEvent) -> None:
+        """Compute the returns of one episode."""
+        if event.buffer is None or event.slots is None:
+            return
+        rew = np.asarray(event.buffer.get(event.slots, "rew", stack_num=1), dtype=np.float64)
+        to_go = np.empty_like(rew)
+        running = np.zeros(rew.shape[1:])
+        for t in range(len(rew) - 1, -1, -1):
+            running = rew[t] + self.gamma * running
+            to_go[t] = running
+        self.returns[event.slots] = to_go

@@ -1,0 +1,127 @@
+"""State of the episodes under way: one row per env that waits for an action."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from argosy.data import tree
+from argosy.env.base import Obs
+from argosy.env.spaces import copy_rows, take
+from argosy.errors import EnvError
+
+
+class Rows:
+    """k episodes under way.
+
+    Attributes:
+        env_ids: [k] int64.
+        obs: [k, ...] what the next action is for.
+        policy_state: [k, ...] recurrent state, None for memoryless policies.
+        on_reset: [k] bool, True at an episode's first step; None for memoryless policies, which do not care.
+        returns: [k] or [k, N] (N agents) float64, undiscounted, so far.
+        lens: [k] int64, steps so far.
+    """
+
+    __slots__ = ("env_ids", "lens", "obs", "on_reset", "policy_state", "returns")
+
+    def __init__(
+        self,
+        env_ids: np.ndarray,
+        obs: Obs,
+        policy_state: object,
+        on_reset: np.ndarray | None,
+        returns: np.ndarray,
+        lens: np.ndarray,
+    ) -> None:
+        self.env_ids = env_ids
+        self.obs = obs
+        self.policy_state = policy_state
+        self.on_reset = on_reset
+        self.returns = returns
+        self.lens = lens
+
+    @classmethod
+    def first(cls, obs: Obs, count: int, policy_state: object) -> Rows:
+        """Start `count` episodes from their first observations [count, ...] and the policy state [...] of one env."""
+        recurrent = policy_state is not None
+        return cls(
+            env_ids=np.arange(count),
+            obs=obs,
+            policy_state=tree.map_leaves(lambda leaf: np.stack([leaf] * count), policy_state) if recurrent else None,
+            on_reset=np.ones(count, dtype=bool) if recurrent else None,
+            returns=np.zeros(count),
+            lens=np.zeros(count, dtype=np.int64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.env_ids)
+
+    def take(self, which: np.ndarray) -> Rows:
+        """Return copies of some rows, by mask or index."""
+        return Rows(
+            self.env_ids[which],
+            take(self.obs, which),
+            tree.index(self.policy_state, which),
+            None if self.on_reset is None else self.on_reset[which],
+            self.returns[which],
+            self.lens[which],
+        )
+
+    def count(self, rew: np.ndarray) -> None:
+        """Add the rewards [k] or [k, N] of one step."""
+        if self.returns.ndim != rew.ndim:
+            self.returns = np.zeros(rew.shape)
+        self.returns += rew
+        self.lens += 1
+
+    def advance(self, obs_next: Obs, policy_state: object) -> None:
+        """Go on from the successors; the arrays are kept, not copied."""
+        self.obs = obs_next
+        if self.on_reset is not None:
+            self.policy_state = policy_state
+            self.on_reset = np.zeros(len(self), dtype=bool)
+
+    def restart(self, which: np.ndarray, obs: Obs) -> None:
+        """Begin new episodes in the rows `which` (mask or indices), from their first observations."""
+        # Into a copy: the last observations are the env's, and others may hold on to them.
+        self.obs = self.obs.copy() if isinstance(self.obs, np.ndarray) else tree.map_leaves(np.copy, self.obs)
+        copy_rows(obs, self.obs, which)
+        self.returns[which] = 0
+        self.lens[which] = 0
+        if self.on_reset is not None:
+            self.on_reset[which] = True
+
+
+def check_finite(field: str, value: object, env_ids: np.ndarray, lens: np.ndarray | None) -> None:
+    """Refuse NaN in observations and rewards (and infinite rewards) before they reach a buffer.
+
+    Args:
+        field: what `value` is, for the message.
+        value: array [k, ...] or nested dict of them.
+        env_ids: [k] envs of the rows.
+        lens: [k] steps of the episodes before this one; None at a reset.
+
+    Raises:
+        EnvError: names env, step of the episode, and field.
+    """
+    if isinstance(value, dict):
+        for key, part in value.items():
+            check_finite(f"{field}[{key!r}]", part, env_ids, lens)
+        return
+    assert isinstance(value, np.ndarray)
+    if value.dtype.kind != "f":
+        return
+    squares = float(np.vdot(value, value))  # one pass and no new array; NaN and infinity survive a sum of squares
+    if squares - squares == 0.0:
+        return
+    bad = ~np.isfinite(value) if field == "rew" else np.isnan(value)
+    rows = bad.reshape(len(value), -1).any(axis=1)
+    if not rows.any():
+        return
+    row = int(np.argmax(rows))
+    inner = np.argwhere(bad[row])[0].tolist()
+    at = f"{field}{inner}" if inner else field
+    when = "at the reset" if lens is None else f"in step {int(lens[row]) + 1} of its episode"
+    raise EnvError(
+        f"env {int(env_ids[row])} gave {at} = {value[row][tuple(inner)]} {when}; nothing of this step was stored"
+    )
