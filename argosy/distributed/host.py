@@ -1,0 +1,267 @@
+"""Run workers: a host polls one worker in a thread, watches it, and answers other workers' calls.
+
+A worker is an ordinary object. Where its host lives (this process, a Ray actor) is the launcher's business; workers
+reach each other by name through a `Peer`, whose calls return futures in either case.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from argosy.errors import ArgosyError
+
+T = TypeVar("T")
+_IDLE_SLEEP_S = 0.001
+
+
+class PeerLostError(ArgosyError):
+    """The other worker is not there: dead, restarting or not started yet. Calling again later is right."""
+
+
+class Progress(Enum):
+    """What a poll says of itself."""
+
+    BUSY = "busy"
+    IDLE = "idle"
+    """There was nothing to do; the host waits a moment."""
+    DONE = "done"
+    """There will be nothing to do any more; the host polls no more but still answers calls."""
+
+
+class Worker(Protocol):
+    """One role of the loop. All public methods may be called by peers, from other threads than the one that polls."""
+
+    def poll(self) -> Progress:
+        """Do one bounded piece of work."""
+
+    def stats(self) -> Mapping[str, float]:
+        """Return counters for the console and the log; called from another thread."""
+
+    def close(self) -> None:
+        """Free everything; called once, by the thread that polled, also after an error."""
+
+
+class Peer(Protocol):
+    """A worker somewhere, found by name."""
+
+    @property
+    def name(self) -> str:
+        """The worker's name."""
+
+    def call(self, method: str, *args: object) -> Future[Any]:
+        """Call a public method. The future fails with PeerLostError where the worker is not there."""
+
+
+Shared: TypeAlias = Callable[[], T]
+"""Something large that a reader fetches by calling this: per node once, however many readers it has."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a worker gets to know about where it runs."""
+
+    name: str
+    incarnation: int
+    """0, then one more at each restart."""
+    connect: Callable[[str], Peer]
+    share: Callable[[Any], Shared[Any]] = field(default=lambda value: lambda: value)
+
+
+Build: TypeAlias = Callable[[Context], Worker]
+"""Makes the worker, where and when its host starts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beat:
+    """A sign of life."""
+
+    pid: int
+    node: str
+    ready: bool
+    """Whether the worker has been built."""
+    done: bool
+    polls: int
+    busy_s: float
+    """For how long the present poll (or the building) has been running."""
+    stats: Mapping[str, float]
+    error: str | None = None
+    """Traceback of what ended the worker."""
+
+
+class Host:
+    """Builds one worker and polls it in a thread of its own until `stop`."""
+
+    def __init__(self, build: Build, context: Context) -> None:
+        self._build, self._context = build, context
+        self._worker: Worker | None = None
+        self._stop = threading.Event()
+        self._since = time.monotonic()
+        self._polls = 0
+        self._done = False
+        self._error: str | None = None
+        self._thread = threading.Thread(target=self._run, name=context.name, daemon=True)
+        self._thread.start()
+
+    def call(self, method: str, *args: object) -> Future[Any]:
+        """Call a method of the worker; a method that returns a Future itself decides when the answer comes."""
+        answer: Future[Any] = Future()
+        if self._worker is None or self._error is not None or self._stop.is_set():
+            answer.set_exception(PeerLostError(f"worker {self._context.name!r} is not running"))
+            return answer
+        try:
+            result = getattr(self._worker, method)(*args)
+        except Exception as error:  # belongs to the caller
+            answer.set_exception(error)
+            return answer
+        if isinstance(result, Future):
+            return result
+        answer.set_result(result)
+        return answer
+
+    def beat(self) -> Beat:
+        """Return how the worker is."""
+        worker = self._worker
+        return Beat(
+            pid=os.getpid(),
+            node=socket.gethostname(),
+            ready=worker is not None,
+            done=self._done,
+            polls=self._polls,
+            busy_s=0.0 if self._done else time.monotonic() - self._since,
+            stats=dict(worker.stats()) if worker is not None and self._error is None else {},
+            error=self._error,
+        )
+
+    def stack(self) -> str:
+        """Return where the polling thread is now, for the report on a hanging worker."""
+        frame = sys._current_frames().get(self._thread.ident or 0)
+        return "".join(traceback.format_stack(frame)) if frame is not None else "(the thread has ended)"
+
+    def stop(self, timeout_s: float = 5.0) -> bool:
+        """Ask the thread to close the worker and end; returns whether it did."""
+        self._stop.set()
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        worker: Worker | None = None
+        try:
+            worker = self._worker = self._build(self._context)
+            while not self._stop.is_set() and not self._done:
+                self._since = time.monotonic()
+                progress = worker.poll()
+                self._polls += 1
+                if progress is Progress.IDLE:
+                    self._stop.wait(_IDLE_SLEEP_S)
+                self._done = progress is Progress.DONE
+            self._stop.wait()
+        except BaseException:  # whatever it was, the supervisor must hear of it
+            self._error = traceback.format_exc()
+        finally:
+            if worker is not None:
+                try:
+                    worker.close()
+                except Exception:
+                    self._error = self._error or traceback.format_exc()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """What a worker asks of the machine that it runs on. Threads in one process ask for nothing."""
+
+    num_cpus: float = 1.0
+    num_gpus: float = 0.0
+    memory_bytes: int | None = None
+    custom: Mapping[str, float] = field(default_factory=dict)
+    """Amounts of resources that nodes were started with, e.g. {"fast_disk": 1}."""
+
+
+class Handle(Protocol):
+    """A started worker, as its supervisor sees it."""
+
+    def beat(self) -> Future[Beat]:
+        """Ask how it is."""
+
+    def stack(self) -> Future[str]:
+        """Ask where it hangs."""
+
+    def kill(self, timeout_s: float = 0.0) -> None:
+        """End it, giving it `timeout_s` to close in peace. Returns when it is gone."""
+
+
+class Launcher(Protocol):
+    """Starts workers somewhere."""
+
+    def start(self, name: str, incarnation: int, build: Build, resources: Resources) -> Handle:
+        """Start a worker; returns at once."""
+
+    def connect(self, name: str) -> Peer:
+        """Return the peer of that name, whether or not it runs yet."""
+
+    def close(self) -> None:
+        """Free what belongs to no single worker."""
+
+
+class ThreadLauncher:
+    """Runs all workers as threads of this process: for tests, debugging and `test_pipeline`."""
+
+    def __init__(self) -> None:
+        self._hosts: dict[str, Host] = {}
+
+    def start(self, name: str, incarnation: int, build: Build, resources: Resources) -> Handle:
+        """Start a thread."""
+        host = self._hosts[name] = Host(build, Context(name, incarnation, self.connect))
+        return _ThreadHandle(host)
+
+    def connect(self, name: str) -> Peer:
+        """Return a peer that looks the worker up at each call, so that it survives restarts."""
+        return _ThreadPeer(name, self._hosts)
+
+    def close(self) -> None:
+        """Forget the workers."""
+        self._hosts.clear()
+
+
+@dataclass(frozen=True)
+class _ThreadPeer:
+    name: str
+    hosts: dict[str, Host]
+
+    def call(self, method: str, *args: object) -> Future[Any]:
+        host = self.hosts.get(self.name)
+        if host is None:
+            lost: Future[Any] = Future()
+            lost.set_exception(PeerLostError(f"worker {self.name!r} was not started"))
+            return lost
+        return host.call(method, *args)
+
+
+@dataclass(frozen=True)
+class _ThreadHandle:
+    host: Host
+
+    def beat(self) -> Future[Beat]:
+        return _resolved(self.host.beat())
+
+    def stack(self) -> Future[str]:
+        return _resolved(self.host.stack())
+
+    def kill(self, timeout_s: float = 0.0) -> None:
+        # A thread cannot be killed: one that hangs stays behind, as a daemon, until the process ends.
+        self.host.stop(timeout_s)
+
+
+def _resolved(value: T) -> Future[T]:
+    future: Future[T] = Future()
+    future.set_result(value)
+    return future

@@ -1,0 +1,245 @@
+"""Run workers as Ray actors. The only module of the fleet that knows Ray's API."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any
+
+from argosy.distributed.host import Beat, Build, Context, Handle, Host, Peer, PeerLostError, Resources
+from argosy.errors import ArgosyError, ConfigError, require
+
+_SHM = Path("/dev/shm")
+
+
+class _HostActor:
+    """A host as an asyncio actor: calls are answered on the event loop while the worker polls in its thread."""
+
+    def __init__(self, build: Build, name: str, incarnation: int, namespace: str, threads: int) -> None:
+        import ray
+        import torch
+
+        torch.set_num_threads(threads)
+        peers = lambda peer: _RayPeer(ray, namespace, peer)  # noqa: E731  # one line says it
+        self.host = Host(build, Context(name, incarnation, peers, lambda value: _RayShared(ray.put(value))))
+
+    async def call(self, method: str, *args: object) -> object:
+        return await asyncio.wrap_future(self.host.call(method, *args))
+
+    async def beat(self) -> Beat:
+        return self.host.beat()
+
+    async def stack(self) -> str:
+        return self.host.stack()
+
+    async def stop(self, timeout_s: float) -> bool:
+        return await asyncio.get_running_loop().run_in_executor(None, self.host.stop, timeout_s)
+
+
+class _RayShared:
+    """A value in the object store; a node that fetches it keeps one copy for all its readers."""
+
+    def __init__(self, ref: Any) -> None:
+        self.ref = ref
+
+    def __call__(self) -> Any:
+        import ray
+
+        try:
+            return ray.get(self.ref)
+        except ray.exceptions.ObjectLostError as error:  # its owner died; the next version has another
+            raise PeerLostError(f"a shared value is gone: {error}") from error
+
+
+class _RayPeer:
+    """Finds the actor by name, and again when it was restarted."""
+
+    def __init__(self, ray: ModuleType, namespace: str, name: str) -> None:
+        self.name = name
+        self._ray, self._namespace = ray, namespace
+        self._actor: Any = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _ray_peer, (self._namespace, self.name)
+
+    def call(self, method: str, *args: object) -> Future[Any]:
+        try:
+            if self._actor is None:
+                self._actor = self._ray.get_actor(self.name, self._namespace)
+            ref = self._actor.call.remote(method, *args)
+        except (ValueError, self._ray.exceptions.RayError) as error:  # there is no actor of that name (any more)
+            self._actor = None
+            lost: Future[Any] = Future()
+            lost.set_exception(PeerLostError(f"worker {self.name!r} is not there: {error}"))
+            return lost
+        return _translated(self._ray, ref, self.name, self._forget)
+
+    def _forget(self) -> None:
+        self._actor = None
+
+
+def _ray_peer(namespace: str, name: str) -> _RayPeer:
+    import ray
+
+    return _RayPeer(ray, namespace, name)
+
+
+def _translated(ray: ModuleType, ref: Any, name: str, on_lost: Any = None) -> Future[Any]:
+    """Make a future whose errors are ours: PeerLostError, or what the method raised."""
+    answer: Future[Any] = Future()
+
+    def done(future: Future[Any]) -> None:
+        error = future.exception()
+        if error is None:
+            answer.set_result(future.result())
+        elif isinstance(error, ray.exceptions.RayTaskError):
+            answer.set_exception(error.cause if isinstance(error.cause, Exception) else error)
+        else:
+            if on_lost is not None:
+                on_lost()
+            answer.set_exception(PeerLostError(f"worker {name!r} is gone: {error}"))
+
+    ref.future().add_done_callback(done)
+    return answer
+
+
+@dataclass(frozen=True)
+class _RayHandle:
+    ray: ModuleType
+    actor: Any
+    name: str
+    namespace: str
+
+    def beat(self) -> Future[Beat]:
+        return _translated(self.ray, self.actor.beat.remote(), self.name)
+
+    def stack(self) -> Future[str]:
+        return _translated(self.ray, self.actor.stack.remote(), self.name)
+
+    def kill(self, timeout_s: float = 0.0) -> None:
+        if timeout_s > 0:
+            with contextlib.suppress(self.ray.exceptions.RayError):  # it is dead or hangs: killed below
+                self.ray.get(self.actor.stop.remote(timeout_s), timeout=timeout_s + 1.0)
+        self.ray.kill(self.actor)
+        # The name is free a moment later; a successor of the same name has to wait for it.
+        deadline = time.monotonic() + 10.0
+        while time.monotonic() < deadline:
+            try:
+                self.ray.get_actor(self.name, self.namespace)
+            except ValueError:
+                return
+            time.sleep(0.01)
+
+
+class RayLauncher:
+    """Runs each worker as a Ray actor, on a local Ray that it starts, or on a running cluster.
+
+    The actors belong to this process: when it ends, however it ends, Ray ends them too.
+
+    Args:
+        address: of a running cluster ("auto": the one on this machine); None starts a local Ray, which `close` stops.
+        namespace: names of workers are unique within it.
+        num_cpus: CPUs that a local Ray hands out; they are counted, not enforced. None: the machine's.
+        object_store_bytes: size of a local Ray's object store; None: Ray's choice.
+
+    Raises:
+        MissingExtraError: Ray is not installed.
+        ConfigError: there is no cluster at the address, or shared memory is too small for the object store.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        namespace: str = "argosy",
+        num_cpus: float | None = None,
+        object_store_bytes: int | None = None,
+    ) -> None:
+        self._ray = ray = require("ray", "fleet")
+        self.namespace = namespace
+        self._owns = not ray.is_initialized()
+        if not self._owns:
+            return
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        quiet = {"logging_level": logging.ERROR, "log_to_driver": False, "include_dashboard": False}
+        if address is None:
+            _check_shared_memory(object_store_bytes)
+            ray.init(
+                address="local", num_cpus=num_cpus, object_store_memory=object_store_bytes, namespace=namespace, **quiet
+            )
+            return
+        quiet.pop("include_dashboard")
+        try:
+            ray.init(address=address, namespace=namespace, **quiet)
+        except (ConnectionError, RuntimeError) as error:
+            raise ConfigError(
+                f"there is no Ray cluster at {address!r} ({error}); start one with `ray start --head`, or leave the "
+                "address out to start a local one"
+            ) from error
+
+    def available(self) -> dict[str, float]:
+        """Return the resources that the cluster has in all, e.g. {"CPU": 4.0}."""
+        return {str(key): float(value) for key, value in self._ray.cluster_resources().items()}
+
+    def start(self, name: str, incarnation: int, build: Build, resources: Resources) -> Handle:
+        """Start an actor."""
+        options: dict[str, Any] = {
+            "name": name,
+            "namespace": self.namespace,
+            "num_cpus": resources.num_cpus,
+            "num_gpus": resources.num_gpus,
+            "resources": dict(resources.custom) or None,
+            "max_concurrency": 1000,
+        }
+        if resources.memory_bytes is not None:
+            options["memory"] = resources.memory_bytes
+        threads = max(1, int(resources.num_cpus))
+        try:
+            actor = (
+                self._ray.remote(_HostActor)
+                .options(**options)
+                .remote(build, name, incarnation, self.namespace, threads)
+            )
+        except ValueError as error:
+            raise FleetStartError(f"worker {name!r} could not be started: {error}") from error
+        return _RayHandle(self._ray, actor, name, self.namespace)
+
+    def connect(self, name: str) -> Peer:
+        """Return a peer that finds the actor by name."""
+        return _RayPeer(self._ray, self.namespace, name)
+
+    def close(self) -> None:
+        """Stop the local Ray that this launcher started."""
+        if self._owns and self._ray.is_initialized():
+            self._ray.shutdown()
+
+    def __enter__(self) -> RayLauncher:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class FleetStartError(ArgosyError, RuntimeError):
+    """A worker could not be started at all."""
+
+
+def _check_shared_memory(object_store_bytes: int | None) -> None:
+    """Refuse to let Ray fall back to a disk: in containers /dev/shm often has 64 MB."""
+    if not _SHM.exists():
+        return
+    stat = os.statvfs(_SHM)
+    free = stat.f_bavail * stat.f_frsize
+    wanted = object_store_bytes or 100 * 2**20
+    if free < wanted:
+        raise ConfigError(
+            f"/dev/shm has {free / 2**20:.0f} MB free, the fleet needs {wanted / 2**20:.0f} MB for shared memory; "
+            "in Docker, start the container with --shm-size=2g"
+        )

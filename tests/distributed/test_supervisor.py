@@ -1,0 +1,129 @@
+import functools
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+from workers import Counter
+
+from argosy.distributed.host import PeerLostError, Resources, ThreadLauncher
+from argosy.distributed.supervisor import FleetError, RestartConfig, Role, Supervisor
+from argosy.errors import ConfigError
+
+FAST = RestartConfig(budget=2, backoff_s=0.05, beat_s=0.05, watchdog_s=1.0)
+
+
+def role(name, **kwargs):
+    return Role(name, functools.partial(Counter, **kwargs), Resources(num_cpus=0.1))
+
+
+def until(supervisor, condition, timeout_s=30.0):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, (supervisor.states(), supervisor.failures)
+        supervisor.poll()
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def supervise(launcher):
+    made = []
+
+    def make(*roles, config=FAST):
+        made.append(Supervisor(launcher, roles, config))
+        return made[-1]
+
+    yield make
+    for supervisor in made:
+        supervisor.stop(1.0)
+
+
+def running(supervisor):
+    return lambda: set(supervisor.states().values()) == {"running"}
+
+
+def test_calls_reach_workers_by_name(supervise, launcher):
+    supervisor = supervise(role("a"), role("b"))
+    until(supervisor, running(supervisor))
+    peer = launcher.connect("a")
+    assert peer.call("add", 2, 3).result(5) == 5
+    assert peer.call("later", 41).result(5) == 42  # answered by a later poll
+    assert peer.call("ask", "b").result(5) == 2  # a worker asks a worker
+    with pytest.raises(KeyError, match="planted"):
+        peer.call("fail").result(5)
+    with pytest.raises(PeerLostError):
+        launcher.connect("nobody").call("add", 1, 2).result(5)
+    shared = peer.call("shared", np.arange(200_000)).result(5)
+    np.testing.assert_array_equal(shared(), np.arange(200_000))
+    until(supervisor, lambda: supervisor.beats()["a"].stats["polls"] > 3)
+
+
+def test_worker_that_raises_is_restarted_and_its_traceback_kept(supervise, launcher):
+    supervisor = supervise(role("a", raise_at=3))
+    until(supervisor, lambda: supervisor.restarts()["a"] == 1)
+    until(supervisor, running(supervisor))
+    assert launcher.connect("a").call("incarnation").result(5) == 1
+    (failure,) = supervisor.failures
+    assert failure.reason == "raised ZeroDivisionError: a planted fault"
+    assert "workers.py" in failure.traceback
+
+
+def test_hanging_worker_is_found_by_the_watchdog(supervise, launcher):
+    supervisor = supervise(role("a", hang_at=2))
+    until(supervisor, lambda: supervisor.restarts()["a"] == 1)
+    until(supervisor, running(supervisor))
+    (failure,) = supervisor.failures
+    assert failure.reason.startswith("hangs for")
+    assert "time.sleep(1000)" in failure.traceback
+
+
+def test_budget_ends_in_an_error_with_the_traceback(supervise):
+    supervisor = supervise(role("a", raise_at=1, in_incarnations=range(100)))
+    with pytest.raises(FleetError, match="restarted 2 times") as caught:
+        until(supervisor, lambda: False)
+    assert "a planted fault" in str(caught.value)
+    assert len(supervisor.failures) == 3
+
+
+def test_done_worker_still_answers(supervise, launcher):
+    supervisor = supervise(role("a", done_at=2))
+    until(supervisor, lambda: supervisor.states()["a"] == "done")
+    assert launcher.connect("a").call("add", 1, 1).result(5) == 2
+
+
+def test_killed_process_is_replaced(ray_launcher):
+    supervisor = Supervisor(ray_launcher, [role("victim")], FAST)
+    peer = ray_launcher.connect("victim")
+    try:
+        until(supervisor, running(supervisor))
+        first = peer.call("pid").result(5)
+        os.kill(first, signal.SIGKILL)
+        until(supervisor, lambda: supervisor.restarts()["victim"] == 1)
+        until(supervisor, running(supervisor))
+        with pytest.raises(PeerLostError):
+            peer.call("pid").result(5)  # still meant for the dead one; says so
+        assert peer.call("pid").result(5) != first
+        second = peer.call("pid").result(5)
+    finally:
+        supervisor.stop(1.0)
+    with pytest.raises(PeerLostError):
+        peer.call("pid").result(5)
+    deadline = time.monotonic() + 10
+    while os.path.exists(f"/proc/{second}") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not os.path.exists(f"/proc/{second}")
+
+
+def test_stopped_threads_end():
+    launcher = ThreadLauncher()
+    supervisor = Supervisor(launcher, [role("a")], FAST)
+    until(supervisor, running(supervisor))
+    supervisor.stop()
+    with pytest.raises(PeerLostError):
+        launcher.connect("a").call("add", 1, 1).result()
+
+
+def test_config_is_checked():
+    with pytest.raises(ConfigError, match=r"RestartConfig\.budget is -1"):
+        RestartConfig(budget=-1)
