@@ -1,0 +1,131 @@
+"""Rows of the speed table in Tianshou 1.0.0, run in its own environment (see setup.sh)."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import torch
+from tianshou.data import Batch, Collector, VectorReplayBuffer
+from tianshou.env import DummyVectorEnv
+from tianshou.policy import DQNPolicy, PPOPolicy
+from tianshou.trainer import OnpolicyTrainer
+from tianshou.utils.net.common import ActorCritic, Net
+from tianshou.utils.net.discrete import Actor, Critic
+
+
+def cartpole(seed):
+    envs = DummyVectorEnv([lambda: gym.make("CartPole-v1") for _ in range(8)])
+    envs.seed(seed)
+    return envs
+
+
+def dqn(lr=1e-3):
+    net = Net((4,), 2, hidden_sizes=[128, 128])
+    optim = torch.optim.Adam(net.parameters(), lr=lr)
+    return DQNPolicy(model=net, optim=optim, action_space=gym.spaces.Discrete(2), target_update_freq=500)
+
+
+def fill(buffer, num_envs, steps, make_obs, episode):
+    for t in range(steps):
+        end = np.full(num_envs, t % episode == episode - 1)
+        buffer.add(
+            Batch(
+                obs=make_obs(),
+                act=np.zeros(num_envs, np.int64),
+                rew=np.ones(num_envs),
+                terminated=end,
+                truncated=np.zeros(num_envs, bool),
+                obs_next=make_obs(),
+                info=[{} for _ in range(num_envs)],
+            )
+        )
+
+
+def prepare_collect_cartpole(seed):
+    policy = dqn()
+    policy.set_eps(0.1)
+    collector = Collector(policy, cartpole(seed), VectorReplayBuffer(20_000, 8), exploration_noise=True)
+
+    def run(count):
+        stats = collector.collect(n_step=count)
+        return {"steps": int(stats.n_collected_steps), "stored": len(collector.buffer)}
+
+    return run
+
+
+def prepare_sample_uniform(seed):
+    rng = np.random.default_rng(seed)
+    buffer = VectorReplayBuffer(20_000, 8)
+    fill(buffer, 8, 2_500, lambda: rng.standard_normal((8, 4)).astype(np.float32), 50)
+
+    def run(count):
+        for _ in range(count):
+            batch, _ = buffer.sample(64)
+        return {"samples": count, "obs": list(batch.obs.shape)}
+
+    return run
+
+
+def prepare_sample_frames(seed):
+    rng = np.random.default_rng(seed)
+    buffer = VectorReplayBuffer(20_000, 8, stack_num=4, ignore_obs_next=True, save_only_last_obs=True)
+    fill(buffer, 8, 2_500, lambda: rng.integers(0, 256, (8, 4, 84, 84), np.uint8), 250)
+
+    def run(count):
+        for _ in range(count):
+            batch, _ = buffer.sample(32)
+        return {"samples": count, "obs": list(batch.obs.shape), "obs_next": list(batch.obs_next.shape)}
+
+    return run
+
+
+def prepare_update_dqn(seed):
+    rng = np.random.default_rng(seed)
+    policy, buffer = dqn(), VectorReplayBuffer(20_000, 8)
+    fill(buffer, 8, 2_500, lambda: rng.standard_normal((8, 4)).astype(np.float32), 50)
+
+    def run(count):
+        for _ in range(count):
+            policy.update(64, buffer)
+        return {"updates": count}
+
+    return run
+
+
+def prepare_train_ppo_cartpole(seed):
+    torch.manual_seed(seed)
+    actor = Actor(Net((4,), hidden_sizes=[64, 64], activation=torch.nn.Tanh), 2, softmax_output=False)
+    critic = Critic(Net((4,), hidden_sizes=[64, 64], activation=torch.nn.Tanh))
+    optim = torch.optim.Adam(ActorCritic(actor, critic).parameters(), lr=2.5e-4)
+    policy = PPOPolicy(
+        actor=actor,
+        critic=critic,
+        optim=optim,
+        dist_fn=lambda logits: torch.distributions.Categorical(logits=logits),
+        action_space=gym.spaces.Discrete(2),
+        action_scaling=False,
+        max_grad_norm=0.5,
+    )
+    collector = Collector(policy, cartpole(seed), VectorReplayBuffer(8 * 128, 8))
+
+    def run(count):
+        info = OnpolicyTrainer(
+            policy=policy,
+            max_epoch=1,
+            batch_size=256,
+            train_collector=collector,
+            test_collector=None,
+            step_per_epoch=count,
+            step_per_collect=8 * 128,
+            repeat_per_collect=4,
+            episode_per_test=0,
+            verbose=False,
+            show_progress=False,
+            test_in_train=False,
+        ).run()
+        return {"steps": int(info.train_step), "gradient_steps": int(info.gradient_step)}
+
+    return run
+
+
+ROWS = {name.removeprefix("prepare_"): fn for name, fn in list(globals().items()) if name.startswith("prepare_")}

@@ -1,0 +1,187 @@
+"""Rows of the speed table in Tianshou 2.0.1, run in its own environment (see setup.sh)."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import torch
+from tianshou.algorithm.modelfree.dqn import DQN, DiscreteQLearningPolicy
+from tianshou.algorithm.modelfree.ppo import PPO
+from tianshou.algorithm.modelfree.reinforce import DiscreteActorPolicy
+from tianshou.algorithm.modelfree.sac import SAC, AutoAlpha, SACPolicy
+from tianshou.algorithm.optim import AdamOptimizerFactory
+from tianshou.data import Batch, Collector, VectorReplayBuffer
+from tianshou.env import DummyVectorEnv
+from tianshou.trainer import OffPolicyTrainerParams, OnPolicyTrainerParams
+from tianshou.utils.net.common import Net
+from tianshou.utils.net.continuous import ContinuousActorProbabilistic, ContinuousCritic
+from tianshou.utils.net.discrete import DiscreteActor, DiscreteCritic
+from tianshou.utils.torch_utils import policy_within_training_step
+
+
+def cartpole(seed):
+    envs = DummyVectorEnv([lambda: gym.make("CartPole-v1") for _ in range(8)])
+    envs.seed(seed)
+    return envs
+
+
+def dqn(lr=1e-3):
+    policy = DiscreteQLearningPolicy(
+        model=Net(state_shape=(4,), action_shape=2, hidden_sizes=[128, 128]),
+        action_space=gym.spaces.Discrete(2),
+        observation_space=gym.spaces.Box(-10, 10, (4,)),
+        eps_training=0.1,
+    )
+    return DQN(policy=policy, optim=AdamOptimizerFactory(lr=lr), target_update_freq=500)
+
+
+def fill(buffer, num_envs, steps, make_obs, episode):
+    for t in range(steps):
+        end = np.full(num_envs, t % episode == episode - 1)
+        buffer.add(
+            Batch(
+                obs=make_obs(),
+                act=np.zeros(num_envs, np.int64),
+                rew=np.ones(num_envs),
+                terminated=end,
+                truncated=np.zeros(num_envs, bool),
+                obs_next=make_obs(),
+                info=[{} for _ in range(num_envs)],
+            )
+        )
+
+
+def prepare_collect_cartpole(seed):
+    algorithm = dqn()
+    collector = Collector(algorithm, cartpole(seed), VectorReplayBuffer(20_000, 8), exploration_noise=True)
+    collector.reset()
+
+    def run(count):
+        with policy_within_training_step(algorithm.policy):
+            stats = collector.collect(n_step=count)
+        return {"steps": int(stats.n_collected_steps), "stored": len(collector.buffer)}
+
+    return run
+
+
+def prepare_sample_uniform(seed):
+    rng = np.random.default_rng(seed)
+    buffer = VectorReplayBuffer(20_000, 8)
+    fill(buffer, 8, 2_500, lambda: rng.standard_normal((8, 4)).astype(np.float32), 50)
+
+    def run(count):
+        for _ in range(count):
+            batch, _ = buffer.sample(64)
+        return {"samples": count, "obs": list(batch.obs.shape)}
+
+    return run
+
+
+def prepare_sample_frames(seed):
+    rng = np.random.default_rng(seed)
+    buffer = VectorReplayBuffer(20_000, 8, stack_num=4, ignore_obs_next=True, save_only_last_obs=True)
+    fill(buffer, 8, 2_500, lambda: rng.integers(0, 256, (8, 4, 84, 84), np.uint8), 250)
+
+    def run(count):
+        for _ in range(count):
+            batch, _ = buffer.sample(32)
+        return {"samples": count, "obs": list(batch.obs.shape), "obs_next": list(batch.obs_next.shape)}
+
+    return run
+
+
+def prepare_update_dqn(seed):
+    rng = np.random.default_rng(seed)
+    algorithm, buffer = dqn(), VectorReplayBuffer(20_000, 8)
+    fill(buffer, 8, 2_500, lambda: rng.standard_normal((8, 4)).astype(np.float32), 50)
+
+    def run(count):
+        with policy_within_training_step(algorithm.policy):
+            for _ in range(count):
+                algorithm.update(buffer, 64)
+        return {"updates": count}
+
+    return run
+
+
+def prepare_train_ppo_cartpole(seed):
+    torch.manual_seed(seed)
+    tanh = torch.nn.Tanh
+    actor = DiscreteActor(
+        preprocess_net=Net(state_shape=(4,), hidden_sizes=[64, 64], activation=tanh),
+        action_shape=2,
+        softmax_output=False,
+    )
+    critic = DiscreteCritic(preprocess_net=Net(state_shape=(4,), hidden_sizes=[64, 64], activation=tanh))
+    algorithm = PPO(
+        policy=DiscreteActorPolicy(actor=actor, action_space=gym.spaces.Discrete(2)),
+        critic=critic,
+        optim=AdamOptimizerFactory(lr=2.5e-4),
+        max_grad_norm=0.5,
+    )
+    collector = Collector(algorithm, cartpole(seed), VectorReplayBuffer(8 * 128, 8))
+
+    def run(count):
+        info = algorithm.run_training(
+            OnPolicyTrainerParams(
+                training_collector=collector,
+                max_epochs=1,
+                epoch_num_steps=count,
+                collection_step_num_env_steps=8 * 128,
+                update_step_num_repetitions=4,
+                batch_size=256,
+                verbose=False,
+                show_progress=False,
+            )
+        )
+        return {"steps": int(info.train_step), "gradient_steps": int(info.update_step)}
+
+    return run
+
+
+def prepare_train_sac_halfcheetah(seed):
+    torch.manual_seed(seed)
+    env = DummyVectorEnv([lambda: gym.make("HalfCheetah-v5")])
+    env.seed(seed)
+    space = gym.make("HalfCheetah-v5").action_space
+    actor = ContinuousActorProbabilistic(
+        preprocess_net=Net(state_shape=(17,), hidden_sizes=[256, 256]),
+        action_shape=(6,),
+        unbounded=True,
+        conditioned_sigma=True,
+    )
+    critics = [
+        ContinuousCritic(preprocess_net=Net(state_shape=(17,), action_shape=(6,), hidden_sizes=[256, 256], concat=True))
+        for _ in range(2)
+    ]
+    algorithm = SAC(
+        policy=SACPolicy(actor=actor, action_space=space),
+        policy_optim=AdamOptimizerFactory(lr=3e-4),
+        critic=critics[0],
+        critic2=critics[1],
+        critic_optim=AdamOptimizerFactory(lr=3e-4),
+        alpha=AutoAlpha(-6.0, 0.0, AdamOptimizerFactory(lr=3e-4)),
+    )
+    collector = Collector(algorithm, env, VectorReplayBuffer(100_000, 1), exploration_noise=True)
+    collector.reset()
+    collector.collect(n_step=300, random=True)
+
+    def run(count):
+        info = algorithm.run_training(
+            OffPolicyTrainerParams(
+                training_collector=collector,
+                max_epochs=1,
+                epoch_num_steps=count,
+                collection_step_num_env_steps=1,
+                update_step_num_gradient_steps_per_sample=1.0,
+                batch_size=256,
+                verbose=False,
+                show_progress=False,
+            )
+        )
+        return {"steps": int(info.train_step), "gradient_steps": int(info.update_step)}
+
+    return run
+
+
+ROWS = {name.removeprefix("prepare_"): fn for name, fn in list(globals().items()) if name.startswith("prepare_")}
