@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import torch
 
-from argosy.data import tensors, tree
+from argosy.data import join, tensors, tree
 from argosy.data.record import Record
 from argosy.errors import DataError
 
@@ -108,22 +108,22 @@ class Batch(Record):
     def cat(cls, batches: Sequence[Mapping[str, Any] | Batch] | Batch) -> Self:
         """Concatenate along axis 0. What one part lacks is zero there (objects: None); empty batches are skipped."""
         parts = _parts(batches, "cat")
-        return tree.cat(parts, like=cls())
+        return join.cat(parts, like=cls())
 
     def cat_(self, batches: Sequence[Mapping[str, Any] | Batch] | Batch) -> None:
         """Append the rows of `batches`, in place."""
         parts = [self, *_parts(batches, "cat_")]
-        self._become(tree.cat(parts, like=Batch()))
+        self._become(join.cat(parts, like=Batch()))
 
     @classmethod
     def stack(cls, batches: Sequence[Mapping[str, Any] | Batch] | Batch, axis: int = 0) -> Self:
         """Stack along a new axis. What one part lacks is zero there (objects: None), with axis 0 only."""
-        return tree.stack(_parts(batches, "stack"), axis=axis, like=cls())
+        return join.stack(_parts(batches, "stack"), axis=axis, like=cls())
 
     def stack_(self, batches: Sequence[Mapping[str, Any] | Batch] | Batch, axis: int = 0) -> None:
         """Stack this batch (unless it is empty) and `batches`, in place."""
         parts = [*([self] if self.__dict__ else []), *_parts(batches, "stack_")]
-        self._become(tree.stack(parts, axis=axis, like=Batch()))
+        self._become(join.stack(parts, axis=axis, like=Batch()))
 
     def empty_(self, index: object = None) -> Self:
         """Set all rows, or those at `index`, to zero (objects: None), in place."""
@@ -132,7 +132,7 @@ class Batch(Record):
                 if isinstance(value, Batch):
                     value.empty_()
                 elif isinstance(value, torch.Tensor | np.ndarray) and value.ndim:
-                    tree.assign(value, ..., None, name=name)
+                    tree.assign(value, ..., None)
                 else:
                     self.__dict__[name] = tree.fill(value)
         else:
@@ -210,7 +210,7 @@ def _parse_sequence(values: Sequence[Any]) -> Any:
     if any(isinstance(item, torch.Tensor) for item in values):
         if not all(isinstance(item, torch.Tensor | np.ndarray | Number) for item in values):
             raise DataError(f"a list mixes tensors with {[type(v).__name__ for v in values]}: it can be no batch")
-        return tree.stack_leaves(values)
+        return join.stack_leaves(values)
     if any(isinstance(item, Mapping | Record) for item in values):
         return tree.object_array(values)
     return tree.as_array(values)
@@ -251,4 +251,4 @@ def _update_leaves(batch: Batch, fn: Any) -> None:
         if isinstance(value, Batch):
             _update_leaves(value, fn)
         else:
-            batch.__dict__[name] = tree.map_leaves(fn, value, name=f".{name}")
+            batch.__dict__[name] = tree.map_leaves(fn, value)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 import numpy as np
 import torch
 
-from argosy.data import tree
+from argosy.data import join, tree
 from argosy.data.record import Record
 from argosy.errors import DataError, nearest
 
@@ -230,7 +230,7 @@ def recursive_aggregate(xs: Sequence[object], fn: Callable[[list[Any]], object])
     """
     if not xs:
         raise DataError("there is nothing to aggregate: the list is empty")
-    return tree.aggregate(xs, fn, like=NamedArray())
+    return join.aggregate(xs, fn, like=NamedArray())
 
 
 def from_dict(values: Mapping[str, Any]) -> NamedArray | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 import numpy as np
 
 from argosy.data import tree
-from argosy.errors import DataError, nearest
+from argosy.errors import nearest
 
 
 class Record(tree.Node):
@@ -52,13 +52,12 @@ class Record(tree.Node):
     @overload
     def __getitem__(self, index: object) -> Self: ...
     def __getitem__(self, index: object) -> Any:
-        fields = self.__dict__
         if type(index) is str:
             try:
-                return fields[index]
+                return self.__dict__[index]
             except KeyError:
                 raise KeyError(self._unknown(index)) from None
-        if not fields:
+        if not self.__dict__:
             raise IndexError(f"an empty {type(self).__name__} cannot be indexed")
         return tree.index(self, index)
 
@@ -130,7 +129,7 @@ class Record(tree.Node):
             raise TypeError(
                 f"{type(self).__name__} and {type(other).__name__}: only numbers and records combine with it"
             )
-        combined: Self = _combine(self, other, op, in_place, "")
+        combined: Self = _combine(self, other, op, in_place)
         return combined
 
     def _unknown(self, name: str) -> str:
@@ -153,24 +152,23 @@ def _plain(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: fields[name] if inner is None else _plain(inner) for name, inner in nested.items()}
 
 
-def _combine(left: Any, right: Any, op: Callable[[Any, Any], Any], in_place: bool, name: str) -> Any:
-    fields = tree.fields_of(left)
-    other = tree.fields_of(right)
+def _combine(left: Any, right: Any, op: Callable[[Any, Any], Any], in_place: bool) -> Any:
+    fields, other = tree.fields_of(left), tree.fields_of(right)
     if fields is None:
         if left is None and (right is None or isinstance(right, Number)):
             return None
         try:
             return op(left, right)
         except (TypeError, ValueError) as error:
-            raise DataError(f"field {name!r}: {error}") from error
+            raise tree.FieldError("", f"({tree.describe(left)}): {error}") from error
     if other is not None and other.keys() != fields.keys():
-        raise DataError(
-            f"both sides need the same fields{' in ' + repr(name) if name else ''}: {list(fields)} and {list(other)}"
-        )
-    new = {
-        key: _combine(value, right if other is None else other[key], op, in_place, f"{name}.{key}" if name else key)
-        for key, value in fields.items()
-    }
+        raise tree.FieldError("", f"needs the same fields on both sides, got {list(fields)} and {list(other)}")
+    new = {}
+    for key, value in fields.items():
+        try:
+            new[key] = _combine(value, right if other is None else other[key], op, in_place)
+        except tree.FieldError as error:
+            raise error.within(key) from error.__cause__
     if in_place:
         fields.update(new)
         return left

@@ -24,12 +24,19 @@ def tensor(leaf: object, device: Device = "cpu", dtype: torch.dtype | None = Non
         return leaf.to(device=device, dtype=dtype)
     array = np.asarray(leaf)
     if array.dtype.kind not in tree.NUMERIC:
-        raise DataError(f"{type(leaf).__name__} of type {array.dtype} ({leaf!r:.60}) cannot become a tensor")
-    # torch shares memory with writable arrays of positive strides only.
-    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
-        array = array.copy()
-    made = torch.from_numpy(array)
+        raise DataError(f"{array.dtype} cannot become a tensor")
+    made = _shared(array)
     return made if dtype is None and device == "cpu" else made.to(device=device, dtype=dtype)
+
+
+def _shared(array: np.ndarray) -> torch.Tensor:
+    """Return a tensor on the array's memory; on a copy where torch cannot share it."""
+    if not array.flags.writeable:  # whoever writes to such a tensor would write to memory that is not theirs
+        array = array.copy()
+    try:
+        return torch.from_numpy(array)
+    except ValueError:  # negative strides
+        return torch.from_numpy(array.copy())
 
 
 def to_torch(x: Any, dtype: torch.dtype | None = None, device: Device = "cpu") -> Any:
@@ -64,10 +71,14 @@ def as_tensors(batch: TreeT, device: Device = "cpu") -> TreeT:
 
     The first line of every `Algorithm.update`. Fields of objects or text and None are passed on as they are.
     """
+    target = torch.device(device)
+    on_cpu = target.type == "cpu"
 
     def convert(leaf: Any) -> Any:
         if isinstance(leaf, np.ndarray):
-            return tensor(leaf, device) if leaf.dtype.kind in tree.NUMERIC else leaf
-        return leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf
+            if leaf.dtype.kind not in tree.NUMERIC:
+                return leaf
+            return _shared(leaf) if on_cpu else _shared(leaf).to(target)
+        return leaf.to(target) if isinstance(leaf, torch.Tensor) and leaf.device != target else leaf
 
     return tree.map_leaves(convert, batch)
