@@ -1,9 +1,9 @@
 """Run one row of the speed table on one side, in this process and on one thread; print one line of JSON.
 
 A side is a folder of row files (`ours`, `floor`) or a peer's file (`peers/NAME.py`). A row file offers
-`prepare(seed) -> run`, and `run(count) -> facts`: do `count` units of the row's work and say what was done. A peer's file
-holds a table `ROWS` of such `prepare` functions. Only `run` is timed. This file needs torch and the standard library alone,
-because it also runs in the peers' environments.
+`prepare(seed) -> run`, and `run(count) -> facts`: do `count` units of the row's work and say what was done. A peer's
+file holds a table `ROWS` of such `prepare` functions. Only `run` is timed. This file needs torch and the standard
+library alone, because it also runs in the peers' environments.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ Prepare = Callable[[int], Run]
 def load(path: Path) -> ModuleType:
     """Import a Python file that belongs to no package."""
     spec = importlib.util.spec_from_file_location(f"{path.parent.name}_{path.stem}", path)
-    assert spec is not None and spec.loader is not None, path
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)

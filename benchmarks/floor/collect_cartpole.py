@@ -1,4 +1,4 @@
-"""CartPole-v1, 8 environments in this process, epsilon-greedy MLP 128x2, every transition stored. Unit: one env step."""
+"""CartPole-v1, 8 environments in this process, epsilon-greedy MLP 128x2, all stored. Unit: one env step."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def prepare(seed: int) -> Callable[[int], dict[str, int]]:
             obs = obs_next
             if done.any():
                 obs = obs_next.copy()
-                for i in np.flatnonzero(done):
+                for i in np.flatnonzero(done).tolist():
                     episodes.append((float(ep_return[i]), int(ep_len[i])))
                     obs[i] = envs[i].reset()[0]
                 ep_return[done] = 0

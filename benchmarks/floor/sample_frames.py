@@ -1,7 +1,8 @@
-"""Draw 32 transitions from 20,000 single frames of 84x84, stacked to 4 at sample time, with successor. Unit: one sample.
+"""Draw 32 transitions from 20,000 single frames of 84x84, stacked to 4 at sample time. Unit: one sample.
 
-The successor's stack is the frames one slot later, except where the episode ends: there the last frame comes from a side
-table. Both stacks share four of five frames, so one gather of five brings both, as views of one block.
+The successor's stack is the frames one slot later, except where the episode ends: there the last frame comes from a
+side table. The stacks have three of their four frames in common, so one gather of five brings both, as views of one
+block.
 """
 
 from __future__ import annotations

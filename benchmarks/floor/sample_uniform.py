@@ -1,4 +1,4 @@
-"""Draw 64 complete transitions from 20,000 slots: reward, discount, weight and true successor included. Unit: one sample."""
+"""Draw 64 complete transitions (reward, discount, weight, true successor) from 20,000 slots. Unit: one sample."""
 
 from __future__ import annotations
 

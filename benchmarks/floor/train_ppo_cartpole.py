@@ -64,7 +64,7 @@ def prepare(seed: int) -> Callable[[int], dict[str, object]]:
             obs = obs_next
             if cut_store[t].any():
                 obs = obs_next.copy()
-                for i in np.flatnonzero(cut_store[t]):
+                for i in np.flatnonzero(cut_store[t]).tolist():
                     returns_seen.append(ep_return[i])
                     ep_return[i] = 0
                     obs[i] = envs[i].reset()[0]
@@ -92,7 +92,7 @@ def prepare(seed: int) -> Callable[[int], dict[str, object]]:
         b_act, b_logp_old = torch.from_numpy(act_store).view(-1), torch.from_numpy(logp_store).view(-1)
         losses = []
         for _ in range(EPOCHS):
-            for rows in torch.from_numpy(rng.permutation(STEPS * NUM_ENVS)).split(MINIBATCH):
+            for rows in torch.split(torch.from_numpy(rng.permutation(STEPS * NUM_ENVS)), MINIBATCH):
                 mb_obs, mb_adv = b_obs[rows], b_adv[rows]
                 mb_adv = (mb_adv - mb_adv.mean()) / (mb_adv.std() + 1e-8)
                 logp_all = actor(mb_obs).log_softmax(1)

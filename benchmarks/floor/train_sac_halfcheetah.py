@@ -1,7 +1,7 @@
-"""SAC on HalfCheetah-v5, end to end: 1 env, 1 update per step, batch 256, MLPs 256x2, twin critics, learned temperature.
+"""SAC on HalfCheetah-v5, end to end: 1 env, 1 update per step, batch 256, MLPs 256x2, learned temperature.
 
-Unit: one env step with its update. The 300 steps before the first update are done in `prepare`. The twin critics are one
-batched ensemble, the actor's loss takes no gradient of the critics' parameters, targets follow by one foreach call.
+Unit: one env step with its update. The 300 steps before the first update are done in `prepare`. The twin critics are
+one batched ensemble, the actor's loss takes no gradient of the critics' parameters, targets follow by one foreach call.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def prepare(seed: int) -> Callable[[int], dict[str, object]]:
     critic = TwinCritic(dim_obs + dim_act)
     critic_target = copy.deepcopy(critic).requires_grad_(False)
     log_alpha = torch.zeros(1, requires_grad=True)
-    critic_params, target_params = list(critic.parameters()), list(critic_target.parameters())
+    critic_params: list[torch.Tensor] = list(critic.parameters())
+    target_params: list[torch.Tensor] = list(critic_target.parameters())
     actor_optim = torch.optim.Adam(actor.parameters(), lr=LR, fused=True)
     critic_optim = torch.optim.Adam(critic_params, lr=LR, fused=True)
     alpha_optim = torch.optim.Adam([log_alpha], lr=LR, fused=True)

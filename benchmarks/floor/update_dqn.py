@@ -20,7 +20,8 @@ def prepare(seed: int) -> Callable[[int], dict[str, object]]:
     rng = np.random.default_rng(seed)
     net = nn.Sequential(nn.Linear(4, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 2))
     target = copy.deepcopy(net).requires_grad_(False)
-    params, target_params = list(net.parameters()), list(target.parameters())
+    params: list[torch.Tensor] = list(net.parameters())
+    target_params: list[torch.Tensor] = list(target.parameters())
     optim = torch.optim.Adam(params, lr=LR, fused=True)
 
     obs = rng.standard_normal((SLOTS, 4), np.float32)
@@ -47,7 +48,7 @@ def prepare(seed: int) -> Callable[[int], dict[str, object]]:
         updates += 1
         if updates % TARGET_FREQ == 0:
             torch._foreach_copy_(target_params, params)
-        return loss.item()
+        return float(loss)
 
     def run(count: int) -> dict[str, object]:
         for _ in range(count):

@@ -1,0 +1,29 @@
+"""CartPole-v1, 8 environments in this process, epsilon-greedy MLP 128x2, all stored. Unit: one env step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import gymnasium as gym
+
+from argosy.algorithm.dqn import DQN, DQNConfig
+from argosy.collect import Collector
+from argosy.data import VectorReplayBuffer
+from argosy.env import DummyVectorEnv
+from argosy.net import NetConfig
+
+
+def prepare(seed: int) -> Callable[[int], dict[str, int]]:
+    env = DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 8)
+    net = NetConfig(hidden_sizes=(128, 128))
+    algorithm = DQN.from_spaces(
+        DQNConfig(eps_start=0.1), env.single_observation_space, env.single_action_space, net, seed=seed
+    )
+    buffer = VectorReplayBuffer(20_000, 8)
+    collector = Collector(algorithm.policy, env, buffer, exploration_noise=True, seed=seed)
+
+    def run(count: int) -> dict[str, int]:
+        stats = collector.collect(n_step=count)
+        return {"steps": stats.n_collected_steps, "stored": len(buffer)}
+
+    return run
