@@ -1,9 +1,9 @@
 """Measure argosy's speed against the floor and against peers, side by side (`make bench`).
 
-Every row is done by argosy (`benchmarks/ours/`), by the floor (`benchmarks/floor/`: a hand-written loop that does the same
-work and nothing else) and by each peer whose environment `benchmarks/peers/setup.sh` has made. Each measurement is a
-fresh process on one thread; the sides alternate, so that a change of the machine's speed meets all of them. A ratio is
-the median over the repeats of the ratio within one repeat.
+Every row is done by argosy (`benchmarks/ours/`), by the floor (`benchmarks/floor/`: a hand-written loop that does the
+same work and nothing else) and by each peer whose environment `benchmarks/peers/setup.sh` has made. Each measurement is
+a fresh process on one thread; the sides alternate, so that a change of the machine's speed meets all of them. A ratio
+is the median over the repeats of the ratio within one repeat.
 """
 
 from __future__ import annotations
@@ -236,7 +236,8 @@ def machine() -> str:
             versions.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
             continue
-    return f"{model}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}, {', '.join(versions)}"
+    parts = [model, f"{os.cpu_count()} cores", platform.system(), f"Python {platform.python_version()}", *versions]
+    return ", ".join(parts)
 
 
 def number(value: float | None) -> str:
