@@ -184,7 +184,7 @@ def _digest(skeleton: str, tensors: Mapping[str, torch.Tensor]) -> str:
         if tensor.numel():
             octets = tensor.reshape(-1).view(torch.uint8)
             for start in range(0, len(octets), _CHUNK):
-                digest.update(memoryview(octets[start : start + _CHUNK].numpy()))
+                digest.update(octets[start : start + _CHUNK].numpy().data)
     return digest.hexdigest()
 
 

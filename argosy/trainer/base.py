@@ -1,0 +1,387 @@
+"""The loop that all trainers share: collect or sample, update, test, stop, epoch by epoch."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic
+
+import numpy as np
+
+from argosy.algorithm import Algorithm
+from argosy.collect import Collector
+from argosy.config import check_range
+from argosy.data.stats import (
+    CollectStats,
+    EpochStats,
+    InfoStats,
+    TimingStats,
+    TrainingStatsMean,
+    TrainingStatsT,
+)
+from argosy.errors import ConfigError
+from argosy.logger import Logger
+from argosy.policy import Policy
+from argosy.trainer.progress import ProgressBar
+
+RECENT_EPISODES = 20
+
+
+@dataclass
+class TrainerState:
+    """All that a trainer itself remembers; plain numbers, so that a checkpoint can hold it."""
+
+    epoch: int = 0
+    """Epochs completed."""
+    env_step: int = 0
+    """Training transitions collected, warm-up included."""
+    update_step: int = 0
+    """Calls of `Algorithm.update`."""
+    gradient_step: int = 0
+    """Optimiser steps made in them."""
+    train_episode: int = 0
+    test_step: int = 0
+    test_episode: int = 0
+    best_reward: float = float("-inf")
+    best_reward_std: float = 0.0
+    stopped: bool = False
+    """`stop_fn` ended the run."""
+    updates_owed: float = 0.0
+    """Fraction of an update that the steps so far have earned (`update_per_step`)."""
+    recent_returns: list[float] = field(default_factory=list)
+    """Of the last training episodes, for the progress bar and `test_in_train`."""
+    logged_step: int = 0
+    collect_time: float = 0.0
+    update_time: float = 0.0
+    test_time: float = 0.0
+    total_time: float = 0.0
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BaseTrainer(ABC, Generic[TrainingStatsT]):
+    """An iterator over epochs; see its three subclasses.
+
+    `for epoch_stat in trainer` runs one epoch per turn; `break` stops and iterating again goes on. `run()` goes through
+    to the end. Several trainers can be zipped. Construction alone starts anew.
+
+    Raises:
+        ConfigError: settings are out of range, contradict each other, or do not fit the algorithm.
+    """
+
+    algorithm: Algorithm[Any, TrainingStatsT]
+    """What learns."""
+    test_collector: Collector | None = None
+    """Plays the test episodes; None: no tests (and no `stop_fn`, no best policy)."""
+    max_epoch: int = 10
+    """Epochs at most."""
+    episode_per_test: int = 10
+    """Episodes of each test."""
+    train_fn: Callable[[int, int], None] | None = None
+    """Called as f(epoch, env_step) before each training step."""
+    test_fn: Callable[[int, int], None] | None = None
+    """Called as f(epoch, env_step) before each test."""
+    stop_fn: Callable[[float], bool] | None = None
+    """Says whether the mean return of the current test is good enough to end the run."""
+    save_best_fn: Callable[[Policy], None] | None = None
+    """Called with the policy after each test that beats all before."""
+    save_checkpoint_fn: Callable[[int, int, int], object] | None = None
+    """Called as f(epoch, env_step, gradient_step) after each epoch; `save_checkpoint` may be called in it."""
+    reward_metric: Callable[[np.ndarray], np.ndarray] | None = None
+    """Turns returns [E, N] of N agents into [E], what tests, `stop_fn` and statistics go by."""
+    test_in_train: bool = True
+    """Test at once, and maybe stop, when `stop_fn` likes the mean of the last 20 training returns."""
+    logger: Logger | None = None
+    """Takes the metrics."""
+    log_interval_steps: int = 1000
+    """Env steps (offline: updates) between two records of training metrics."""
+    verbose: bool = True
+    """Write a line per epoch to stderr."""
+    show_progress: bool = True
+    """Show a progress bar (on a terminal only)."""
+
+    kinds: ClassVar[tuple[str, ...]] = ()
+    """Kinds of algorithms that this trainer can train."""
+
+    def __post_init__(self) -> None:
+        check_range(self, "max_epoch", ge=1)
+        check_range(self, "episode_per_test", ge=1)
+        check_range(self, "log_interval_steps", ge=1)
+        if self.algorithm.kind not in self.kinds:
+            raise ConfigError(
+                f"{type(self.algorithm).__name__} is an {self.algorithm.kind} algorithm; {type(self).__name__} trains "
+                f"{' and '.join(self.kinds)} ones"
+            )
+        if self.stop_fn is not None and self.test_collector is None:
+            raise ConfigError("stop_fn judges test results, but there is no test_collector; give one")
+        if self.test_collector is not None:
+            self._check_policy("test_collector", self.test_collector)
+            if self.test_collector.exploration_noise:
+                raise ConfigError(
+                    "test_collector has exploration_noise=True, so tests would measure the exploration; make it with "
+                    "Collector(policy, env)"
+                )
+        self.state = TrainerState()
+        self._interrupted = False
+        self._since_log = TrainingStatsMean[TrainingStatsT]()
+        self._log_time = 0.0
+        self._bar = ProgressBar(self.show_progress)
+
+    # what a user calls
+
+    def __iter__(self) -> Iterator[EpochStats[TrainingStatsT]]:
+        return self
+
+    def __next__(self) -> EpochStats[TrainingStatsT]:
+        """Run one epoch, or what is left of it after an interruption."""
+        if self.state.stopped or self.state.epoch >= self.max_epoch:
+            self._bar.close()
+            raise StopIteration
+        self._interrupted = False
+        start = time.perf_counter()
+        self._log_time = start
+        try:
+            self._bar.open(self.max_epoch * self._epoch_length, self._position)
+            return self._epoch(start)
+        except BaseException:
+            self._bar.close()
+            raise
+
+    def run(self) -> InfoStats:
+        """Run all epochs that are left."""
+        for _ in self:
+            pass
+        return self.info()
+
+    def interrupt(self) -> None:
+        """End the iteration after the training step that is under way; callable from a signal handler.
+
+        Iterating again, here or after a checkpoint and in another process, goes on with the same epoch.
+        """
+        self._interrupted = True
+
+    def info(self) -> InfoStats:
+        """Return the state and best result so far."""
+        s = self.state
+        train_time = s.collect_time + s.update_time
+        return InfoStats(
+            gradient_step=s.gradient_step,
+            best_reward=s.best_reward,
+            best_reward_std=s.best_reward_std,
+            train_step=s.env_step,
+            train_episode=s.train_episode,
+            test_step=s.test_step,
+            test_episode=s.test_episode,
+            timing=TimingStats(
+                total_time=s.total_time,
+                train_time=train_time,
+                train_time_collect=s.collect_time,
+                train_time_update=s.update_time,
+                test_time=s.test_time,
+                update_speed=s.env_step / train_time if train_time > 0 else 0.0,
+            ),
+            stopped=s.stopped,
+        )
+
+    # what the subclasses say
+
+    @property
+    @abstractmethod
+    def _epoch_length(self) -> int:
+        """Steps of an epoch: of the env, or updates (offline)."""
+
+    @property
+    @abstractmethod
+    def _position(self) -> int:
+        """Steps so far, in the same unit."""
+
+    @abstractmethod
+    def _training_step(self, epoch: EpochRecord[TrainingStatsT]) -> None:
+        """Collect (where there is an env) and update; leaves the results in `epoch`."""
+
+    # the loop
+
+    def _epoch(self, start: float) -> EpochStats[TrainingStatsT]:
+        state = self.state
+        epoch = EpochRecord[TrainingStatsT](state.epoch + 1)
+        spent = state.total_time
+        while self._position < epoch.number * self._epoch_length and not state.stopped:
+            if self._interrupted:
+                raise StopIteration
+            if self.train_fn is not None:
+                self.train_fn(epoch.number, state.env_step)
+            self._training_step(epoch)
+            state.total_time = spent + time.perf_counter() - start
+            self._report()
+        if self.test_collector is not None and not state.stopped:
+            self._test(epoch)
+        state.epoch = epoch.number
+        state.total_time = spent + time.perf_counter() - start
+        if self.save_checkpoint_fn is not None:
+            self.save_checkpoint_fn(state.epoch, state.env_step, state.gradient_step)
+        stats = EpochStats(
+            epoch=epoch.number,
+            train_collect_stat=_merged(epoch.collected),
+            test_collect_stat=epoch.tested,
+            training_stat=epoch.updates.mean(),
+            info_stat=self.info(),
+        )
+        if self.verbose:
+            self._bar.write(_line(stats, self._position))
+        return stats
+
+    def _collect(self, collector: Collector, epoch: EpochRecord[TrainingStatsT], **how: Any) -> CollectStats:
+        """Collect training data and count it."""
+        state = self.state
+        self.algorithm.schedule(state.env_step, self.max_epoch * self._epoch_length)
+        stats = self._judged(collector.collect(**how))
+        epoch.collected.append(stats)
+        state.env_step += stats.n_collected_steps
+        state.train_episode += stats.n_collected_episodes
+        state.collect_time += stats.collect_time
+        if stats.n_collected_episodes:
+            means = stats.returns.reshape(len(stats.returns), -1).mean(axis=1)
+            state.recent_returns = [*state.recent_returns, *means.tolist()][-RECENT_EPISODES:]
+        if (
+            self.test_in_train
+            and self.stop_fn is not None
+            and stats.n_collected_episodes
+            and self.stop_fn(float(np.mean(state.recent_returns)))
+        ):
+            self._test(epoch)
+            state.recent_returns = []  # so that the next test waits for new episodes
+        return stats
+
+    def _update(self, batch: Any, epoch: EpochRecord[TrainingStatsT]) -> TrainingStatsT:
+        """Let the algorithm learn from one batch and count it."""
+        stats = self.algorithm.update(batch)
+        self.state.update_step += 1
+        self.state.gradient_step += stats.gradient_steps
+        epoch.updates.add(stats)
+        self._since_log.add(stats)
+        return stats
+
+    def _test(self, epoch: EpochRecord[TrainingStatsT]) -> None:
+        """Play the test episodes; keep the best; ask `stop_fn`."""
+        assert self.test_collector is not None
+        state = self.state
+        if self.test_fn is not None:
+            self.test_fn(epoch.number, state.env_step)
+        self.test_collector.reset_env()
+        stats = self._judged(self.test_collector.collect(n_episode=self.episode_per_test))
+        epoch.tested = stats
+        state.test_step += stats.n_collected_steps
+        state.test_episode += stats.n_collected_episodes
+        state.test_time += stats.collect_time
+        summary = stats.returns_stat
+        assert summary is not None
+        if summary.mean > state.best_reward:
+            state.best_reward, state.best_reward_std = summary.mean, summary.std
+            if self.save_best_fn is not None:
+                self.save_best_fn(self.algorithm.policy)
+        self._log(stats.metrics("test"))
+        self._bar.show(test=summary.mean)
+        state.stopped = self.stop_fn is not None and self.stop_fn(summary.mean)
+
+    def _judged(self, stats: CollectStats) -> CollectStats:
+        if self.reward_metric is None or not stats.n_collected_episodes:
+            return stats
+        return dataclasses.replace(stats, returns=np.asarray(self.reward_metric(stats.returns)))
+
+    def _report(self) -> None:
+        """Move the progress bar; log where enough has happened since the last record."""
+        state, position = self.state, self._position
+        self._bar.move(position)
+        if position - state.logged_step < self.log_interval_steps:
+            return
+        now = time.perf_counter()
+        metrics = {"time/steps_per_s": (position - state.logged_step) / max(now - self._log_time, 1e-9)}
+        if state.recent_returns:
+            metrics["episode/return_mean"] = float(np.mean(state.recent_returns))
+            self._bar.show(**{"return": metrics["episode/return_mean"]})
+        updates = self._since_log.mean()
+        if updates is not None:
+            metrics |= updates.metrics()
+            if "loss/total" in metrics:
+                self._bar.show(loss=metrics["loss/total"])
+        self._log(metrics)
+        state.logged_step, self._log_time = position, now
+        self._since_log = TrainingStatsMean()
+
+    def _log(self, metrics: dict[str, float]) -> None:
+        if self.logger is not None:
+            # Offline there are no env steps: updates take their place on the time axis
+            self.logger.log(metrics, env_step=self._position, gradient_step=self.state.gradient_step)
+
+    def _check_policy(self, name: str, collector: Collector) -> None:
+        if collector.policy is not self.algorithm.policy:
+            raise ConfigError(
+                f"{name} acts with another policy object than the algorithm trains; make it with "
+                "Collector(algorithm.policy, ...)"
+            )
+
+    def _check_train_collector(self, collector: Collector) -> None:
+        self._check_policy("train_collector", collector)
+        if collector.buffer is None:
+            raise ConfigError(
+                "train_collector has no buffer to learn from; give it one: Collector(policy, env, buffer)"
+            )
+        if not collector.exploration_noise:
+            raise ConfigError(
+                "train_collector has exploration_noise=False, so it would collect the same greedy actions again and "
+                "again; make it with Collector(policy, env, buffer, exploration_noise=True)"
+            )
+
+
+class EpochRecord(Generic[TrainingStatsT]):
+    """What has happened in the epoch under way."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.collected: list[CollectStats] = []
+        self.updates = TrainingStatsMean[TrainingStatsT]()
+        self.tested: CollectStats | None = None
+
+
+def _merged(parts: list[CollectStats]) -> CollectStats | None:
+    if not parts:
+        return None
+    ended = [part for part in parts if part.n_collected_episodes]
+    return CollectStats(
+        n_collected_episodes=sum(part.n_collected_episodes for part in ended),
+        n_collected_steps=sum(part.n_collected_steps for part in parts),
+        collect_time=sum(part.collect_time for part in parts),
+        returns=np.concatenate([part.returns for part in ended]) if ended else np.zeros(0),
+        lens=np.concatenate([part.lens for part in ended]) if ended else np.zeros(0, dtype=np.int64),
+    )
+
+
+def _line(stats: EpochStats[Any], position: int) -> str:
+    """Say in one line how an epoch went."""
+    parts = [f"epoch {stats.epoch}", f"{position} steps"]
+    for name, collected in (("train", stats.train_collect_stat), ("test", stats.test_collect_stat)):
+        summary = None if collected is None else collected.returns_stat
+        if summary is not None:
+            parts.append(f"{name} return {summary.mean:.2f} ± {summary.std:.2f}")
+    if stats.test_collect_stat is not None:
+        parts.append(f"best {stats.info_stat.best_reward:.2f}")
+    return ", ".join(parts)
+
+
+def pick_one(trainer: object, first: str, second: str, default: int) -> None:
+    """Resolve two settings of which one may be given: neither sets the first to `default`.
+
+    Raises:
+        ConfigError: both are given, or one is below 1.
+    """
+    if getattr(trainer, first) is not None and getattr(trainer, second) is not None:
+        raise ConfigError(
+            f"{type(trainer).__name__}: {first} is {getattr(trainer, first)} and {second} is "
+            f"{getattr(trainer, second)}; give one of them"
+        )
+    if getattr(trainer, first) is None and getattr(trainer, second) is None:
+        setattr(trainer, first, default)
+    check_range(trainer, first, ge=1)
+    check_range(trainer, second, ge=1)

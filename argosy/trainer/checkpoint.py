@@ -1,0 +1,123 @@
+"""One call saves all that a run needs to go on, one call goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from argosy.collect import Collector
+from argosy.errors import CheckpointError, nearest
+from argosy.trainer.base import BaseTrainer, TrainerState
+from argosy.trainer.offline import OfflineTrainer
+from argosy.trainer.offpolicy import OffpolicyTrainer
+from argosy.trainer.statefile import read_state, write_state
+
+KIND = "checkpoint"
+
+
+def save_checkpoint(path: str | Path, trainer: BaseTrainer[Any]) -> None:
+    """Save a trainer with all that it works with: between two epochs, in `save_checkpoint_fn`, or after `interrupt`.
+
+    Saved are the algorithm (networks, optimisers, targets, schedules, normalisers, counters, random numbers), the
+    replay buffer, the collectors (counters, random numbers, wrappers' statistics), the trainer's own counters and best
+    result, and the global generators of Python, numpy and torch. An offline data set is not: it does not change.
+
+    Simulators cannot be saved. So the envs are seeded anew and start new episodes after a checkpoint, in the run that
+    goes on as in the run that is resumed; both are the same run.
+
+    Raises:
+        CheckpointError: the file could not be written; the old one is unchanged.
+    """
+    collectors = _collectors(trainer)
+    for collector in collectors.values():
+        collector.restart_envs()
+    state: dict[str, Any] = {
+        "trainer_class": type(trainer).__name__,
+        "algorithm_class": type(trainer.algorithm).__name__,
+        "trainer": dataclasses.asdict(trainer.state),
+        "collectors": {name: collector.state_dict() for name, collector in collectors.items()},
+    }
+    if isinstance(trainer, OffpolicyTrainer):
+        buffer = trainer.train_collector.buffer
+        assert buffer is not None
+        state["buffer"] = buffer.state_dict()
+    if isinstance(trainer, OfflineTrainer):
+        # As with the envs: the sampler starts anew in both runs
+        state["sampler_seed"] = trainer.algorithm.rng.draw_seed()
+        trainer.buffer.seed(state["sampler_seed"])
+    state["algorithm"] = trainer.algorithm.state_dict()
+    state["rng"] = _global_rng_state()
+    write_state(path, KIND, state)
+
+
+def load_checkpoint(path: str | Path, trainer: BaseTrainer[Any]) -> None:
+    """Continue exactly where `save_checkpoint` was called.
+
+    Args:
+        path: the file.
+        trainer: made as the saved one was: same algorithm and networks, same number of envs, same buffer. The length of
+            the run, the logger and the callbacks may differ.
+
+    Raises:
+        CheckpointError: the file is missing, damaged or foreign (nothing has changed then), or it does not fit this
+            trainer.
+    """
+    state = read_state(path, KIND)
+    for key, own in (("trainer_class", trainer), ("algorithm_class", trainer.algorithm)):
+        if state[key] != type(own).__name__:
+            raise CheckpointError(
+                f"{str(path)!r} is of a {state[key]} and cannot be loaded into a {type(own).__name__}"
+            )
+    collectors = _collectors(trainer)
+    for name in state["collectors"]:
+        if name not in collectors:
+            raise CheckpointError(f"{str(path)!r} holds a {name}; this trainer has none")
+    trainer_state = _trainer_state(path, state["trainer"])
+    trainer.algorithm.load_state_dict(state["algorithm"])
+    for name, collector in collectors.items():
+        if name in state["collectors"]:
+            collector.load_state_dict(state["collectors"][name])
+    if isinstance(trainer, OffpolicyTrainer):
+        buffer = trainer.train_collector.buffer
+        assert buffer is not None
+        buffer.load_state_dict(state["buffer"])
+    if isinstance(trainer, OfflineTrainer):
+        trainer.buffer.seed(state["sampler_seed"])
+    trainer.state = trainer_state
+    _set_global_rng_state(state["rng"])
+
+
+def _collectors(trainer: BaseTrainer[Any]) -> dict[str, Collector]:
+    found = {name: getattr(trainer, name, None) for name in ("train_collector", "test_collector")}
+    return {name: collector for name, collector in found.items() if collector is not None}
+
+
+def _trainer_state(path: str | Path, saved: dict[str, Any]) -> TrainerState:
+    known = [f.name for f in dataclasses.fields(TrainerState)]
+    for name in saved:
+        if name not in known:
+            raise CheckpointError(f"{str(path)!r} holds an unknown counter {name!r}; {nearest(name, known)}")
+    return TrainerState(**saved)
+
+
+def _global_rng_state() -> dict[str, Any]:
+    """State of the generators that code outside of argosy may draw from."""
+    return {
+        "python": random.getstate(),
+        "numpy": np.random.get_state(legacy=False),  # noqa: NPY002  # the global generator, on purpose
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    }
+
+
+def _set_global_rng_state(state: dict[str, Any]) -> None:
+    random.setstate(state["python"])
+    np.random.set_state(state["numpy"])  # noqa: NPY002  # the global generator, on purpose
+    torch.set_rng_state(state["torch"])
+    if torch.cuda.is_available() and len(state["cuda"]) == torch.cuda.device_count():
+        torch.cuda.set_rng_state_all(state["cuda"])

@@ -1,0 +1,52 @@
+"""Trainer of algorithms that learn from a fixed set of data."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+from argosy.config import check_range
+from argosy.data.buffer import ReplayBuffer
+from argosy.data.stats import TrainingStatsT
+from argosy.errors import ConfigError
+from argosy.trainer.base import BaseTrainer, EpochRecord
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class OfflineTrainer(BaseTrainer[TrainingStatsT]):
+    """Makes updates from samples of a buffer that stays as it is. Env steps count as 0; logs go by updates."""
+
+    buffer: ReplayBuffer
+    """The data."""
+    update_per_epoch: int = 1000
+    """Updates of an epoch; a test follows."""
+    batch_size: int = 64
+    """Transitions of one update."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("offline", "offpolicy")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "update_per_epoch", ge=1)
+        check_range(self, "batch_size", ge=1)
+        if self.batch_size > len(self.buffer):
+            raise ConfigError(
+                f"batch_size is {self.batch_size}, but the buffer holds {len(self.buffer)} transitions; "
+                "give more data or make the batch smaller"
+            )
+
+    @property
+    def _epoch_length(self) -> int:
+        return self.update_per_epoch
+
+    @property
+    def _position(self) -> int:
+        return self.state.update_step
+
+    def _training_step(self, epoch: EpochRecord[TrainingStatsT]) -> None:
+        start = time.perf_counter()
+        self.algorithm.schedule(self.state.update_step, self.max_epoch * self.update_per_epoch)
+        batch, _ = self.buffer.sample(self.batch_size, self.algorithm.sampling)
+        self._update(batch, epoch)
+        self.state.update_time += time.perf_counter() - start

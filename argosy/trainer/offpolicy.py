@@ -1,0 +1,99 @@
+"""Trainer of algorithms that learn from a replay buffer while they collect."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import ClassVar, Literal, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+
+from argosy.collect import Collector
+from argosy.config import check_choice, check_range
+from argosy.data.stats import TrainingStatsT
+from argosy.errors import ConfigError
+from argosy.trainer.base import BaseTrainer, EpochRecord, pick_one
+
+
+@runtime_checkable
+class Prioritized(Protocol):
+    """A buffer that samples by priority."""
+
+    def update_weight(self, index: np.ndarray, new_weight: np.ndarray | torch.Tensor) -> None:
+        """Set the priorities of the slots `index`."""
+        ...
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class OffpolicyTrainer(BaseTrainer[TrainingStatsT]):
+    """Collects a few steps, makes a few updates from samples of the buffer, and so on."""
+
+    train_collector: Collector
+    """Collects with exploration into the buffer that updates sample from."""
+    step_per_epoch: int = 10_000
+    """Env steps of an epoch; a test follows."""
+    step_per_collect: int | None = None
+    """Env steps between two phases of updates, over all envs (default 10)."""
+    episode_per_collect: int | None = None
+    """Episodes instead of steps."""
+    update_per_step: float = 1.0
+    """Updates per env step; fractions add up."""
+    batch_size: int = 64
+    """Transitions of one update."""
+    start_steps: int = 0
+    """Env steps before the first update; they count as steps, but earn no updates."""
+    start_actions: Literal["random", "policy"] = "random"
+    """How to act in these: uniformly at random or by the policy."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("offpolicy", "offline")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "step_per_epoch", ge=1)
+        pick_one(self, "step_per_collect", "episode_per_collect", default=10)
+        check_range(self, "update_per_step", gt=0)
+        check_range(self, "batch_size", ge=1)
+        check_range(self, "start_steps", ge=0)
+        check_choice(self, "start_actions", ("random", "policy"))
+        self._check_train_collector(self.train_collector)
+        buffer = self.train_collector.buffer
+        assert buffer is not None
+        if self.batch_size > buffer.maxsize:
+            raise ConfigError(
+                f"batch_size is {self.batch_size}, but the buffer holds at most {buffer.maxsize} transitions; "
+                "make the buffer larger or the batch smaller"
+            )
+        self._prioritized = buffer if isinstance(buffer, Prioritized) else None
+
+    @property
+    def _epoch_length(self) -> int:
+        return self.step_per_epoch
+
+    @property
+    def _position(self) -> int:
+        return self.state.env_step
+
+    def _training_step(self, epoch: EpochRecord[TrainingStatsT]) -> None:
+        state, collector = self.state, self.train_collector
+        warming_up = state.env_step < self.start_steps
+        stats = self._collect(
+            collector,
+            epoch,
+            n_step=self.step_per_collect,
+            n_episode=self.episode_per_collect,
+            random=warming_up and self.start_actions == "random",
+        )
+        buffer = collector.buffer
+        assert buffer is not None
+        if warming_up or state.stopped or len(buffer) < self.batch_size:
+            return
+        start = time.perf_counter()
+        state.updates_owed += stats.n_collected_steps * self.update_per_step
+        while state.updates_owed > 1 - 1e-9:  # sums of fractions like 0.1 fall a little short
+            batch, indices = buffer.sample(self.batch_size, self.algorithm.sampling)
+            result = self._update(batch, epoch)
+            if self._prioritized is not None and result.priorities is not None:
+                self._prioritized.update_weight(indices, result.priorities)
+            state.updates_owed -= 1
+        state.update_time += time.perf_counter() - start

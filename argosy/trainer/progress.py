@@ -1,0 +1,47 @@
+"""The progress bar of a run."""
+
+from __future__ import annotations
+
+import sys
+from typing import NoReturn
+
+from tqdm import tqdm
+
+
+class ProgressBar:
+    """Steps of the whole run, with the numbers of interest; nothing where stderr is no terminal."""
+
+    def __init__(self, enabled: bool) -> None:
+        self.enabled = enabled
+        self._bar: tqdm[NoReturn] | None = None
+        self._total = 0
+        self._shown: dict[str, str] = {}
+
+    def open(self, total: int, position: int) -> None:
+        """Show the bar at `position`, if it is not there yet."""
+        self._total = total
+        if self._bar is None and self.enabled:
+            self._bar = tqdm(total=total, initial=position, unit="step", dynamic_ncols=True, disable=None)
+
+    def move(self, position: int) -> None:
+        """Move to `position` (no further than the end)."""
+        bar = self._bar
+        if bar is not None and not bar.disable:
+            bar.update(min(position, self._total) - bar.n)
+
+    def show(self, **numbers: float) -> None:
+        """Show numbers beside the bar; those shown before stay."""
+        bar = self._bar
+        if bar is not None and not bar.disable:
+            self._shown |= {name: f"{value:.4g}" for name, value in numbers.items()}
+            bar.set_postfix(self._shown, refresh=False)
+
+    def write(self, line: str) -> None:
+        """Write a line to stderr, above the bar."""
+        tqdm.write(line, file=sys.stderr)
+
+    def close(self) -> None:
+        """Leave the bar as it is."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
