@@ -2,6 +2,16 @@
 
 from argosy.env.base import AsyncVectorEnv, Info, Obs, Received, VectorEnv, info_column
 from argosy.env.config import EnvConfig
+from argosy.env.environment import (
+    Environment,
+    PettingzooAEC,
+    PettingzooParallel,
+    StepResult,
+    make_environment,
+    register,
+    registered_environments,
+    test_environment,
+)
 from argosy.env.registry import make_vector_env, task_family, task_spaces
 from argosy.env.vector import BaseVectorEnv, DummyVectorEnv, ShmemVectorEnv, SubprocVectorEnv
 
@@ -10,14 +20,22 @@ __all__ = [
     "BaseVectorEnv",
     "DummyVectorEnv",
     "EnvConfig",
+    "Environment",
     "Info",
     "Obs",
+    "PettingzooAEC",
+    "PettingzooParallel",
     "Received",
     "ShmemVectorEnv",
+    "StepResult",
     "SubprocVectorEnv",
     "VectorEnv",
     "info_column",
+    "make_environment",
     "make_vector_env",
+    "register",
+    "registered_environments",
     "task_family",
     "task_spaces",
+    "test_environment",
 ]
