@@ -17,7 +17,8 @@ from argosy.errors import DataError, nearest
 ClassT = TypeVar("ClassT", bound="type[NamedArray]")
 TreeT = TypeVar("TreeT")
 _REQUIRED = object()
-_CLASSES: dict[str, type[NamedArray]] = {}
+CLASSES: dict[str, type[NamedArray]] = {}
+"""Every class that `@namedarray` has declared, by module and name."""
 
 
 class NamedArray(Record):
@@ -98,6 +99,11 @@ class NamedArray(Record):
             tree.assign(self, index, value, absent="keep")
         else:
             tree.assign(self, index, tree.map_leaves(lambda _: value, self), absent="keep")
+
+    @classmethod
+    def has_fields(cls, names: Iterable[str]) -> bool:
+        """Say whether the declared fields are these (in any order); a class without a declaration takes any."""
+        return cls._template is None or set(cls._template) == set(names)
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -203,7 +209,7 @@ def namedarray(cls: ClassT) -> ClassT:
         if name in cls.__dict__:
             delattr(cls, name)
     cls._template = template
-    _CLASSES[f"{cls.__module__}.{cls.__qualname__}"] = cls
+    CLASSES[f"{cls.__module__}.{cls.__qualname__}"] = cls
     return cls
 
 

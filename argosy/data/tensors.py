@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from argosy.data import tree
+from argosy.data import join, tree
 from argosy.errors import DataError
 
 TreeT = TypeVar("TreeT")
@@ -22,9 +22,11 @@ def tensor(leaf: object, device: Device = "cpu", dtype: torch.dtype | None = Non
     """
     if isinstance(leaf, torch.Tensor):
         return leaf.to(device=device, dtype=dtype)
-    array = np.asarray(leaf)
+    if isinstance(leaf, list | tuple) and any(isinstance(item, torch.Tensor) for item in leaf):
+        return tensor(join.stack_leaves(leaf), device, dtype)
+    array = tree.as_array(leaf)
     if array.dtype.kind not in tree.NUMERIC:
-        raise DataError(f"{array.dtype} cannot become a tensor")
+        raise DataError(f"{tree.describe(leaf)} cannot become a tensor")
     made = _shared(array)
     return made if dtype is None and device == "cpu" else made.to(device=device, dtype=dtype)
 
@@ -62,7 +64,7 @@ def _array(leaf: Any) -> Any:
     if isinstance(leaf, torch.Tensor):
         return leaf.detach().cpu().numpy()
     if isinstance(leaf, list | tuple) and any(isinstance(item, torch.Tensor) for item in leaf):
-        return np.asarray([_array(item) for item in leaf])
+        return _array(join.stack_leaves(leaf))
     return leaf if isinstance(leaf, np.ndarray | str | bytes) else tree.as_array(leaf)
 
 

@@ -227,12 +227,19 @@ def equal(a: object, b: object) -> bool:
     arrays = np.ndarray | torch.Tensor | np.generic
     if not isinstance(a, arrays) or not isinstance(b, arrays):
         return a is b or (not isinstance(a, arrays) and not isinstance(b, arrays) and bool(a == b))
-    x, y = (leaf.detach().cpu().numpy() if isinstance(leaf, torch.Tensor) else np.asarray(leaf) for leaf in (a, b))
+    x, y = _comparable(a), _comparable(b)
     if x.shape != y.shape:
         return False
     if x.dtype.kind not in NUMERIC or y.dtype.kind not in NUMERIC:
         return all(equal(p, q) for p, q in zip(x.ravel().tolist(), y.ravel().tolist(), strict=True))
     return bool(np.array_equal(x, y, equal_nan=x.dtype.kind in "fc" and y.dtype.kind in "fc"))
+
+
+def _comparable(leaf: object) -> np.ndarray:
+    if not isinstance(leaf, torch.Tensor):
+        return np.asarray(leaf)
+    leaf = leaf.detach().cpu()
+    return leaf.float().numpy() if leaf.dtype is torch.bfloat16 else leaf.numpy()  # numpy has no bfloat16
 
 
 def as_array(value: object) -> np.ndarray:

@@ -1,0 +1,221 @@
+"""Named arrays as bytes: one copy out, none back in. For sockets, files and shared memory.
+
+A message is a head (magic, sizes), a header (a pickle or JSON that says what is where) and the arrays' bytes, each
+at a multiple of 64 bytes. The raw methods have a JSON header: `loads` of such a message executes no code, takes only
+classes that this process has declared with `@namedarray`, and makes arrays on the memory it was given. So a raw message
+in shared memory IS the record: whoever loads it there reads and writes the same arrays. The pickle methods carry any
+object; load those from trusted senders only.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+import torch
+
+from argosy.data import tree
+from argosy.data.batch import Batch
+from argosy.data.namedarray import CLASSES, NamedArray
+from argosy.errors import DataError, nearest
+
+Method = Literal[
+    "pickle_dict",
+    "pickle",
+    "raw_bytes",
+    "raw_compress",
+    "compress_pickle",
+    "pickle_compress",
+    "obs_compress",
+    "compress_except_policy_state",
+]
+Buffer = bytes | bytearray | memoryview
+
+
+class _Form(NamedTuple):
+    header: Literal["dict", "pickle", "raw"]
+    compressed: Callable[[str], bool]
+    """Whether the array at a path is compressed."""
+
+
+_METHODS: Final[dict[str, _Form]] = {
+    "pickle_dict": _Form("dict", lambda path: False),
+    "pickle": _Form("pickle", lambda path: False),
+    "raw_bytes": _Form("raw", lambda path: False),
+    "raw_compress": _Form("raw", lambda path: True),
+    "compress_pickle": _Form("pickle", lambda path: True),
+    "pickle_compress": _Form("pickle", lambda path: True),
+    "obs_compress": _Form("raw", lambda path: path.split(".")[0] == "obs"),
+    "compress_except_policy_state": _Form("raw", lambda path: "policy_state" not in path.split(".")),
+}
+_HEAD = struct.Struct("<4sBII")  # magic, kind of header, bytes of header, number of buffers
+# After the head, per buffer: bytes as stored and bytes as they were (uint64); they differ where it is compressed.
+_MAGIC = b"ARGN"
+_KINDS = ("dict", "pickle", "raw")
+_ALIGN = 64
+_ZEROS = bytes(_ALIGN)
+
+
+def dumps(x: NamedArray, method: Method = "pickle") -> bytes:
+    """Return `x` with its metadata as bytes.
+
+    | method | header | what is compressed (zlib) |
+    | --- | --- | --- |
+    | pickle, pickle_dict | pickle of the record; of nested dicts, without classes | nothing |
+    | pickle_compress, compress_pickle | pickle of the record | every array |
+    | raw_bytes, raw_compress | JSON | nothing; every array |
+    | obs_compress | JSON | what is under `obs` |
+    | compress_except_policy_state | JSON | what is not under `policy_state` |
+
+    Raises:
+        DataError: the method is unknown, or a raw one and a field or metadata is neither array nor JSON; names it.
+    """
+    form = _METHODS.get(method)
+    if form is None:
+        raise DataError(f"there is no method {method!r} to dump with; {nearest(method, _METHODS)}")
+    buffers: list[memoryview] = []
+    if form.header == "raw":
+        paths: list[str] = []
+        layout = {"record": _layout(x, "", buffers, paths), "metadata": dict(x.metadata)}
+        try:
+            header = json.dumps(layout).encode()
+        except TypeError as error:
+            raise DataError(f"metadata {dict(x.metadata)!r:.200} is not JSON ({error}); use a pickle method") from error
+    else:
+        found: list[pickle.PickleBuffer] = []
+        content = (x.to_dict(), dict(x.metadata)) if form.header == "dict" else x
+        header = pickle.dumps(content, protocol=5, buffer_callback=found.append)
+        buffers = [buffer.raw() for buffer in found]
+        paths = [""] * len(buffers)
+    stored: list[Buffer] = [*buffers]
+    for i, (buffer, path) in enumerate(zip(buffers, paths, strict=True)):
+        if form.compressed(path):
+            packed = zlib.compress(buffer, 1)
+            stored[i] = packed if len(packed) < buffer.nbytes else buffer
+    sizes = [size for pair in zip(map(len, stored), map(len, buffers), strict=True) for size in pair]
+    parts: list[Buffer] = [
+        _HEAD.pack(_MAGIC, _KINDS.index(form.header), len(header), len(buffers)),
+        struct.pack(f"<{len(sizes)}Q", *sizes),
+        header,
+    ]
+    at = _HEAD.size + 8 * len(sizes) + len(header)
+    for part in stored:
+        padding = -at % _ALIGN
+        parts += (_ZEROS[:padding], part)
+        at += padding + len(part)
+    return b"".join(parts)
+
+
+def loads(data: Buffer) -> NamedArray:
+    """Undo `dumps`. Raw methods give arrays on the memory of `data`, read-only where that is.
+
+    The pickle methods give arrays that can be written to. A class that this process has not declared becomes a plain
+    `NamedArray` (raw methods).
+
+    Raises:
+        DataError: `data` is no such message, or is cut short.
+    """
+    view = memoryview(data).cast("B")
+    kind, header, buffers = _parts(view)
+    if kind == "raw":
+        layout = json.loads(bytes(header))
+        new = _load_node(layout["record"], iter(buffers))
+        metadata = layout["metadata"]
+    else:
+        # Arrays that are unpickled are expected to be writable: that is the one copy on this way.
+        loaded = pickle.loads(header, buffers=[bytearray(buffer) for buffer in buffers])
+        if kind == "pickle":
+            return _is_record(loaded)
+        fields, metadata = loaded
+        new = _records(fields)
+    record = _is_record(new)
+    if metadata:
+        record.register_metadata(**metadata)
+    return record
+
+
+def _parts(view: memoryview) -> tuple[str, memoryview, list[memoryview]]:
+    """Take a message apart: kind of header, header, buffers (decompressed)."""
+    if len(view) < _HEAD.size or view[:4] != _MAGIC:
+        raise DataError("these bytes were not made by dumps")
+    _, kind, header_size, count = _HEAD.unpack_from(view)
+    at = _HEAD.size + 16 * count
+    if kind >= len(_KINDS) or at + header_size > len(view):
+        raise DataError(f"the message is damaged or cut short: {len(view)} bytes")
+    sizes = struct.unpack_from(f"<{2 * count}Q", view, _HEAD.size)
+    header = view[at : at + header_size]
+    at += header_size
+    buffers = []
+    for stored, size in zip(sizes[::2], sizes[1::2], strict=True):
+        at += -at % _ALIGN
+        if at + stored > len(view):
+            raise DataError(f"the message is cut short: {len(view)} bytes, {at + stored} needed")
+        part = view[at : at + stored]
+        buffers.append(part if stored == size else memoryview(zlib.decompress(part)))
+        at += stored
+    return _KINDS[kind], header, buffers
+
+
+def _layout(node: object, path: str, buffers: list[memoryview], paths: list[str]) -> list[object]:
+    """Describe a node or leaf in JSON's terms; the bytes of arrays go to `buffers`, their paths to `paths`."""
+    fields = tree.fields_of(node)
+    if fields is not None:
+        parts = {k: _layout(v, f"{path}.{k}" if path else k, buffers, paths) for k, v in fields.items()}
+        return ["node", f"{type(node).__module__}.{type(node).__qualname__}", parts]
+    if isinstance(node, torch.Tensor):
+        flat = node.detach().cpu().contiguous()
+        _append(flat.reshape(-1).view(torch.uint8).numpy(), path, buffers, paths)
+        return ["tensor", str(flat.dtype).removeprefix("torch."), list(flat.shape)]
+    if isinstance(node, np.ndarray | np.generic) and np.asarray(node).dtype.kind in tree.NUMERIC:
+        array = np.ascontiguousarray(node)
+        _append(array, path, buffers, paths)
+        return ["array", array.dtype.str, list(np.shape(node))]
+    if node is None or isinstance(node, str | int | float):
+        return ["value", node]
+    raise DataError(f"field {path!r} is {tree.describe(node)}: raw methods take arrays of numbers; use a pickle method")
+
+
+def _append(array: np.ndarray, path: str, buffers: list[memoryview], paths: list[str]) -> None:
+    buffers.append(array.reshape(-1).view(np.uint8).data)
+    paths.append(path)
+
+
+def _load_node(layout: Sequence[Any], buffers: Any) -> object:
+    match layout:
+        case ["node", str(name), dict(parts)]:
+            fields = {key: _load_node(part, buffers) for key, part in parts.items()}
+            if name == "builtins.dict":
+                return fields
+            like = Batch() if name == f"{Batch.__module__}.{Batch.__qualname__}" else _empty(name, fields)
+            return tree.rebuild(like, fields)
+        case ["array", dtype, shape]:
+            return np.ndarray(shape, np.dtype(dtype), next(buffers))
+        case ["tensor", str(dtype), list(shape)]:
+            buffer = next(buffers)
+            data = bytearray(buffer) if buffer.readonly else buffer  # torch has no read-only tensors
+            kind: torch.dtype = getattr(torch, dtype)
+            return torch.frombuffer(data, dtype=kind).reshape(shape) if data else torch.empty(shape, dtype=kind)
+        case ["value", value]:
+            return value
+    raise DataError(f"the header of the message is damaged: {layout!r:.80}")
+
+
+def _empty(name: str, fields: dict[str, object]) -> NamedArray:
+    """Return a record without fields of the declared class of that name, if its fields are these; else a plain one."""
+    cls = CLASSES.get(name, NamedArray)
+    return object.__new__(cls if cls.has_fields(fields) else NamedArray)
+
+
+def _records(value: object) -> object:
+    return NamedArray(**{k: _records(v) for k, v in value.items()}) if isinstance(value, dict) else value
+
+
+def _is_record(value: object) -> NamedArray:
+    if not isinstance(value, NamedArray):
+        raise DataError(f"the message holds {tree.describe(value)}, not a named array")
+    return value
