@@ -2,7 +2,17 @@
 
 from argosy.data.batch import Batch
 from argosy.data.buffer import ReplayBuffer, ReplayBufferManager, Sampling, VectorReplayBuffer
-from argosy.data.namedarray import NamedArray, namedarray
+from argosy.data.namedarray import (
+    NamedArray,
+    array_like,
+    flatten,
+    from_dict,
+    from_flattened,
+    namedarray,
+    recursive_aggregate,
+    recursive_apply,
+    size_bytes,
+)
 from argosy.data.protocols import (
     ActionBatchProtocol,
     BatchProtocol,
@@ -22,6 +32,7 @@ from argosy.data.stats import (
     TrainingStatsMean,
 )
 from argosy.data.tensors import as_tensors, to_numpy, to_torch, to_torch_as
+from argosy.data.wire import dumps, loads
 
 __all__ = [
     "ActionBatchProtocol",
@@ -44,8 +55,17 @@ __all__ = [
     "TrajectoryBatch",
     "TransitionBatch",
     "VectorReplayBuffer",
+    "array_like",
     "as_tensors",
+    "dumps",
+    "flatten",
+    "from_dict",
+    "from_flattened",
+    "loads",
     "namedarray",
+    "recursive_aggregate",
+    "recursive_apply",
+    "size_bytes",
     "to_numpy",
     "to_torch",
     "to_torch_as",
