@@ -10,11 +10,27 @@ from argosy.errors import ConfigError, nearest
 if TYPE_CHECKING:
     from argosy.algorithm.base import Algorithm, AlgorithmConfig
     from argosy.algorithm.dqn import DQN, DQNConfig
+    from argosy.algorithm.ppo import PPO, PPOConfig
+    from argosy.algorithm.sac import SAC, SACConfig
 
-__all__ = ["ALGORITHMS", "DQN", "Algorithm", "AlgorithmConfig", "DQNConfig", "algorithm_class", "algorithm_names"]
+__all__ = [
+    "ALGORITHMS",
+    "DQN",
+    "PPO",
+    "SAC",
+    "Algorithm",
+    "AlgorithmConfig",
+    "DQNConfig",
+    "PPOConfig",
+    "SACConfig",
+    "algorithm_class",
+    "algorithm_names",
+]
 
 ALGORITHMS: dict[str, str] = {
     "dqn": "argosy.algorithm.dqn:DQN",
+    "ppo": "argosy.algorithm.ppo:PPO",
+    "sac": "argosy.algorithm.sac:SAC",
 }
 """Name -> "module:class"."""
 
@@ -23,6 +39,10 @@ _LAZY = {
     "AlgorithmConfig": "argosy.algorithm.base",
     "DQN": "argosy.algorithm.dqn",
     "DQNConfig": "argosy.algorithm.dqn",
+    "PPO": "argosy.algorithm.ppo",
+    "PPOConfig": "argosy.algorithm.ppo",
+    "SAC": "argosy.algorithm.sac",
+    "SACConfig": "argosy.algorithm.sac",
 }
 
 

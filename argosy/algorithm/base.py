@@ -13,8 +13,7 @@ import torch
 from gymnasium import spaces
 
 from argosy.config import check_range
-from argosy.data.buffer.sampling import Sampling
-from argosy.data.stats import TrainingStats
+from argosy.data import Sampling, TrainingStats
 from argosy.errors import CheckpointError, DataError, SpaceError
 from argosy.net import NetConfig
 from argosy.policy import Policy
@@ -182,18 +181,20 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
 
     # -- for subclasses ------------------------------------------------------------------------------------------------
 
-    def _finish(self, metrics: torch.Tensor) -> list[float]:
-        """Count the update and fetch its metrics (a vector): the one device sync.
+    def _finish(self, *metrics: torch.Tensor | None) -> list[Any]:
+        """Count the update and fetch its metrics (scalar tensors) in the one device sync; None stays None.
 
         Raises:
             DataError: a metric is not finite, and so the optimiser's guard has left the parameters as they were.
         """
-        values: list[float] = metrics.tolist()
+        present = [metric.detach() for metric in metrics if metric is not None]
+        values = torch.stack(present).tolist()
         if not math.isfinite(sum(values)):
             raise DataError(f"the loss or another metric of {type(self).__name__} is not finite: {values}")
         self.num_updates += 1
         self.policy.version += 1
-        return values
+        fetched = iter(values)
+        return [None if metric is None else next(fetched) for metric in metrics]
 
 
 def check_finite(batch: Any, *fields: str) -> None:
@@ -202,10 +203,14 @@ def check_finite(batch: Any, *fields: str) -> None:
     Raises:
         DataError: names the first field that does.
     """
-    sums = []
+    total = torch.zeros(())
     for field in fields:
-        sums += [leaf.sum() for _, leaf in _float_leaves(batch[field], field)]
-    if sums and not math.isfinite(sum(sums)):
+        value = batch[field]
+        if type(value) is not torch.Tensor:
+            total = sum((leaf.sum() for _, leaf in _float_leaves(value, field)), total)
+        elif value.is_floating_point():
+            total = total + value.sum()
+    if not math.isfinite(total.item()):
         for field in fields:
             for name, leaf in _float_leaves(batch[field], field):
                 bad = ~torch.isfinite(leaf)

@@ -25,10 +25,9 @@ import torch.nn.functional as F
 from gymnasium import spaces
 
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, Stateful, check_finite
-from argosy.algorithm.optim import Optimizer
+from argosy.algorithm.optim import Adam
 from argosy.config import check_choice, check_range
-from argosy.data import as_tensors
-from argosy.data.stats import TrainingStats
+from argosy.data import TrainingStats, TransitionBatch, as_tensors
 from argosy.net import NetConfig, TargetUpdate, frozen_copy
 from argosy.policy import QPolicy
 
@@ -104,7 +103,7 @@ class DQN(Algorithm[DQNConfig, DQNStats]):
     def __init__(self, config: DQNConfig, policy: QPolicy) -> None:
         super().__init__(config, policy)
         self.target = frozen_copy(policy.net)
-        self.optim = Optimizer(
+        self.optim = Adam(
             policy.net.parameters(), lr=config.lr, eps=config.adam_eps, max_grad_norm=config.max_grad_norm
         )
         self.update_target = TargetUpdate(self.target, policy.net, config.tau)
@@ -122,7 +121,7 @@ class DQN(Algorithm[DQNConfig, DQNStats]):
         """Make the Q-network and the algorithm."""
         return cls(config, QPolicy(observation_space, action_space, net).to(device))
 
-    def update(self, batch: Any) -> DQNStats:
+    def update(self, batch: TransitionBatch) -> DQNStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
         batch = as_tensors(batch, self.device)
         check_finite(batch, "obs", "obs_next", "rew")
@@ -133,14 +132,8 @@ class DQN(Algorithm[DQNConfig, DQNStats]):
 
         if (self.num_updates + 1) % self.config.target_update_freq == 0:
             self.update_target()
-        metrics = torch.stack((loss.detach(), q_taken.detach().mean(), grad_norm))
-        loss_value, q_mean, norm = self._finish(metrics)
-        return DQNStats(
-            loss=loss_value,
-            q_mean=q_mean,
-            grad_norm=None if self.config.max_grad_norm is None else norm,
-            priorities=td_error.detach().abs(),
-        )
+        loss_mean, q_mean, norm = self._finish(loss, q_taken.detach().mean(), grad_norm)
+        return DQNStats(loss=loss_mean, q_mean=q_mean, grad_norm=norm, priorities=td_error.detach().abs())
 
     @torch.no_grad()
     def _next_value(self, obs_next: Any) -> torch.Tensor:
@@ -163,7 +156,7 @@ class DQN(Algorithm[DQNConfig, DQNStats]):
         progress = min(env_step / config.eps_decay_steps, 1.0) if config.eps_decay_steps else 1.0
         self.policy.eps = config.eps_start + progress * (config.eps_end - config.eps_start)
         if config.lr_decay:
-            self.optim.set_lr(1.0 - env_step / max_env_step)
+            self.optim.scale_lr(1.0 - env_step / max_env_step)
 
     def parts(self) -> Mapping[str, Stateful]:
         """Policy, target network, optimiser."""

@@ -1,35 +1,43 @@
-"""One gradient step: backward, guard, clip, step."""
+"""One gradient step: gradient, guard, clipping, Adam."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import TypedDict
 
 import torch
 from torch import nn
+from torch.optim.adam import adam
 
 from argosy.errors import CheckpointError, DataError
 
 
-class OptimizerState(TypedDict):
-    """What `Optimizer.state_dict` returns: string keys and tensors, nothing that needs pickle."""
+class AdamState(TypedDict):
+    """What `Adam.state_dict` returns; lists have one entry per parameter."""
 
     lr: float
-    state: dict[str, dict[str, torch.Tensor]]
+    steps: list[torch.Tensor]
+    exp_avgs: list[torch.Tensor]
+    exp_avg_sqs: list[torch.Tensor]
 
 
-class Optimizer:
-    """Adam over some parameters, one call per gradient step.
+class Adam:
+    """Adam (Kingma and Ba, 2015, https://arxiv.org/abs/1412.6980) over some parameters, one call per gradient step.
 
-    A step whose loss or gradient norm is not finite changes no parameter: on the CPU, where looking costs nothing, it
-    raises; on a GPU, where looking would make the host wait, the fused kernel skips it and the caller finds the loss
-    in the metrics that it fetches anyway (`Algorithm.fetch` raises then).
+    Calls torch's fused kernel without the bookkeeping of `torch.optim` (hooks, parameter groups), which costs as much
+    as the kernel when networks are small. Clipping by norm is done inside the kernel.
+
+    A step whose loss or gradient norm is not finite changes nothing: on the CPU, where looking is free, it raises; on a
+    GPU, where looking would make the host wait, the kernel skips it and `Algorithm._finish` finds the loss among the
+    metrics that it fetches anyway.
 
     Args:
         parameters: what to train.
         lr: learning rate.
-        eps: Adam's epsilon.
+        eps: added to the denominator.
         max_grad_norm: gradients are scaled down to this global norm; None: not.
+        betas: decay rates of the two moments.
     """
 
     def __init__(
@@ -39,64 +47,79 @@ class Optimizer:
         lr: float,
         eps: float = 1e-8,
         max_grad_norm: float | None = None,
+        betas: tuple[float, float] = (0.9, 0.999),
     ) -> None:
-        self.parameters = [parameter for parameter in parameters if parameter.requires_grad]
-        self.lr = lr
+        self.parameters: list[torch.Tensor] = list(parameters)
+        self.base_lr = self.lr = lr
+        self.eps = eps
         self.max_grad_norm = max_grad_norm
-        self.adam = torch.optim.Adam(self.parameters, lr=lr, eps=eps, fused=True)
+        self.betas = betas
+        self.steps = [torch.zeros((), device=parameter.device) for parameter in self.parameters]
+        self.exp_avgs = [torch.zeros_like(parameter) for parameter in self.parameters]
+        self.exp_avg_sqs = [torch.zeros_like(parameter) for parameter in self.parameters]
 
-    def step(self, loss: torch.Tensor) -> torch.Tensor:
-        """Minimise the scalar `loss` by one step; gradients flow to these parameters only.
+    def step(self, loss: torch.Tensor) -> torch.Tensor | None:
+        """Minimise the scalar `loss` by one step; gradients are taken for these parameters alone.
 
         Returns:
-            The gradients' norm before clipping (a scalar tensor); NaN when `max_grad_norm` is None.
+            The gradient's norm before clipping (a scalar tensor); None when `max_grad_norm` is.
 
         Raises:
             DataError: loss or norm are not finite; nothing has changed.
         """
-        gradients = torch.autograd.grad(loss, self.parameters)
-        if self.max_grad_norm is None:
-            norm = finite = loss.detach()
-        else:
-            norm = nn.utils.get_total_norm(gradients, foreach=True)
-            finite = norm + loss.detach()
-            torch._foreach_mul_(gradients, (self.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
-        if finite.is_cpu:
-            if not torch.isfinite(finite):
-                raise DataError(
-                    f"the loss is {loss.item()} and its gradient's norm {norm.item()}; no parameter has changed"
-                )
-        else:
-            self.adam.found_inf = (~torch.isfinite(finite)).float()  # type: ignore[attr-defined]  # read by fused kernels
-        for parameter, gradient in zip(self.parameters, gradients, strict=True):
-            parameter.grad = gradient
-        self.adam.step()
+        gradients = list(torch.autograd.grad(loss, self.parameters))
+        norm = scale = skip = None
+        finite = loss.detach()
+        if self.max_grad_norm is not None:
+            norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+            scale = (norm / self.max_grad_norm).clamp_(min=1.0)  # the kernel divides gradients by it
+            finite = finite + norm
+        if not finite.is_cpu:
+            skip = (~torch.isfinite(finite)).float()
+        elif not math.isfinite(finite.item()):
+            of_norm = "" if norm is None else f" and the norm of its gradient {norm.item()}"
+            raise DataError(f"the loss is {loss.item()}{of_norm}; no parameter has changed")
+        with torch.no_grad():
+            adam(
+                self.parameters,
+                gradients,
+                self.exp_avgs,
+                self.exp_avg_sqs,
+                [],
+                self.steps,
+                fused=True,
+                grad_scale=scale,
+                found_inf=skip,
+                amsgrad=False,
+                beta1=self.betas[0],
+                beta2=self.betas[1],
+                lr=self.lr,
+                weight_decay=0.0,
+                eps=self.eps,
+                maximize=False,
+            )
         return norm
 
-    def set_lr(self, factor: float) -> None:
+    def scale_lr(self, factor: float) -> None:
         """Use `factor` times the configured learning rate from now on."""
-        for group in self.adam.param_groups:
-            group["lr"] = self.lr * factor
+        self.lr = self.base_lr * factor
 
-    def state_dict(self) -> OptimizerState:
-        """Return the moments and step counts of every parameter (by position) and the learning rate in force."""
-        state = self.adam.state_dict()
-        return {
-            "lr": float(state["param_groups"][0]["lr"]),
-            "state": {str(index): dict(values) for index, values in state["state"].items()},
-        }
+    def state_dict(self) -> AdamState:
+        """Return the moments, step counts and the learning rate in force (no copies)."""
+        return {"lr": self.lr, "steps": self.steps, "exp_avgs": self.exp_avgs, "exp_avg_sqs": self.exp_avg_sqs}
 
-    def load_state_dict(self, state: OptimizerState) -> None:
+    def load_state_dict(self, state: AdamState) -> None:
         """Continue exactly where `state` was taken.
 
         Raises:
             CheckpointError: it belongs to other parameters.
         """
-        full = self.adam.state_dict()
-        moments = {int(index): values for index, values in state["state"].items()}
-        for index, values in moments.items():
-            if index >= len(self.parameters) or values["exp_avg"].shape != self.parameters[index].shape:
-                raise CheckpointError(f"the optimiser's state does not fit the parameters (number {index})")
-        full["state"] = moments
-        full["param_groups"][0]["lr"] = state["lr"]
-        self.adam.load_state_dict(full)
+        own = (*self.steps, *self.exp_avgs, *self.exp_avg_sqs)
+        saved = (*state["steps"], *state["exp_avgs"], *state["exp_avg_sqs"])
+        if [tensor.shape for tensor in own] != [tensor.shape for tensor in saved]:
+            raise CheckpointError(
+                f"the optimiser's state does not fit {len(self.parameters)} parameters of these shapes"
+            )
+        self.lr = state["lr"]
+        for tensor, value in zip(own, saved, strict=True):
+            tensor.copy_(value)

@@ -1,7 +1,7 @@
 """Networks: encoders and backbones (observation -> features), heads, ensembles, target networks."""
 
 from argosy.net.config import NetConfig
-from argosy.net.encoder import Backbone, Encoder, NatureCNN, Obs
+from argosy.net.encoder import Backbone, Encoder, NatureCNN
 from argosy.net.heads import DuelingHead, EnsembleCritic, QNet
 from argosy.net.mlp import MLP, EnsembleLinear, EnsembleMLP
 from argosy.net.update import TargetUpdate, frozen_copy, orthogonal_
@@ -16,7 +16,6 @@ __all__ = [
     "EnsembleMLP",
     "NatureCNN",
     "NetConfig",
-    "Obs",
     "QNet",
     "TargetUpdate",
     "frozen_copy",

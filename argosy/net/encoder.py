@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,22 +12,13 @@ import torch.nn.functional as F
 from gymnasium import spaces
 from torch import nn
 
+from argosy.data.protocols import Obs
 from argosy.errors import ConfigError, SpaceError
 from argosy.net.config import NetConfig
 from argosy.net.mlp import MLP
 
 MIN_CNN_SIDE = 36
 """Height and width from which the Nature CNN's three convolutions leave at least one pixel."""
-
-
-class ObsDict(Protocol):
-    """A dict observation: a dict or a `Batch` of tensors."""
-
-    def __getitem__(self, key: str, /) -> Obs: ...
-
-
-Obs: TypeAlias = "torch.Tensor | ObsDict"
-"""Observations [..., *obs] as a tensor or as nested dicts of them."""
 
 
 class VectorEncoder(nn.Module):
@@ -38,6 +29,8 @@ class VectorEncoder(nn.Module):
         self.rank = len(shape)
         self.scale = scale
         self.out_features = math.prod(shape)
+        self.is_identity = len(shape) == 1 and scale == 1.0
+        """For float32 vectors there is nothing to do."""
 
     def forward(self, obs: torch.Tensor) -> torch.Tensor:
         """[..., *shape] -> [..., out_features]."""
@@ -185,12 +178,15 @@ class Encoder(nn.Module):
         if not leaves:
             raise SpaceError(f"the observation space {space} has no entry to look at")
         self.leaves = nn.ModuleList(leaves)
+        self._plain = isinstance(space, spaces.Box) and isinstance(leaves[0], VectorEncoder) and leaves[0].is_identity
         self.only_images = all(isinstance(leaf, NatureCNN) for leaf in leaves)
         self.out_features = sum(leaf.out_features for leaf in leaves)
 
     def forward(self, obs: Obs) -> torch.Tensor:
         """[..., *obs] -> [..., out_features]."""
         if isinstance(obs, torch.Tensor):
+            if self._plain and obs.dtype is torch.float32:
+                return obs
             flat: torch.Tensor = self.leaves[0](obs)
             return flat
         parts: list[torch.Tensor] = []

@@ -9,8 +9,9 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
+from argosy.data.protocols import Obs
 from argosy.net.config import ACTIVATIONS, NetConfig
-from argosy.net.encoder import Backbone, Encoder, Obs
+from argosy.net.encoder import Backbone, Encoder
 from argosy.net.mlp import EnsembleMLP
 
 
@@ -57,7 +58,10 @@ class QNet(nn.Module):
 
 
 class EnsembleCritic(nn.Module):
-    """K action values Q(obs, act) over one encoder: ([B, *obs], [B, A]) -> [K, B]."""
+    """K action values Q(obs, act) over one encoder: ([B, *obs], [B, *act]) -> [K, B].
+
+    `action_dim` is the number of elements of one action.
+    """
 
     def __init__(
         self, space: spaces.Space[Any], action_dim: int, config: NetConfig, size: int = 2, skip: Collection[str] = ()
@@ -68,6 +72,6 @@ class EnsembleCritic(nn.Module):
         self.q = EnsembleMLP(size, width, config.hidden_sizes, 1, config.activation)
 
     def forward(self, obs: Obs, act: torch.Tensor) -> torch.Tensor:
-        """([B, *obs], [B, A]) -> Q [K, B]."""
-        q: torch.Tensor = self.q(torch.cat((self.encoder(obs), act), dim=-1))
+        """([B, *obs], [B, *act]) -> Q [K, B]."""
+        q: torch.Tensor = self.q(torch.cat((self.encoder(obs), act.flatten(1)), dim=-1))
         return q.squeeze(-1)

@@ -1,1 +1,21 @@
 """Pure functions on tensors: returns and advantages, distributions."""
+
+from argosy.ops.distributions import (
+    categorical_entropy,
+    categorical_log_prob,
+    categorical_sample,
+    gaussian_entropy,
+    gaussian_log_prob,
+    squashed_gaussian_log_prob,
+)
+from argosy.ops.returns import gae
+
+__all__ = [
+    "categorical_entropy",
+    "categorical_log_prob",
+    "categorical_sample",
+    "gae",
+    "gaussian_entropy",
+    "gaussian_log_prob",
+    "squashed_gaussian_log_prob",
+]

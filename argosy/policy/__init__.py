@@ -1,5 +1,6 @@
 """Policies: observation -> action, with and without exploration. What is shipped to whoever acts."""
 
+from argosy.policy.actor_critic import ActorCriticAnalysis, ActorCriticPolicy
 from argosy.policy.base import (
     ActionBound,
     Policy,
@@ -9,9 +10,12 @@ from argosy.policy.base import (
     RolloutResult,
 )
 from argosy.policy.q import QAnalysis, QPolicy
+from argosy.policy.sac import SACAnalysis, SACPolicy
 
 __all__ = [
     "ActionBound",
+    "ActorCriticAnalysis",
+    "ActorCriticPolicy",
     "Policy",
     "PolicyCheckpoint",
     "PolicyState",
@@ -19,4 +23,6 @@ __all__ = [
     "QPolicy",
     "RolloutRequest",
     "RolloutResult",
+    "SACAnalysis",
+    "SACPolicy",
 ]

@@ -11,8 +11,8 @@ from gymnasium import spaces
 from torch import nn
 
 from argosy.data import Batch, NamedArray, namedarray
+from argosy.data.protocols import Obs
 from argosy.errors import CheckpointError, ConfigError, SpaceError
-from argosy.net import Obs
 from argosy.rng import Rng
 
 ActionBound: TypeAlias = Literal["auto", "clip", "tanh"] | None

@@ -9,7 +9,8 @@ import torch
 from gymnasium import spaces
 
 from argosy.data import Batch, NamedArray, namedarray
-from argosy.net import NetConfig, Obs, QNet
+from argosy.data.protocols import Obs
+from argosy.net import NetConfig, QNet
 from argosy.policy.base import Policy, PolicyState, RolloutRequest, RolloutResult
 
 

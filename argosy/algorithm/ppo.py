@@ -1,0 +1,260 @@
+"""Proximal policy optimisation (Schulman et al., 2017, https://arxiv.org/abs/1707.06347).
+
+Details that matter:
+
+1. Advantages are generalised (https://arxiv.org/abs/1506.02438), from values of the critic before the update: those
+   that the policy stored when it acted, or else one evaluation of the whole rollout. V(obs_next) is the value of the
+   next row; at a cut (the row's successor is not the next row) it is computed from `obs_next`, so that a truncated
+   episode bootstraps from its true last observation; a terminated one bootstraps from nothing.
+2. `recompute_advantage` estimates values and advantages again before every pass but the first.
+3. Advantages are normalised per minibatch.
+4. Minibatches are equal shares of a shuffled rollout, of at least `batch_size` rows each.
+5. Dual clip (Ye et al., 2020, https://arxiv.org/abs/1912.09729): where adv < 0, the objective is no less than
+   dual_clip * adv.
+6. Value clip: the worse of the plain error and that of a value which moved by `clip_ratio` at most.
+7. Return scaling: the critic predicts returns divided by their running standard deviation (not centred).
+8. The learning rate may fall linearly to 0; passes may stop early when the KL divergence passes `target_kl`.
+9. Layers start orthogonal, the actor's last one small (see `ActorCriticPolicy`); Adam's epsilon is 1e-5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import torch
+from gymnasium import spaces
+
+from argosy.algorithm.base import Algorithm, AlgorithmConfig, Stateful, check_finite
+from argosy.algorithm.optim import Adam
+from argosy.config import check_choice, check_range
+from argosy.data import Batch, RunningMeanStd, TrainingStats, TrajectoryBatch, as_tensors, tree
+from argosy.net import NetConfig
+from argosy.ops import gae
+from argosy.policy import ActorCriticPolicy
+
+# Shapes: T time, B envs, N = T * B rows of the rollout, M rows of a minibatch.
+
+CHUNK_ROWS = 2048
+"""Rows whose values are computed in one go."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPOConfig(AlgorithmConfig):
+    """Hyper-parameters of PPO; docs/glossary.md explains each at length."""
+
+    gae_lambda: float = 0.95
+    """Trade-off of the advantage estimate: 0 little variance, 1 no bias."""
+    lr: float = 3e-4
+    """Adam's learning rate."""
+    adam_eps: float = 1e-5
+    """Adam's epsilon."""
+    lr_decay: bool = False
+    """Let the learning rate fall linearly to 0 over the run."""
+    max_grad_norm: float | None = 0.5
+    """Clip gradients to this global norm; None: not."""
+    repeat_per_collect: int = 10
+    """Passes over each rollout."""
+    batch_size: int | None = 64
+    """Rows per minibatch, at least (detail 4); None: the whole rollout."""
+    clip_ratio: float = 0.2
+    """How far a probability ratio may leave 1 before its gradient vanishes."""
+    dual_clip: float | None = None
+    """Bound for negative advantages, > 1 (detail 5); None: off."""
+    value_clip: bool = False
+    """Clip the value's change, too (detail 6)."""
+    normalize_adv: bool = True
+    """Normalise advantages per minibatch (detail 3)."""
+    recompute_advantage: bool = False
+    """Estimate advantages anew before every pass (detail 2)."""
+    return_scaling: bool = False
+    """Let the critic predict scaled returns (detail 7)."""
+    value_coef: float = 0.5
+    """Weight of the value loss (a mean squared error)."""
+    entropy_coef: float = 0.0
+    """Weight of the entropy bonus."""
+    target_kl: float | None = None
+    """Stop passing over a rollout when the approximate KL divergence exceeds this; None: never."""
+    action_scaling: bool | None = None
+    """Stretch actions in [-1, 1] to a Box's bounds; None: where it has finite ones."""
+    action_bound_method: Literal["auto", "clip", "tanh"] | None = "auto"
+    """Keep Box actions in bounds before the env sees them; "auto" clips, None does nothing."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in ("gae_lambda", "clip_ratio"):
+            check_range(self, field, ge=0.0, le=1.0)
+        for field in ("lr", "adam_eps", "max_grad_norm", "target_kl"):
+            check_range(self, field, gt=0.0)
+        for field in ("repeat_per_collect", "batch_size"):
+            check_range(self, field, ge=1)
+        check_range(self, "dual_clip", gt=1.0)
+        check_range(self, "value_coef", ge=0.0)
+        check_range(self, "entropy_coef", ge=0.0)
+        check_choice(self, "action_bound_method", ("auto", "clip", "tanh", None))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PPOStats(TrainingStats):
+    """What one update reports: means over its minibatches."""
+
+    loss: float
+    loss_policy: float
+    loss_value: float
+    entropy: float
+    approx_kl: float
+    """KL(acting policy, current policy), estimated by mean(ratio - 1 - log ratio)."""
+    clip_fraction: float
+    """Share of rows whose ratio left the clip range."""
+    explained_variance: float
+    """1 - Var(returns - value) / Var(returns) of the values at acting time; 1 is a perfect critic."""
+    grad_norm: float | None
+    """Norm before clipping; None without clipping."""
+
+
+class PPO(Algorithm[PPOConfig, PPOStats]):
+    """Clipped policy gradient from the rollout of the current policy."""
+
+    kind = "onpolicy"
+    config_type = PPOConfig
+    action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
+    default_net = NetConfig(hidden_sizes=(64, 64), activation="tanh")
+    policy: ActorCriticPolicy
+
+    def __init__(self, config: PPOConfig, policy: ActorCriticPolicy) -> None:
+        super().__init__(config, policy)
+        self.optim = Adam(policy.parameters(), lr=config.lr, eps=config.adam_eps, max_grad_norm=config.max_grad_norm)
+        self.return_stat = RunningMeanStd()
+
+    @classmethod
+    def build(
+        cls,
+        config: PPOConfig,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        net: NetConfig,
+        device: torch.device,
+    ) -> Self:
+        """Make the actor-critic and the algorithm."""
+        policy = ActorCriticPolicy(
+            observation_space,
+            action_space,
+            net,
+            action_scaling=config.action_scaling,
+            action_bound_method=config.action_bound_method,
+        )
+        return cls(config, policy.to(device))
+
+    def update(self, batch: TrajectoryBatch) -> PPOStats:
+        """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp, policy.value."""
+        rollout = as_tensors(batch, self.device)
+        check_finite(rollout, "obs", "obs_next", "rew", "policy")
+        rows = self._rows(rollout)
+        metrics: list[torch.Tensor] = []
+        for epoch in range(self.config.repeat_per_collect):
+            if epoch > 0 and self.config.recompute_advantage:
+                adv, returns = self._advantages(rollout, self._values(rollout))
+                rows.adv, rows.returns = adv.flatten(), returns.flatten()
+            first = len(metrics)
+            for index in self._minibatches(len(rows.adv)):
+                loss, parts = self._loss(rows[index])
+                grad_norm = self.optim.step(loss)
+                metrics.append(torch.stack((*parts, loss.detach() if grad_norm is None else grad_norm)))
+            if self.config.target_kl is not None:
+                kl = torch.stack(metrics[first:]).mean(dim=0)[4].item()
+                if kl > self.config.target_kl:
+                    break
+        explained = 1.0 - (rows.returns - rows.value).var() / rows.returns.var().clamp(min=1e-8)
+        *means, norm, explained_variance = self._finish(*torch.stack(metrics).mean(dim=0), explained)
+        loss_mean, loss_policy, loss_value, entropy, approx_kl, clip_fraction = means
+        return PPOStats(
+            loss=loss_mean,
+            loss_policy=loss_policy,
+            loss_value=loss_value,
+            entropy=entropy,
+            approx_kl=approx_kl,
+            clip_fraction=clip_fraction,
+            explained_variance=explained_variance,
+            grad_norm=None if self.config.max_grad_norm is None else norm,
+            gradient_steps=len(metrics),
+        )
+
+    def _loss(self, mb: Any) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+        """-> (loss, metrics) of a minibatch: obs, act, logp, value, adv, returns [M, ...]."""
+        config = self.config
+        now = self.policy.analyze(mb)
+        adv = mb.adv
+        if config.normalize_adv:
+            adv = (adv - adv.mean()) / (adv.std(correction=0) + 1e-8)
+        log_ratio = now.logp - mb.logp
+        ratio = log_ratio.exp()
+        gain = torch.min(ratio * adv, ratio.clamp(1.0 - config.clip_ratio, 1.0 + config.clip_ratio) * adv)
+        if config.dual_clip is not None:
+            gain = torch.where(adv < 0.0, torch.max(gain, config.dual_clip * adv), gain)
+        loss_policy = -gain.mean()
+
+        error = (now.value - mb.returns).square()
+        if config.value_clip:
+            near = mb.value + (now.value - mb.value).clamp(-config.clip_ratio, config.clip_ratio)
+            error = torch.max(error, (near - mb.returns).square())
+        loss_value = error.mean()
+        entropy = now.entropy.mean()
+        loss = loss_policy + config.value_coef * loss_value - config.entropy_coef * entropy
+        with torch.no_grad():
+            approx_kl = (ratio - 1.0 - log_ratio).mean()
+            clip_fraction = ((ratio - 1.0).abs() > config.clip_ratio).float().mean()
+            parts = (loss.detach(), loss_policy.detach(), loss_value.detach(), entropy.detach(), approx_kl)
+        return loss, (*parts, clip_fraction)
+
+    def _rows(self, rollout: TrajectoryBatch) -> Batch:
+        """The rollout as rows [N, ...] that minibatches are drawn from."""
+        value = rollout.policy.value if "value" in rollout.policy else self._values(rollout)
+        adv, returns = self._advantages(rollout, value)
+        rows = Batch(obs=rollout.obs, act=rollout.act, logp=rollout.policy.logp, value=value, adv=adv, returns=returns)
+        return tree.map_leaves(lambda leaf: leaf.flatten(0, 1), rows)
+
+    @torch.no_grad()
+    def _values(self, rollout: TrajectoryBatch) -> torch.Tensor:
+        """V(obs) [T, B], some steps at a time: a CNN's activations of a whole rollout may not fit in memory."""
+        T, B = rollout.rew.shape  # noqa: N806  # shapes
+        stride = max(CHUNK_ROWS // B, 1)
+        return torch.cat(
+            [self.policy.value(tree.index(rollout.obs, slice(t, t + stride))) for t in range(0, T, stride)]
+        )
+
+    @torch.no_grad()
+    def _advantages(self, rollout: TrajectoryBatch, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """-> (adv [T, B], the critic's targets [T, B]) from V(obs) [T, B] (details 1 and 7)."""
+        scale = float(self.return_stat.std) if self.config.return_scaling else 1.0
+        value_next = torch.cat((value[1:], torch.zeros_like(value[:1])))
+        bootstrap = (rollout.cut & ~rollout.terminated).nonzero(as_tuple=True)
+        if len(bootstrap[0]) > 0:
+            value_next[bootstrap] = self.policy.value(tree.index(rollout.obs_next, bootstrap))
+        adv, returns = gae(
+            rollout.rew,
+            value * scale,
+            value_next * scale,
+            rollout.terminated,
+            rollout.cut,
+            self.config.gamma,
+            self.config.gae_lambda,
+        )
+        if self.config.return_scaling:
+            self.return_stat.update(returns.cpu().numpy())
+            returns = returns / max(float(self.return_stat.std), 1e-4)
+        return adv, returns
+
+    def _minibatches(self, count: int) -> Iterator[torch.Tensor]:
+        """Shuffled row numbers in equal shares (detail 4)."""
+        order = torch.randperm(count, generator=self.rng.torch).to(self.device)
+        yield from order.tensor_split(max(count // (self.config.batch_size or count), 1))
+
+    def schedule(self, env_step: int, max_env_step: int) -> None:
+        """Set the learning rate for the steps from `env_step` on."""
+        if self.config.lr_decay:
+            self.optim.scale_lr(1.0 - env_step / max_env_step)
+
+    def parts(self) -> Mapping[str, Stateful]:
+        """Policy, optimiser, statistics of returns."""
+        return {"policy": self.policy, "optim": self.optim, "return_stat": self.return_stat}

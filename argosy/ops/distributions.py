@@ -1,0 +1,49 @@
+"""Log-probabilities, entropies and draws as plain functions. [...] are leading axes, A the last one."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+
+LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
+
+
+def categorical_log_prob(log_probs: torch.Tensor, act: torch.Tensor) -> torch.Tensor:
+    """Log-probability [...] of the indices `act` [...] under normalised `log_probs` [..., A]."""
+    return log_probs.gather(-1, act.unsqueeze(-1)).squeeze(-1)
+
+
+def categorical_entropy(log_probs: torch.Tensor) -> torch.Tensor:
+    """Entropy [...] of normalised `log_probs` [..., A] (finite everywhere: mask with a large negative logit)."""
+    return -(log_probs.exp() * log_probs).sum(dim=-1)
+
+
+def categorical_sample(log_probs: torch.Tensor, exponential: torch.Tensor) -> torch.Tensor:
+    """Draw indices [...] from `log_probs` [..., A] by independent Exp(1) noise [..., A]; noise 1 gives the mode.
+
+    The index whose exponential clock of rate p rings first: argmin E / p = argmax(log p - log E), the Gumbel trick.
+    """
+    return (log_probs - exponential.log()).argmax(dim=-1)
+
+
+def gaussian_log_prob(act: torch.Tensor, mean: torch.Tensor, log_std: torch.Tensor) -> torch.Tensor:
+    """Log-density [...] of `act` [..., A] under a diagonal Gaussian; `log_std` broadcasts to [..., A]."""
+    scaled = (act - mean) * (-log_std).exp()
+    return -(0.5 * scaled.square() + log_std + LOG_SQRT_2PI).sum(dim=-1)
+
+
+def gaussian_entropy(log_std: torch.Tensor) -> torch.Tensor:
+    """Entropy [...] of a diagonal Gaussian with `log_std` [..., A]."""
+    return (log_std + (0.5 + LOG_SQRT_2PI)).sum(dim=-1)
+
+
+def squashed_gaussian_log_prob(raw: torch.Tensor, mean: torch.Tensor, log_std: torch.Tensor) -> torch.Tensor:
+    """Log-density [...] of tanh(raw) for `raw` [..., A] from a diagonal Gaussian.
+
+    Subtracts log(1 - tanh(raw)^2) = 2 * (log 2 - raw - softplus(-2 raw)), which stays exact for large `raw`
+    (appendix C of Haarnoja et al., 2018, https://arxiv.org/abs/1801.01290).
+    """
+    log_det = 2.0 * (math.log(2.0) - raw - F.softplus(-2.0 * raw)).sum(dim=-1)
+    return gaussian_log_prob(raw, mean, log_std) - log_det

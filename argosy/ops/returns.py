@@ -1,0 +1,44 @@
+"""Returns and advantages of rollouts. Shapes: T time, B envs."""
+
+from __future__ import annotations
+
+import torch
+
+
+def gae(
+    rew: torch.Tensor,
+    value: torch.Tensor,
+    value_next: torch.Tensor,
+    terminated: torch.Tensor,
+    cut: torch.Tensor,
+    gamma: float,
+    gae_lambda: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Generalised advantage estimation (Schulman et al., 2016, https://arxiv.org/abs/1506.02438).
+
+        delta[t] = rew[t] + gamma * value_next[t] * (1 - terminated[t]) - value[t]
+        adv[t]   = delta[t] + gamma * gae_lambda * (1 - cut[t]) * adv[t+1],    adv[T] = 0
+        returns  = adv + value
+
+    Args:
+        rew: [T, B] float.
+        value: [T, B] V(obs[t]).
+        value_next: [T, B] V(obs_next[t]), of the true successor; what stands at terminated rows does not matter.
+        terminated: [T, B] bool; such a row has no successor to bootstrap from.
+        cut: [T, B] bool; row t+1 is not row t's successor (done, end of a segment); the last row counts as cut.
+        gamma: discount factor.
+        gae_lambda: 0 is the one-step advantage, 1 the Monte-Carlo one.
+
+    Returns:
+        (adv [T, B], returns [T, B]), float, without gradient.
+    """
+    with torch.no_grad():
+        delta = rew + gamma * value_next.masked_fill(terminated, 0.0) - value
+        decay = (~cut).to(delta.dtype) * (gamma * gae_lambda)
+        carry = torch.zeros_like(delta[0])
+        adv: list[torch.Tensor] = []
+        for delta_t, decay_t in zip(reversed(delta.unbind()), reversed(decay.unbind()), strict=True):
+            carry = torch.addcmul(delta_t, decay_t, carry)
+            adv.append(carry)
+        adv_TB = torch.stack(adv[::-1])  # noqa: N806  # the suffix says the shape
+        return adv_TB, adv_TB + value
