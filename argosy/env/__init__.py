@@ -12,6 +12,8 @@ from argosy.env.environment import (
     registered_environments,
     test_environment,
 )
+from argosy.env.norm import VectorEnvNormObs, VectorEnvNormReward, VectorEnvWrapper
+from argosy.env.pool import EnvPoolVectorEnv
 from argosy.env.registry import make_vector_env, task_family, task_spaces
 from argosy.env.vector import BaseVectorEnv, DummyVectorEnv, ShmemVectorEnv, SubprocVectorEnv
 
@@ -20,6 +22,7 @@ __all__ = [
     "BaseVectorEnv",
     "DummyVectorEnv",
     "EnvConfig",
+    "EnvPoolVectorEnv",
     "Environment",
     "Info",
     "Obs",
@@ -30,6 +33,9 @@ __all__ = [
     "StepResult",
     "SubprocVectorEnv",
     "VectorEnv",
+    "VectorEnvNormObs",
+    "VectorEnvNormReward",
+    "VectorEnvWrapper",
     "info_column",
     "make_environment",
     "make_vector_env",

@@ -10,6 +10,8 @@ import numpy as np
 from gymnasium.spaces import Space
 from numpy.typing import NDArray
 
+from argosy.errors import EnvError
+
 Obs: TypeAlias = "NDArray[np.generic] | dict[str, Obs]"
 """Stacked observations: an array [n, ...], or a nested dict of such arrays for Dict and Tuple spaces."""
 
@@ -95,6 +97,20 @@ class AsyncVectorEnv(VectorEnv, Protocol):
 
     def recv(self) -> Received:
         """Wait for started envs (`wait_num` of them at least, or all) and return their rows."""
+
+
+def check_ids(ids: Ids, n: int) -> list[int]:
+    """Return `ids` as a list of different indices below `n` (all for None).
+
+    Raises:
+        EnvError: none, twice the same, or out of range.
+    """
+    if ids is None:
+        return list(range(n))
+    listed = [int(i) for i in ids] if isinstance(ids, Iterable) else [int(ids)]
+    if not listed or len(set(listed)) < len(listed) or not all(0 <= i < n for i in listed):
+        raise EnvError(f"id is {listed}; it must name some of the envs 0 to {n - 1}, each once")
+    return listed
 
 
 def info_column(info: Info, key: str, ids: Ids = None) -> NDArray[np.generic] | None:

@@ -27,6 +27,10 @@ class EnvConfig:
     """Envs to test in."""
     envs_per_worker: int | None = None
     """Envs per worker process (subproc, shmem); None: as many processes as cores."""
+    hang_timeout_s: float | None = 300.0
+    """A worker process (subproc, shmem) that needs longer for one command is killed and reported; None: never."""
+    wait_num: int | None = None
+    """Training only: step asynchronously and hand out this many envs as soon as they are ready; None: in step."""
     max_episode_steps: int | None = None
     """Steps after which an episode is truncated; None: the task's own limit. Atari counts agent steps."""
     norm_obs: bool = False
@@ -36,7 +40,7 @@ class EnvConfig:
     frame_skip: int = 4
     """Emulator frames per step; the last two are merged by their maximum."""
     noop_max: int = 30
-    """An episode starts with 1 to this many no-op frames (0: none)."""
+    """An episode starts with 1 to this many no-op frames."""
     image_size: int = 84
     """Height and width of the grey frames."""
     episodic_life: bool = True
@@ -52,13 +56,16 @@ class EnvConfig:
 
     def __post_init__(self) -> None:
         check_choice(self, "vector", VECTOR_KINDS)
-        for field in ("num_envs", "test_num_envs", "envs_per_worker", "max_episode_steps"):
+        for field in ("num_envs", "test_num_envs", "envs_per_worker", "wait_num", "max_episode_steps"):
             check_range(self, field, ge=1)
+        check_range(self, "hang_timeout_s", gt=0)
         check_range(self, "frame_stack", ge=1)
         check_range(self, "frame_skip", ge=1)
-        check_range(self, "noop_max", ge=0)
+        check_range(self, "noop_max", ge=1)
         check_range(self, "image_size", ge=8)
         check_range(self, "repeat_action_probability", ge=0.0, le=1.0)
+        if self.wait_num is not None and self.wait_num > self.num_envs:
+            raise ConfigError(f"EnvConfig.wait_num is {self.wait_num}; it must be <= num_envs, {self.num_envs}")
         if self.envs_per_worker is not None and self.vector in ("dummy", "envpool"):
             raise ConfigError(
                 f"EnvConfig.envs_per_worker is {self.envs_per_worker}, but vector={self.vector!r} has no workers; "

@@ -3,52 +3,84 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from typing import Literal, cast
+import importlib.util
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Literal, Protocol, cast
 
 import gymnasium as gym
 
+from argosy.env.atari import make_atari_env
 from argosy.env.base import VectorEnv
 from argosy.env.config import EnvConfig
+from argosy.env.norm import VectorEnvNormObs
+from argosy.env.pool import EnvPoolVectorEnv, Pool
 from argosy.env.spaces import Space
-from argosy.env.vector import DummyVectorEnv
+from argosy.env.vector import DummyVectorEnv, ShmemVectorEnv, SubprocVectorEnv
 from argosy.env.worker.base import EnvFn
-from argosy.errors import ConfigError, nearest, require
-
-ROBOTICS = ("Fetch", "HandManipulate", "HandReach", "AntMaze", "PointMaze", "Adroit", "FrankaKitchen")
+from argosy.errors import ConfigError, MissingExtraError, nearest, require
+from argosy.rng import spawn_seeds
 
 Family = Literal["classic", "mujoco", "atari", "other"]
+ROBOTICS = ("Fetch", "HandManipulate", "HandReach", "AntMaze", "PointMaze", "Adroit", "FrankaKitchen")
+ATARI_NAME = re.compile(r"(?:ALE/)?([A-Za-z0-9]+?)(?:NoFrameskip|Deterministic)?(?:-v[045])?")
 
 
 def make_vector_env(
-    task: str, num_envs: int, *, seed: int | None = None, test: bool = False, config: EnvConfig | None = None
+    task: str,
+    num_envs: int,
+    *,
+    seed: int | None = None,
+    test: bool = False,
+    config: EnvConfig | None = None,
+    render_mode: str | None = None,
 ) -> VectorEnv:
     """Make `num_envs` environments of a task.
 
     Args:
-        task: a registered gymnasium id ("CartPole-v1", "HalfCheetah-v5"), or "MODULE:NAME" where
-            NAME is an id that MODULE registers, or a class or function in it that makes an env.
+        task: a registered gymnasium id ("CartPole-v1", "HalfCheetah-v5"); an Atari game ("Pong", "Pong-v5",
+            "ALE/Pong-v5", "PongNoFrameskip-v4": all the same, see EnvConfig for what is done to its frames); or
+            "MODULE:NAME" where NAME is an id that MODULE registers, or a class or function in it that makes an env.
         num_envs: how many.
         seed: the first reset starts the envs from seeds derived from it.
-        test: for testing: no reward clip, no episodic life.
+        test: for testing: no reward clip, no episodic life, synchronous, no update of the observations' statistics.
         config: how they are made and stepped.
+        render_mode: "rgb_array" lets `render` return frames.
 
     Raises:
         ConfigError: unknown task (the nearest name is offered) or a config that does not fit it.
+        MissingExtraError: the task or the config needs a package that is not installed.
         EnvError: an env could not be made.
     """
     config = config or EnvConfig()
     if num_envs < 1:
         raise ConfigError(f"num_envs is {num_envs}; it must be >= 1")
-    env: VectorEnv = DummyVectorEnv([env_factory(task, config, test=test)] * num_envs)
+    wait_num = None if test or config.wait_num is None else min(config.wait_num, num_envs)
+    vector = _vector_kind(task, config, num_envs)
+    if vector == "envpool":
+        env: VectorEnv = _make_pool(task, num_envs, wait_num, config, test=test, render_mode=render_mode)
+    else:
+        env_fns = [env_factory(task, config, test=test, render_mode=render_mode)] * num_envs
+        if vector == "dummy":
+            env = DummyVectorEnv(env_fns, wait_num)
+        else:
+            cls = ShmemVectorEnv if vector == "shmem" else SubprocVectorEnv
+            env = cls(env_fns, wait_num, envs_per_worker=config.envs_per_worker, hang_timeout_s=config.hang_timeout_s)
+    if config.norm_obs:
+        env = VectorEnvNormObs(env, update_obs_rms=not test)
     if seed is not None:
         env.seed(seed)
     return env
 
 
 def task_spaces(task: str, config: EnvConfig | None = None) -> tuple[Space, Space]:
-    """Return the observation and the action space that `make_vector_env` will have for this task."""
-    env = make_vector_env(task, 1, config=config)
+    """Return the observation and the action space that `make_vector_env` will have for this task.
+
+    Raises:
+        ConfigError: unknown task; the nearest name is offered.
+    """
+    env = make_vector_env(task, 1, config=config, test=True)
     try:
         return env.single_observation_space, env.single_action_space
     finally:
@@ -61,42 +93,129 @@ def task_family(task: str) -> Family:
     Raises:
         ConfigError: unknown task; the nearest name is offered.
     """
-    spec = gym.registry.get(_registered(task)) if ":" not in task else None
-    entry = str(spec.entry_point) if spec is not None else ""
+    if ":" in task:
+        return "other"
+    if atari_game(task):
+        return "atari"
+    entry = str(gym.registry[_registered(task)].entry_point)
     if ".classic_control" in entry:
         return "classic"
     return "mujoco" if ".mujoco" in entry else "other"
 
 
-def env_factory(task: str, config: EnvConfig, *, test: bool = False) -> EnvFn:
-    """Return a function that makes one env of the task.
+def env_factory(task: str, config: EnvConfig, *, test: bool = False, render_mode: str | None = None) -> EnvFn:
+    """Return a function that makes one env of the task with Python wrappers only.
 
     Raises:
         ConfigError: unknown task; the nearest name is offered.
+        MissingExtraError: the task needs a package that is not installed.
     """
+    limit = config.max_episode_steps
     if ":" in task:
-        module_name, name = task.split(":", 1)
+        module_name, task = task.split(":", 1)
         try:
             module = importlib.import_module(module_name)
         except ImportError as error:
-            raise ConfigError(f"task {task!r}: module {module_name!r} could not be imported: {error}") from error
-        if callable(make := getattr(module, name, None)):
-            return _limited(cast(EnvFn, make), config.max_episode_steps)
-        task = name
+            raise ConfigError(f"module {module_name!r} could not be imported: {error}") from error
+        if callable(make := getattr(module, task, None)):
+            return _limited(cast(EnvFn, make), limit)
+    elif game := atari_game(task):
+        return lambda: cast("gym.Env[object, object]", make_atari_env(game, config, test=test, render_mode=render_mode))
     env_id = _registered(task)
-    limit = config.max_episode_steps
-    return lambda: gym.make(env_id, max_episode_steps=limit, disable_env_checker=True)
+    return lambda: gym.make(env_id, max_episode_steps=limit, disable_env_checker=True, render_mode=render_mode)
+
+
+def atari_game(task: str) -> str | None:
+    """Return the name of the Atari game that `task` means ("Pong"), or None if it means none."""
+    spec = gym.registry.get(task)
+    if spec is not None and "ale_py" not in str(spec.entry_point):
+        return None
+    match = ATARI_NAME.fullmatch(task)
+    return _atari_games().get(match[1].lower()) if match else None
+
+
+@cache
+def _atari_games() -> dict[str, str]:
+    """All games by their name in lower case, as far as an emulator is installed."""
+    if importlib.util.find_spec("ale_py"):
+        gym.register_envs(require("ale_py", "atari"))
+        names = [i[len("ALE/") : -len("-v5")] for i in gym.registry if i.startswith("ALE/") and i.endswith("-v5")]
+        return {name.lower(): name for name in names if not name.endswith("-ram")}
+    if importlib.util.find_spec("envpool"):
+        require("envpool", "atari")
+        specs: dict[str, tuple[str, ...]] = require("envpool.registration", "atari").registry.specs
+        return {i[:-3].lower(): i[:-3] for i, (module, *_) in specs.items() if module == "envpool.atari"}
+    return {}
+
+
+def _registered(task: str) -> str:
+    if task.startswith(ROBOTICS) and task not in gym.registry:
+        gym.register_envs(require("gymnasium_robotics", "mujoco"))  # its ids are registered when asked for
+    if task in gym.registry:
+        return task
+    games = _atari_games()
+    if not games and re.fullmatch(r"(ALE/\w+|\w+NoFrameskip)-v\d", task):
+        raise MissingExtraError(f"task {task!r}: Atari needs an emulator; install it with: pip install 'argosy[atari]'")
+    known = [
+        i for i in gym.registry if "NoFrameskip" not in i and "Deterministic" not in i and not i.startswith("ALE/")
+    ]
+    raise ConfigError(f"unknown task {task!r}; {nearest(task, [*known, *(f'{game}-v5' for game in games.values())])}")
 
 
 def _limited(make: Callable[[], gym.Env[object, object]], limit: int | None) -> EnvFn:
     return make if limit is None else lambda: gym.wrappers.TimeLimit(make(), limit)
 
 
-def _registered(task: str) -> str:
-    if task in gym.registry:
-        return task
-    if task.startswith(ROBOTICS):
-        gym.register_envs(require("gymnasium_robotics", "mujoco"))  # its ids are registered when asked for
-    if task not in gym.registry:
-        raise ConfigError(f"unknown task {task!r}; {nearest(task, gym.registry)}")
-    return task
+def _vector_kind(task: str, config: EnvConfig, num_envs: int) -> str:
+    if config.vector != "auto":
+        return config.vector
+    if ":" in task or atari_game(task) is None:
+        return "dummy"
+    if importlib.util.find_spec("envpool"):
+        return "envpool"
+    return "shmem" if num_envs > 1 else "dummy"
+
+
+class _EnvPoolModule(Protocol):
+    """What is used of the module `envpool`."""
+
+    def list_all_envs(self) -> list[str]:
+        """Return the ids of all tasks."""
+
+    def make_gymnasium(self, task_id: str, **kwargs: object) -> Pool:
+        """Make a pool."""
+
+
+def _make_pool(
+    task: str, num_envs: int, wait_num: int | None, config: EnvConfig, *, test: bool, render_mode: str | None
+) -> VectorEnv:
+    envpool = cast(_EnvPoolModule, require("envpool", "atari"))
+    settings: dict[str, object] = {"num_envs": num_envs, "batch_size": wait_num or num_envs}
+    if render_mode is not None:
+        settings["render_mode"] = render_mode
+    if config.max_episode_steps is not None:
+        settings["max_episode_steps"] = config.max_episode_steps
+    if game := atari_game(task):
+        task_id = f"{game}-v5"
+        settings |= {
+            "stack_num": config.frame_stack,
+            "frame_skip": config.frame_skip,
+            "noop_max": config.noop_max,
+            "img_height": config.image_size,
+            "img_width": config.image_size,
+            "episodic_life": config.episodic_life and not test,
+            "reward_clip": config.reward_clip and not test,
+            "use_fire_reset": config.fire_reset,
+            "repeat_action_probability": config.repeat_action_probability,
+            "full_action_space": config.full_action_space,
+        }
+    else:
+        task_id = task
+    ids = {name.lower(): name for name in envpool.list_all_envs()}
+    if task_id.lower() not in ids:
+        raise ConfigError(f"EnvPool has no task {task!r} (vector='envpool'); {nearest(task, ids.values())}")
+
+    def make(seeds: Sequence[int]) -> Pool:
+        return envpool.make_gymnasium(ids[task_id.lower()], env_seed=list(seeds), **settings)
+
+    return EnvPoolVectorEnv(make, spawn_seeds(None, num_envs))

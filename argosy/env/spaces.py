@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import cast
 
 import numpy as np
@@ -85,6 +85,13 @@ def take(obs: Obs, rows: object) -> Obs:
     if isinstance(obs, dict):
         return {key: take(part, rows) for key, part in obs.items()}
     return obs[cast(slice, rows)]
+
+
+def concatenate(parts: Sequence[Obs]) -> Obs:
+    """Join stacked observations row after row."""
+    if isinstance(parts[0], dict):
+        return {key: concatenate([cast("dict[str, Obs]", part)[key] for part in parts]) for key in parts[0]}
+    return np.concatenate([cast("NDArray[np.generic]", part) for part in parts])
 
 
 def copy_rows(source: Obs, out: Obs, rows: object) -> None:

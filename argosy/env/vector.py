@@ -14,8 +14,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from argosy.env.base import Ids, Info, Obs, Received, StepReturn
-from argosy.env.spaces import Space, is_array_space, take
+from argosy.env.base import Ids, Info, Obs, Received, StepReturn, check_ids
+from argosy.env.spaces import Space, concatenate, is_array_space, take
 from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, StepArrays
 from argosy.env.worker.local import DummyEnvWorker
 from argosy.env.worker.process import ProcessWorker, StartMethod
@@ -333,13 +333,7 @@ class BaseVectorEnv:
     def _ids(self, id: Ids) -> list[int]:
         if self._closed:
             raise EnvError("this vector env is closed")
-        if id is None:
-            return list(range(self._num_envs))
-        ids = [int(i) for i in id] if isinstance(id, Iterable) else [int(id)]
-        wrong = [i for i in ids if not 0 <= i < self._num_envs]
-        if wrong or len(set(ids)) < len(ids) or not ids:
-            raise EnvError(f"id is {ids}; it must name some of the envs 0 to {self._num_envs - 1}, each once")
-        return ids
+        return check_ids(id, self._num_envs)
 
     def _parts(self, ids: Sequence[int]) -> list[tuple[EnvWorker, list[int]]]:
         """Deal the rows of `ids` out to the workers that hold those envs."""
@@ -499,11 +493,8 @@ def action_rows(action: object, n: int, space: Space) -> Actions:
     rows: Actions
     if isinstance(action, np.ndarray):
         rows = action
-    elif isinstance(space, spaces.Dict) and hasattr(action, "keys"):
-        stacked = cast("Mapping[str, Sequence[object]]", action)
-        rows = [{key: stacked[key][i] for key in space} for i in range(n)]
-    elif isinstance(space, spaces.Tuple) and isinstance(action, tuple) and len(action) == len(space.spaces):
-        rows = [tuple(part[i] for part in action) for i in range(n)]
+    elif hasattr(action, "keys") or (isinstance(space, spaces.Tuple) and isinstance(action, tuple)):
+        rows = [_action_at(action, i, space) for i in range(n)]
     elif isinstance(action, list | tuple):
         rows = action
     else:
@@ -512,6 +503,17 @@ def action_rows(action: object, n: int, space: Space) -> Actions:
     if count != n or (isinstance(rows, np.ndarray) and rows.ndim == 0):
         raise EnvError(f"step: {count} action(s) for {n} env(s); give one row per env")
     return rows
+
+
+def _action_at(action: object, row: int, space: Space) -> object:
+    """Cut one env's action out of stacked parts."""
+    if isinstance(space, spaces.Dict):
+        parts = cast("Mapping[str, object]", action)
+        return {key: _action_at(parts[key], row, part) for key, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        numbered = action if isinstance(action, tuple | list) else [action[str(i)] for i in range(len(space.spaces))]  # type: ignore[index]  # a mapping with the keys "0", "1", ...
+        return tuple(_action_at(numbered[i], row, part) for i, part in enumerate(space.spaces))
+    return cast("Sequence[object]", action)[row]
 
 
 def _select(actions: Actions, rows: list[int]) -> Actions:
@@ -530,16 +532,10 @@ def _seeds_for(ids: Sequence[int], seed: object) -> list[int | None]:
 def _concatenate(parts: Sequence[Received]) -> Received:
     if len(parts) == 1:
         return parts[0]
-
-    def join(trees: list[Obs]) -> Obs:
-        if isinstance(trees[0], dict):
-            return {key: join([cast("dict[str, Obs]", tree)[key] for tree in trees]) for key in trees[0]}
-        return np.concatenate([cast("NDArray[np.generic]", tree) for tree in trees])
-
     return Received(
         env_id=np.concatenate([part.env_id for part in parts]),
         is_reset=np.concatenate([part.is_reset for part in parts]),
-        obs=join([part.obs for part in parts]),
+        obs=concatenate([part.obs for part in parts]),
         rew=np.concatenate([part.rew for part in parts]),
         terminated=np.concatenate([part.terminated for part in parts]),
         truncated=np.concatenate([part.truncated for part in parts]),
