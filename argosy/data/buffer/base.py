@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from functools import partial
+from os import PathLike
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from argosy.data.batch import Batch
-from argosy.data.buffer.rings import BoolArray, IntArray, Rings
+from argosy.data.buffer.assemble import assemble, sequences
+from argosy.data.buffer.field import LeafMaker, flatten, read_columns
+from argosy.data.buffer.hdf5 import save_state
+from argosy.data.buffer.hindsight import Hindsight
+from argosy.data.buffer.leaf import DeviceLeaf, Leaf, MappedLeaf, as_array, keep_freed_memory
+from argosy.data.buffer.priority import Priorities, Priority
+from argosy.data.buffer.reader import BufferReader, as_batch
+from argosy.data.buffer.rings import IntArray, Rings
 from argosy.data.buffer.sampling import Sampling
-from argosy.data.buffer.storage import Leaf, Tree
 from argosy.data.buffer.store import REQUIRED, Transitions
-from argosy.data.tree import fields_of, rebuild
-from argosy.errors import ConfigError, DataError, nearest
+from argosy.data.tree import fields_of
+from argosy.errors import ConfigError, DataError
 
 
 class TransitionLike(Protocol):
@@ -28,20 +36,10 @@ class TransitionLike(Protocol):
     obs_next: Any
 
 
-_EMPTY = Batch()
+_SINGLE = Sampling()
 
 
-def as_batch(fields: dict[str, Any]) -> Batch:
-    """Return a Batch over nested dicts of arrays without parsing the arrays."""
-    return rebuild(_EMPTY, {key: as_batch(v) if isinstance(v, dict) else v for key, v in fields.items()})
-
-
-def _wrap(tree: Tree) -> Any:
-    """Return a gathered field as users get it: an array or a Batch."""
-    return as_batch(tree) if isinstance(tree, dict) else tree
-
-
-class ReplayBuffer:
+class ReplayBuffer(BufferReader):
     """Ring of the newest `size` transitions of one environment.
 
     Storage is allocated at the first `add`, from the shapes and dtypes that come; later rows must agree.
@@ -54,11 +52,15 @@ class ReplayBuffer:
             and newest rows are kept in a side table.
         save_only_last_obs: of observations [stack, ...] store the last frame; use with `stack_num`.
         sample_avail: sample only rows with `stack_num - 1` stored predecessors in their episode.
-        info_keys: keys of `info` to store.
+        info_keys: keys of `info` to store; rows that lack one hold zero.
         seed: of the sampler.
+        priority: draw by priority instead of uniformly.
+        hindsight: give a part of each sample goals that were achieved later.
+        device: keep the columns on this torch device, e.g. "cuda"; samples are tensors there. None: numpy arrays.
+        storage_dir: keep the columns in memory-mapped files in this folder, for buffers larger than memory.
 
     Raises:
-        ConfigError: a size below 1 or a `stack_num` below 1.
+        ConfigError: a size or `stack_num` below 1, or both `device` and `storage_dir`.
     """
 
     def __init__(
@@ -71,10 +73,16 @@ class ReplayBuffer:
         *,
         info_keys: Sequence[str] = (),
         seed: int | None = None,
+        priority: Priority | None = None,
+        hindsight: Hindsight | None = None,
+        device: str | None = None,
+        storage_dir: str | PathLike[str] | None = None,
     ) -> None:
         self._rings = Rings([size] if isinstance(size, int | np.integer) else list(size))
         if stack_num < 1:
             raise ConfigError(f"stack_num is {stack_num!r}; it must be >= 1")
+        if device is not None and storage_dir is not None:
+            raise ConfigError(f"device is {device!r} and storage_dir {str(storage_dir)!r}; choose one of them")
         self.maxsize = self._rings.slots
         self.buffer_num = self._rings.num
         self.stack_num = stack_num
@@ -82,35 +90,65 @@ class ReplayBuffer:
         self.save_only_last_obs = save_only_last_obs
         self.sample_avail = sample_avail
         self.info_keys = tuple(info_keys)
+        self.hindsight = hindsight
+        self.priorities = None if priority is None else Priorities(priority, self.maxsize)
+        make_leaf: LeafMaker = Leaf
+        if device is not None:
+            make_leaf = partial(DeviceLeaf, device=str(device))
+        elif storage_dir is not None:
+            make_leaf = partial(MappedLeaf, directory=str(storage_dir))
         self._data = Transitions(
             self._rings,
-            Leaf,
+            make_leaf,
             ignore_obs_next=ignore_obs_next,
             save_only_last_obs=save_only_last_obs,
             info_keys=self.info_keys,
         )
         self.seed(seed)
+        keep_freed_memory()
+
+    @classmethod
+    def from_data(cls, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, done: Any, obs_next: Any) -> Self:
+        """Return a full buffer over recorded transitions [N, ...] in order of time, e.g. of an HDF5 file.
+
+        `done` ends episodes; it may also be True where neither `terminated` nor `truncated` is (recording stopped).
+
+        Raises:
+            DataError: a column has another length, or holds what cannot be stored.
+        """
+        given = {
+            "obs": obs,
+            "act": act,
+            "rew": rew,
+            "terminated": terminated,
+            "truncated": truncated,
+            "obs_next": obs_next,
+        }
+        columns = {name: read_columns(value, name) for name, value in given.items()}
+        stop = as_array(read_columns(done, "done"), "done").astype(np.bool_)
+        for name, value in columns.items():
+            for path, leaf in flatten(value).items():
+                if len(as_array(leaf, name)) != len(stop):
+                    raise DataError(f"{'.'.join((name, *path))} has {len(leaf)} rows and done has {len(stop)}")
+        rew = as_array(columns["rew"], "rew")
+        if np.isnan(rew).any():
+            raise DataError(f"rew is NaN in row {int(np.argwhere(np.isnan(rew))[0, 0])}")
+        buffer = cls(len(stop))
+        slot = buffer._rings.extend(0, np.concatenate([[True], stop[:-1]]), stop)
+        buffer._data.restore(columns, slot)
+        buffer._appended(slot)
+        return buffer
 
     def seed(self, seed: int | None) -> None:
         """Start the sampler's random numbers anew."""
         self._rng = np.random.default_rng(seed)
 
-    def __len__(self) -> int:
-        return self._rings.total
-
-    def __repr__(self) -> str:
-        rings = "" if self.buffer_num == 1 else f", {self.buffer_num} sub-buffers"
-        return f"{type(self).__name__}({len(self)} of {self.maxsize} transitions{rings})"
-
     def reset(self, keep_statistics: bool = False) -> None:
         """Forget all transitions; `keep_statistics` keeps the return and length of the running episodes."""
         self._rings.clear(keep_statistics)
         self._data.clear()
-
-    @property
-    def last_index(self) -> IntArray:
-        """Newest slot of each sub-buffer."""
-        return self._rings.last.copy()
+        if self.priorities is not None:
+            self.priorities.clear()
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
@@ -137,20 +175,23 @@ class ReplayBuffer:
         for name in REQUIRED:
             if name not in given:
                 raise DataError(f"the batch has no field {name!r}; add() needs {', '.join(REQUIRED)}")
-        lift = np.ndim(given["terminated"]) == 0
-        rows = 1 if lift else len(given["terminated"])
+        ended = given["terminated"]
+        lift = np.ndim(ended) == 0
+        rows = 1 if lift else len(ended)
         ids = self._rings.check_ids(buffer_ids, rows)
         data = self._data
         if not data.fields:
             data.allocate(given, lift)
         plan = data.plan(given, rows, lift)
-        rew, terminated, truncated = plan[0][1], plan[1][1], plan[2][1]
+        rew, terminated, truncated = (np.asarray(value) for _, value in plan[:3])
         nan = np.isnan(rew)
         if np.count_nonzero(nan):
             bad = np.flatnonzero(nan.reshape(rows, -1).any(axis=1))
             where = (bad if ids is None else ids[bad]).tolist()
             raise DataError(f"rew is NaN in sub-buffer (environment) {where}; nothing was stored")
         added = data.write(ids, plan, rew, np.logical_or(terminated, truncated))
+        if self.priorities is not None:
+            self.priorities.added(added.slot)
         return added.slot, added.ep_rew, added.ep_len, added.ep_start
 
     def end_episodes(self, buffer_ids: npt.ArrayLike | None = None) -> None:
@@ -162,175 +203,179 @@ class ReplayBuffer:
         rings = self._rings
         rings.close(rings.ids if buffer_ids is None else np.atleast_1d(np.asarray(buffer_ids, np.int64)))
 
-    # ---- reading -------------------------------------------------------------------------------------------------
+    def update(self, buffer: ReplayBuffer) -> IntArray:
+        """Append the transitions of another buffer, sub-buffer after sub-buffer; return the slots that they got.
 
-    def prev(self, index: npt.ArrayLike) -> IntArray:
-        """Return the slots one step earlier in the same episode; an episode's first row returns itself."""
-        return self._rings.prev(np.asarray(index, np.int64))
+        Raises:
+            ConfigError: this buffer has several sub-buffers, so that it is open where the rows belong.
+        """
+        if self.buffer_num > 1:
+            raise ConfigError(
+                f"update() of a buffer with {self.buffer_num} sub-buffers; only a single ring can be extended"
+            )
+        if len(buffer) == 0:
+            return np.zeros(0, np.int64)
+        slot = self._data.append(0, buffer._data, buffer._rings.all_stored())
+        self._appended(slot)
+        return slot
 
-    def next(self, index: npt.ArrayLike) -> IntArray:
-        """Return the slots one step later in the same episode; an episode's last row returns itself."""
-        return self._rings.next(np.asarray(index, np.int64))
+    def _appended(self, slot: IntArray) -> None:
+        """Follow rows that were written in bulk."""
+        if self.priorities is not None:
+            self.priorities.added(slot)
 
-    def unfinished_index(self) -> IntArray:
-        """Return the newest slots of the sub-buffers whose episode goes on."""
-        return self._rings.last[~self._rings.closed]
+    # ---- sampling ------------------------------------------------------------------------------------------------
 
     def sample_indices(self, batch_size: int | None) -> IntArray:
-        """Draw slots uniformly, with replacement.
+        """Draw slots with replacement, uniformly or by priority.
 
         None: as many as are stored. 0: all that are stored, each sub-buffer oldest first. Negative: none.
 
         Raises:
             ConfigError: `batch_size` is larger than the buffer.
-            DataError: the buffer is empty.
+            DataError: the buffer is empty, or `sample_avail` leaves nothing to sample.
         """
-        if batch_size is None:
-            batch_size = len(self)
-        if batch_size < 0:
-            return np.zeros(0, np.int64)
         if batch_size == 0:
             return self._available(self._rings.all_stored())
-        if batch_size > self.maxsize:
-            raise ConfigError(f"batch_size is {batch_size}; the buffer holds at most {self.maxsize} transitions")
-        if len(self) == 0:
-            raise DataError(f"cannot sample {batch_size} transitions: the buffer is empty (0 of {self.maxsize})")
+        return self._draw(len(self) if batch_size is None else batch_size, 1)
+
+    def _draw(self, size: int, span: int) -> IntArray:
+        """Draw the (first) slots of `size` rows or sequences."""
+        if size <= 0:
+            return np.zeros(0, np.int64)
+        if size > self.maxsize:
+            raise ConfigError(f"batch_size is {size}; the buffer holds at most {self.maxsize} transitions")
+        rings, rng = self._rings, self._rng
+        if rings.total == 0:
+            raise DataError(f"cannot sample {size} transitions: the buffer is empty (0 of {self.maxsize})")
+        slot = rings.draw(size, rng, span) if self.priorities is None else self.priorities.draw(size, rng)
         if self.sample_avail and self.stack_num > 1:
-            candidates = self._available(self._rings.all_stored())
-            if len(candidates) == 0:
-                return candidates
-            return candidates[self._rng.integers(0, len(candidates), batch_size)]
-        return self._rings.draw(batch_size, self._rng)
+            allowed = self._available(rings.all_stored())
+            if len(allowed) == 0:
+                raise DataError(f"no row of {len(self)} has {self.stack_num - 1} predecessors, as sample_avail asks")
+            missing = ~np.isin(slot, allowed)
+            if self.priorities is None:
+                slot[missing] = rng.choice(allowed, np.count_nonzero(missing))
+            elif np.count_nonzero(missing):
+                weight = self.priorities.tree[allowed]
+                slot[missing] = rng.choice(allowed, np.count_nonzero(missing), p=weight / weight.sum())
+        return slot
 
     def _available(self, index: IntArray) -> IntArray:
         """Keep the rows that `sample_avail` allows."""
         if not self.sample_avail or self.stack_num == 1:
             return index
         frames = self._rings.back(index, self.stack_num - 1)
-        return index[frames[:, 0] != frames[:, 1]]
+        return np.asarray(index[frames[:, 0] != frames[:, 1]])
 
     def sample(self, batch_size: int | None, sampling: Sampling | None = None) -> tuple[Batch, IntArray]:
-        """Draw a complete training batch and the slots it came from.
+        """Draw a complete training batch and the slots [B] it came from.
+
+        Sampling is with replacement, so a batch may be larger than what is stored, but not than the buffer.
 
         Returns:
             obs, act [B, ...] of the drawn row; rew [B]: discounted sum over up to `n_step` rows of the episode;
             obs_next, terminated, truncated, done [B]: of the last of these rows; discount [B]:
-            gamma^steps * (1 - terminated); weight [B]: 1; indices [B]; info, policy of the drawn row.
+            gamma^steps * (1 - terminated); weight [B]: importance weight, 1 for uniform draws; indices [B]; info,
+            policy of the drawn row.
+
+            With `sampling.sequence_length`, fields are [T, B, ...], T = burn_in + sequence_length rows in order of
+            time, and there are also `mask` [T, B], True for rows to learn from (neither burn-in nor padding; `weight`
+            is 0 elsewhere) and `on_reset` [T, B], True for first rows of episodes. Sequences run across episodes.
 
         Raises:
             ConfigError: `batch_size` is larger than the buffer.
             DataError: the buffer is empty.
         """
-        index = self.sample_indices(batch_size)
-        return self._assemble(index, sampling if sampling is not None else Sampling()), index
-
-    def _assemble(self, index: IntArray, sampling: Sampling) -> Batch:
-        """Gather the batch for the slots [B]."""
-        fields = self._data.fields
-        rew_leaf = fields["rew"].leaves[()]
-        gamma = np.float32(sampling.gamma)
-        if sampling.n_step == 1:
-            final = index
-            rew = rew_leaf.data[index]
-            reach = gamma
-        else:
-            steps = np.arange(sampling.n_step)
-            ahead = self._rings.ahead(index, sampling.n_step - 1)
-            window = self._rings.shift(index[:, None], np.minimum(steps, ahead[:, None]))
-            final = window[:, -1]
-            powers = np.where(steps <= ahead[:, None], gamma**steps, 0.0).astype(np.float32)
-            rew = np.einsum("bn...,bn->b...", rew_leaf.data[window], powers)
-            reach = (gamma ** (ahead + 1)).astype(np.float32)
-        terminated = fields["terminated"].leaves[()].data[final]
-        truncated = fields["truncated"].leaves[()].data[final]
-        return as_batch(
-            {
-                "obs": self._data.stacked("obs", index, self.stack_num),
-                "act": fields["act"].take(index),
-                "rew": rew,
-                "terminated": terminated,
-                "truncated": truncated,
-                "done": terminated | truncated,
-                "obs_next": self._data.obs_next(final, self.stack_num),
-                "discount": ~terminated * reach,
-                "weight": np.ones(len(index), np.float32),
-                "indices": index,
-                "info": fields["info"].take(index),
-                "policy": fields["policy"].take(index),
-            }
+        sampling = _SINGLE if sampling is None else sampling
+        slot = (
+            self.sample_indices(0)
+            if batch_size == 0
+            else self._draw(len(self) if batch_size is None else batch_size, sampling.span)
         )
+        if len(slot) == 0 or not self._data.fields:
+            raise DataError(f"sample({batch_size}) of a buffer with {len(self)} transitions would be empty")
+        here = self._data.fields["rew"].leaves[()].like
+        weight = np.ones(len(slot), np.float32) if self.priorities is None else self.priorities.weights(slot, len(self))
+        index = slot
+        if sampling.sequence_length is not None:
+            index, rows = sequences(self._rings, slot, sampling.span)
+            mask = rows & (np.arange(sampling.span) >= sampling.burn_in)[:, None]
+            weight = weight * mask
+        fields = assemble(self._data, index, sampling, self.stack_num, self.hindsight, self._rng)
+        fields["weight"] = here(weight)
+        fields["indices"] = here(index)
+        if sampling.sequence_length is not None:
+            fields["mask"] = here(mask)
+            fields["on_reset"] = here(self._rings.first[index] & rows)
+        if self.priorities is not None:
+            self.priorities.step()
+        return as_batch(fields), slot
 
-    def get(self, index: Any, key: str, default_value: Any = None, stack_num: int | None = None) -> Any:
-        """Return one field at `index`, with `stack_num` frames (default: the buffer's)."""
-        stack_num = self.stack_num if stack_num is None else stack_num
-        slots = self._slots(index)
-        if key == "obs_next":
-            return _wrap(self._data.obs_next(slots, stack_num))
-        if key == "done":
-            return self._done()[slots]
-        if key not in self._data.fields:
-            if default_value is not None:
-                return default_value
-            raise DataError(
-                f"the buffer stores no field {key!r}; {nearest(key, [*self._data.fields, 'done', 'obs_next'])}"
-            )
-        return _wrap(self._data.stacked(key, slots, stack_num))
-
-    def _slots(self, index: Any) -> IntArray:
-        """Return slot numbers for an int, slice, list, mask or array."""
-        if isinstance(index, slice):
-            stored = self._rings.all_stored()
-            return stored if index == slice(None) else np.sort(stored)[index]
-        slots = np.asarray(index)
-        if slots.dtype == np.bool_:
-            return np.flatnonzero(slots)
-        return slots.astype(np.int64) % self.maxsize
-
-    def __getitem__(self, index: Any) -> Batch:
-        """Return the single transitions at `index` (slots; `[:]` is all that is stored, oldest first)."""
-        if not self._data.fields:
-            raise DataError("the buffer is empty: there is nothing to index")
-        slots = self._slots(index)
-        terminated, truncated = (self._data.fields[name].take(slots) for name in ("terminated", "truncated"))
-        return as_batch(
-            {
-                "obs": self._data.stacked("obs", slots, self.stack_num),
-                "act": self._data.fields["act"].take(slots),
-                "rew": self._data.fields["rew"].take(slots),
-                "terminated": terminated,
-                "truncated": truncated,
-                "done": np.logical_or(terminated, truncated),
-                "obs_next": self._data.obs_next(slots, self.stack_num),
-                "info": self._data.fields["info"].take(slots),
-                "policy": self._data.fields["policy"].take(slots),
-            }
-        )
-
-    def rollout(self) -> Batch:
-        """Return everything that is stored in order of time, for on-policy learning.
-
-        Returns:
-            Fields [T, B, ...], B the sub-buffers, when all hold equally many rows; else the sub-buffers one after
-            the other as [sum, 1, ...]. Beside those of `__getitem__`: `indices` [T, B] and `cut` [T, B], True
-            where the next row is not this row's successor (done, end of a segment, last row stored).
+    def update_weight(self, indices: npt.ArrayLike, priorities: Any) -> None:
+        """Set the priorities of sampled slots: indices and priorities of the same shape, [B] or [T, B].
 
         Raises:
-            DataError: the buffer is empty.
+            ConfigError: the buffer draws uniformly.
+            DataError: shapes differ, a slot holds no row, or a priority is NaN or infinite. Nothing changes then.
         """
-        rings = self._rings
-        if rings.total == 0:
-            raise DataError("rollout() of an empty buffer; collect first")
-        if (rings.count == rings.count[0]).all():
-            index = np.stack([rings.stored(ring) for ring in range(rings.num)], axis=1)
-        else:
-            index = rings.all_stored()[:, None]
-        batch = self[index]
-        batch.cut = rings.stop[index]
-        batch.indices = index
-        return batch
+        if self.priorities is None:
+            raise ConfigError("update_weight() of a buffer that draws uniformly; give it priority=Priority(...)")
+        self.priorities.update(indices, priorities)
 
-    def _done(self) -> BoolArray:
-        """Return the end-of-episode flag of every slot."""
-        return np.logical_or(
-            self._data.fields["terminated"].leaves[()].data, self._data.fields["truncated"].leaves[()].data
-        )
+    def set_beta(self, beta: float) -> None:
+        """Set the exponent of the importance weights by hand.
+
+        Raises:
+            ConfigError: the buffer draws uniformly, `beta` is negative, or a schedule is set.
+        """
+        if self.priorities is None:
+            raise ConfigError("set_beta() of a buffer that draws uniformly; give it priority=Priority(...)")
+        self.priorities.set_beta(beta)
+
+    # ---- state ---------------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that changes as nested dicts of host arrays (copies), numbers and strings."""
+        slot = self._rings.all_stored()
+        state: dict[str, Any] = {
+            "rings": self._rings.state_dict(),
+            "columns": self._data.columns(slot, ends_only=True) if self._data.fields else {},
+            "rng": dict(self._rng.bit_generator.state),
+        }
+        if self.priorities is not None:
+            state["priorities"] = self.priorities.state_dict(slot)
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue exactly where `state` was taken.
+
+        Raises:
+            DataError: it is of a buffer with other sizes or other columns.
+        """
+        self._rings.load_state_dict(state["rings"])
+        self._data.clear()
+        slot = self._rings.all_stored()
+        if state["columns"]:
+            self._data.restore(state["columns"], slot)
+        self._rng.bit_generator.state = dict(state["rng"])
+        if self.priorities is not None:
+            if "priorities" in state:
+                self.priorities.load_state_dict(state["priorities"], slot)
+            else:
+                self.priorities.clear()
+                self.priorities.added(slot)
+
+    def save_hdf5(self, path: str | PathLike[str], compression: str | None = None) -> None:
+        """Write everything that is stored to an HDF5 file (needs the extra `hdf5`); `compression` e.g. "gzip"."""
+        save_state(path, self.state_dict(), self._options(), compression)
+
+    def _options(self) -> dict[str, Any]:
+        """Return what `load_hdf5` needs to make an equal buffer: numbers and strings."""
+        return {
+            "stack_num": self.stack_num,
+            "ignore_obs_next": self.ignore_obs_next,
+            "save_only_last_obs": self.save_only_last_obs,
+            "sample_avail": self.sample_avail,
+            "info_keys": list(self.info_keys),
+        }

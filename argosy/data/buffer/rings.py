@@ -57,6 +57,8 @@ class Rings:
         self.count: IntArray = np.zeros(self.num, np.int64)
         self.total = 0
         self.stop: BoolArray = np.ones(self.slots, np.bool_)
+        self.first: BoolArray = np.zeros(self.slots, np.bool_)
+        """The row began an episode (or a segment after `close`)."""
         self.closed: BoolArray = np.ones(self.num, np.bool_)
         """The next row of the ring does not continue the newest one."""
         self.ep_start: IntArray = self.offset.copy()
@@ -93,6 +95,7 @@ class Rings:
             slot, last, closed, count = self.head[ids], self.last[ids], self.closed[ids], self.count[ids]
         self.stop[last] = closed
         self.stop[slot] = True
+        self.first[slot] = closed
         head = slot + 1
         wrapped = head == (self.limit if ids is None else self.limit[ids])
         if np.count_nonzero(wrapped):
@@ -120,6 +123,33 @@ class Rings:
             self.ep_rew[ended], self.ep_len[ended], self.ep_start[ended] = 0.0, 0, self.head[ended]
         return Added(slot.copy(), ep_rew, ep_len, ep_start)
 
+    def extend(self, ring: int, first: BoolArray, stop: BoolArray) -> IntArray:
+        """Append rows, given in order of time with their flags, as closed segments to one ring.
+
+        Returns:
+            The slots of the rows that stay: the last ones where there are more rows than slots.
+        """
+        self.close(self.ids[ring : ring + 1])
+        offset, capacity = int(self.offset[ring]), int(self.capacity[ring])
+        rows = min(len(stop), capacity)
+        start = int(self.head[ring]) - offset
+        slot = (np.arange(start, start + rows) % capacity) + offset
+        if rows:
+            self.first[slot], self.stop[slot] = first[-rows:], stop[-rows:]
+            self.stop[slot[-1]] = True
+            self.last[ring] = slot[-1]
+            self.head[ring] = self.ep_start[ring] = (start + rows) % capacity + offset
+            self.count[ring] = min(int(self.count[ring]) + rows, capacity)
+            self.total = int(self.count.sum())
+        return slot
+
+    def drop(self, ring: int) -> None:
+        """Empty one ring."""
+        self.stop[self.offset[ring] : self.limit[ring]] = True
+        self.total -= int(self.count[ring])
+        self.head[ring] = self.last[ring] = self.ep_start[ring] = self.offset[ring]
+        self.count[ring], self.closed[ring] = 0, True
+
     def close(self, ids: IntArray) -> None:
         """Cut: whatever is added next to these rings starts a new episode."""
         self.closed[ids] = True
@@ -129,7 +159,7 @@ class Rings:
         """Return the ring that owns each slot."""
         if self.equal:
             return index // self.equal
-        return np.searchsorted(self.offset, index, side="right") - 1
+        return np.searchsorted(self.offset, index, side="right").astype(np.int64) - 1
 
     def shift(self, index: IntArray, steps: IntArray | int) -> IntArray:
         """Move slots by `steps` (negative: back) round their rings, whatever lies between."""
@@ -158,15 +188,16 @@ class Rings:
         """
         if steps == 0:
             return index[..., None]
-        distance = np.arange(1, steps + 1)
-        blocked = np.logical_or.accumulate(self.stop[self.shift(index[..., None], -distance)], axis=-1)
-        reach = steps - blocked.sum(axis=-1)
-        return self.shift(index[..., None], -np.minimum(np.arange(steps, -1, -1), reach[..., None]))
+        blocked = self.stop[self.shift(index[..., None], np.arange(-1, -steps - 2, -1))]
+        blocked[..., -1] = True
+        reach = blocked.argmax(axis=-1)[..., None]
+        return self.shift(index[..., None], -np.minimum(np.arange(steps, -1, -1), reach))
 
     def ahead(self, index: IntArray, steps: int) -> IntArray:
         """Return how many rows (0 .. steps) follow `index` within its episode; same shape as `index`."""
-        blocked = np.logical_or.accumulate(self.stop[self.shift(index[..., None], np.arange(steps))], axis=-1)
-        return steps - blocked.sum(axis=-1)
+        blocked = self.stop[self.shift(index[..., None], np.arange(steps + 1))]
+        blocked[..., -1] = True
+        return np.asarray(blocked.argmax(axis=-1))
 
     def stored(self, ring: int) -> IntArray:
         """Return the slots of one ring that hold a row, oldest first."""
@@ -178,18 +209,29 @@ class Rings:
         """Return every slot that holds a row, ring after ring, oldest first."""
         return np.concatenate([self.stored(ring) for ring in range(self.num)])
 
-    def draw(self, size: int, rng: np.random.Generator) -> IntArray:
-        """Draw `size` slots uniformly with replacement among those that hold a row."""
-        if self.total == self.slots or self.num == 1:
+    def draw(self, size: int, rng: np.random.Generator, span: int = 1) -> IntArray:
+        """Draw `size` slots uniformly with replacement among those that hold a row.
+
+        With a `span`, only rows that are followed by `span - 1` rows in their ring (whatever episodes they belong
+        to); of a ring with fewer rows, the oldest.
+        """
+        if span == 1 and (self.total == self.slots or self.num == 1):
             return rng.integers(0, self.total, size)
-        upper = np.cumsum(self.count)
-        number = rng.integers(0, self.total, size)
+        starts = np.where(self.count > 0, np.maximum(self.count - (span - 1), 1), 0)
+        upper = np.cumsum(starts)
+        number = rng.integers(0, upper[-1], size)
         ring = np.searchsorted(upper, number, side="right")
-        return number - (upper - self.count)[ring] + self.offset[ring]
+        local = self.head[ring] - self.offset[ring] - self.count[ring] + number - (upper - starts)[ring]
+        return np.asarray(local % self.capacity[ring] + self.offset[ring])
+
+    def ages(self, index: IntArray) -> IntArray:
+        """Return how many rows of the ring are newer than each slot."""
+        ring = self.ring_of(index)
+        return (self.last[ring] - index) % self.capacity[ring]
 
     def state_dict(self) -> dict[str, npt.NDArray[Any]]:
         """Return the whole state as arrays."""
-        names = ("capacity", "head", "last", "count", "stop", "closed", "ep_start", "ep_rew", "ep_len")
+        names = ("capacity", "head", "last", "count", "stop", "first", "closed", "ep_start", "ep_rew", "ep_len")
         return {name: getattr(self, name).copy() for name in names}
 
     def load_state_dict(self, state: dict[str, npt.NDArray[Any]]) -> None:

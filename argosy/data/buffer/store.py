@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from argosy.data.buffer.field import Field, LeafMaker, Path, Plan, Tree, flatten, unflatten
+from argosy.data.buffer.leaf import Array, as_array
 from argosy.data.buffer.rings import Added, BoolArray, IntArray, Rings
-from argosy.data.buffer.storage import Array, Field, LeafMaker, Path, Plan, Tree, as_array, unflatten
 from argosy.data.buffer.successors import Successors
 from argosy.data.tree import fields_of
 from argosy.errors import DataError
 
+OPTIONAL = ("info", "policy")
 REQUIRED = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
-DTYPES: dict[str, npt.DTypeLike] = {"rew": np.float32, "terminated": np.bool_, "truncated": np.bool_}
+COLUMNS = (*REQUIRED, *OPTIONAL)
+DTYPES = {"rew": np.dtype(np.float32), "terminated": np.dtype(np.bool_), "truncated": np.dtype(np.bool_)}
 
 
 def info_columns(info: Any, keys: Sequence[str]) -> dict[str, object]:
@@ -76,11 +78,16 @@ class Transitions:
         for name in DTYPES:
             if fields[name].plain is None:
                 raise DataError(f"{name} is a container; it must be an array")
-        fields["obs_next"] = Field("obs_next", self.rings.num if self.ignore_obs_next else slots, self.make_leaf)
+        self._finish(fields)
+
+    def _finish(self, fields: dict[str, Field]) -> None:
+        """Add what follows from the other fields, and take the schema."""
+        slots, make = self.rings.slots, self.make_leaf
+        fields["obs_next"] = Field("obs_next", self.rings.num if self.ignore_obs_next else slots, make)
         for path, leaf in fields["obs"].leaves.items():  # a successor is an observation
             fields["obs_next"].declare(path, leaf.shape, leaf.dtype)
-        fields["info"] = Field("info", slots, self.make_leaf, optional=True)
-        fields["policy"] = Field("policy", slots, self.make_leaf, optional=True)
+        for name in OPTIONAL:
+            fields.setdefault(name, Field(name, slots, make, optional=True))
         if self.ignore_obs_next:
             self.successors = Successors(self.rings, fields["obs_next"])
         self.fields = fields
@@ -131,19 +138,93 @@ class Transitions:
 
     def obs_next(self, index: IntArray, stack_num: int) -> Tree:
         """Gather the true successors: the last frames of `obs` and the one that followed."""
-        successors = self.successors
-        if stack_num == 1 and successors is None:
-            return self.fields["obs_next"].take(index)
-        rows = self.rings.next(index) if successors is not None else index
-        if stack_num > 1:
-            rows = np.concatenate([self.rings.back(index, stack_num - 2), rows[..., None]], axis=-1)
+        if stack_num == 1:
+            return unflatten({path: self.next_leaf(path, index) for path in self.fields["obs"].leaves})
+        older = self.rings.back(index, stack_num - 2)
+        rows = np.concatenate([older, index[..., None]], axis=-1)
         leaves: dict[Path, Array] = {}
         for path, leaf in self.fields["obs"].leaves.items():
-            value = leaf.take(rows)
-            newest = value if stack_num == 1 else value[(slice(None),) * index.ndim + (-1,)]
-            if successors is not None:
-                successors.patch(path, index, newest)
-            else:
-                newest[...] = self.fields["obs_next"].leaves[path].take(index)
-            leaves[path] = value
+            frames = leaf.take(rows)
+            frames[(slice(None),) * index.ndim + (-1,)] = self.next_leaf(path, index)
+            leaves[path] = frames
         return unflatten(leaves)
+
+    def next_leaf(self, path: Path, index: IntArray) -> Array:
+        """Gather one leaf of the true successors, as single frames."""
+        if self.successors is None:
+            return self.fields["obs_next"].leaves[path].take(index)
+        frames = self.fields["obs"].leaves[path].take(self.rings.next(index))
+        self.successors.patch(path, index, frames)
+        return frames
+
+    # ---- whole columns -------------------------------------------------------------------------------------------
+
+    def columns(self, index: IntArray, ends_only: bool = False) -> dict[str, Tree]:
+        """Return copies of the rows `index` of every column in host memory, as nested dicts.
+
+        With `ends_only`, a buffer that does not store `obs_next` gives it only for the rows that end a segment.
+        """
+        found: dict[str, Tree] = {}
+        for name, field in self.fields.items():
+            following = name == "obs_next"
+            rows = index
+            if following and ends_only and self.successors is not None:
+                rows = index[self.rings.stop[index]]
+            values = {
+                path: leaf.host(self.next_leaf(path, rows) if following else leaf.take(rows))
+                for path, leaf in field.leaves.items()
+            }
+            found[name] = unflatten(values)
+        return found
+
+    def restore(self, columns: Mapping[str, Tree], index: IntArray) -> None:
+        """Write what `columns` returned to the slots `index`, whose flags are set already; opens the schema if needed.
+
+        Raises:
+            DataError: a column is missing, unknown or does not fit the schema.
+        """
+        flat = {
+            name: {path: as_array(value, name) for path, value in flatten(columns.get(name)).items()}
+            for name in COLUMNS
+        }
+        if unknown := columns.keys() - flat.keys():
+            raise DataError(f"{sorted(unknown)} are no fields of a buffer; it stores {', '.join(COLUMNS)}")
+        if not self.fields:
+            self._open(flat)
+        ends = self.rings.stop[index]
+        rows = len(index)
+        for name, field in self.fields.items():
+            values = flat[name]
+            if name == "obs_next" and self.successors is not None:
+                if all(len(value) == rows for value in values.values()):
+                    values = {path: value[ends] for path, value in values.items()}
+                plan: Plan = []
+                field.check(unflatten(values), int(np.count_nonzero(ends)), False, plan)
+                self.successors.release(index)
+                self.successors.store(index[ends], values)
+            else:
+                plan = []
+                field.check(unflatten(values), rows, False, plan)
+                for leaf, value in plan:
+                    leaf.put(index, value)
+
+    def _open(self, columns: dict[str, dict[Path, Array]]) -> None:
+        """Fix the schema from whole columns."""
+        fields = {name: Field(name, self.rings.slots, self.make_leaf) for name in REQUIRED[:-1]}
+        for name, field in fields.items():
+            if not columns[name]:
+                raise DataError(f"there is no column {name!r}; a buffer needs {', '.join(REQUIRED)}")
+            for path, value in columns[name].items():
+                field.declare(path, value.shape[1:], DTYPES.get(name, value.dtype))
+        self._finish(fields)
+
+    def append(self, ring: int, source: Transitions, index: IntArray) -> IntArray:
+        """Copy the rows `index` of `source`, in order of time, to the end of one ring; return the slots that they got.
+
+        Of more rows than the ring has slots, the last ones are kept.
+        """
+        stop = source.rings.stop[index]
+        slot = self.rings.extend(ring, source.rings.first[index], stop)
+        if len(slot):
+            self.restore(source.columns(index[-len(slot) :]), slot)
+        return slot

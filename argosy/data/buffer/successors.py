@@ -4,54 +4,66 @@ from __future__ import annotations
 
 import numpy as np
 
-from argosy.data.buffer.rings import Added, BoolArray, IntArray, Rings
-from argosy.data.buffer.storage import Array, Field, Path, Plan
+from argosy.data.buffer.field import Field, Path, Plan
+from argosy.data.buffer.leaf import Array
+from argosy.data.buffer.rings import Added, BoolArray, FloatArray, IntArray, Rings
 
 
 class Successors:
-    """A side table: row b holds the successor of ring b's newest row; later rows hold those of episode ends.
+    """A side table with one row for the last stored row of every segment.
 
     Its size grows with the number of episode ends that are stored, not with the number of transitions.
     """
 
     def __init__(self, rings: Rings, field: Field) -> None:
         self.rings, self.field = rings, field
-        self.row: IntArray = np.zeros(rings.slots, np.int64)
-        """Row of the side table, per slot; meaningful where `rings.stop` is True."""
-        self.size = field.slots
-        self.free: list[int] = list(range(self.size - 1, rings.num - 1, -1))
+        self.row: IntArray = np.full(rings.slots, -1, np.int64)
+        """Row of this table, per slot; -1 where the successor is the next row of the ring."""
+        self.free: list[int] = list(range(field.slots - 1, -1, -1))
 
     def _claim(self, rows: int) -> IntArray:
         """Return `rows` unused rows."""
         if len(self.free) < rows:
-            size = max(2 * self.size, self.size + rows)
-            self.free.extend(range(size - 1, self.size - 1, -1))
-            self.size = size
-            self.field.grow(size)
+            size = self.field.slots
+            self.field.grow(max(2 * size, size + rows))
+            self.free.extend(range(self.field.slots - 1, size - 1, -1))
         return np.array([self.free.pop() for _ in range(rows)], np.int64)
 
-    def advance(self, ids: IntArray | None, plan: Plan, rew: Array, done: BoolArray) -> Added:
-        """Advance the rings and write the successors in `plan` of the new rows."""
-        rings, row = self.rings, self.row
-        written = rings.ids if ids is None else ids
-        ended = written[rings.closed[written] & (rings.count[written] > 0)]
-        if len(ended):
-            claimed = self._claim(len(ended))
-            for leaf in self.field.leaves.values():
-                leaf.put(claimed, leaf.take(ended))
-            row[rings.last[ended]] = claimed
-        added = rings.advance(ids, rew, done)
-        overwritten = row[added.slot]
-        kept = overwritten >= rings.num
+    def release(self, slot: IntArray) -> None:
+        """Forget the successors of slots that are overwritten or emptied."""
+        old = self.row[slot]
+        kept = old >= 0
         if np.count_nonzero(kept):
-            self.free.extend(overwritten[kept].tolist())
-        row[added.slot] = written
+            self.free.extend(old[kept].tolist())
+            self.row[slot] = -1
+
+    def advance(self, ids: IntArray | None, plan: Plan, rew: FloatArray, done: BoolArray) -> Added:
+        """Advance the rings and write the successors in `plan` of the new rows."""
+        rings = self.rings
+        written = rings.ids if ids is None else ids
+        last, closed = rings.last[written], rings.closed[written]
+        row = self.row[last]
+        self.row[last] = np.where(closed, row, -1)  # an open segment goes on: its newest row hands its place over
+        if np.count_nonzero(closed):
+            row[closed] = self._claim(int(np.count_nonzero(closed)))
+        added = rings.advance(ids, rew, done)
+        self.release(added.slot)
+        self.row[added.slot] = row
         for leaf, value in plan:
-            leaf.put(written, value)
+            leaf.put(row, value)
         return added
+
+    def store(self, slot: IntArray, values: dict[Path, Array]) -> None:
+        """Store the successors of slots (the last rows of segments) that were written in bulk."""
+        row = self._claim(len(slot))
+        self.row[slot] = row
+        for path, value in values.items():
+            self.field.leaves[path].put(row, value)
 
     def patch(self, path: Path, index: IntArray, frames: Array) -> None:
         """Overwrite the rows of `frames` [*index.shape, ...] whose successor lies here."""
-        stop = self.rings.stop[index]
-        if np.count_nonzero(stop):
-            frames[stop] = self.field.leaves[path].take(self.row[index[stop]])
+        row = self.row[index]
+        here = row >= 0
+        if np.count_nonzero(here):
+            leaf = self.field.leaves[path]
+            frames[leaf.like(here)] = leaf.take(row[here])

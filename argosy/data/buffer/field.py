@@ -1,40 +1,20 @@
-"""Typed columns of a buffer: checked before anything is written, gathered with one look-up per column."""
+"""Fields of a buffer: one column or a fixed tree of columns, checked before anything is written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
-import torch
 
+from argosy.data.buffer.leaf import Array, Leaf, as_array
 from argosy.data.buffer.rings import IntArray
 from argosy.data.tree import fields_of
 from argosy.errors import DataError
 
-Array: TypeAlias = npt.NDArray[Any]
 Path: TypeAlias = tuple[str, ...]
 Tree: TypeAlias = "Array | dict[str, Tree]"
-LeafMaker: TypeAlias = "Callable[[str, tuple[int, ...], np.dtype[Any], int], Leaf]"
-
-
-def as_array(value: object, name: str) -> Array:
-    """Return `value` as a numpy array of numbers or booleans.
-
-    Raises:
-        DataError: names the field when it is ragged or holds objects or strings.
-    """
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().numpy()
-    if not isinstance(value, np.ndarray):
-        try:
-            value = np.asarray(value)
-        except ValueError as error:
-            raise DataError(f"{name} is ragged ({error}); every row must have the same shape") from error
-    if value.dtype.kind not in "biufc":
-        raise DataError(f"{name} has dtype {value.dtype}; a buffer stores numbers and booleans only")
-    return value
+LeafMaker: TypeAlias = Callable[[str, tuple[int, ...], "np.dtype[Any]", int], Leaf]
 
 
 def flatten(value: object, path: Path = ()) -> dict[Path, object]:
@@ -63,41 +43,18 @@ def unflatten(leaves: dict[Path, Array]) -> Tree:
     return tree
 
 
-class Leaf:
-    """One contiguous array [slots, *shape] in host memory."""
+def read_columns(value: object, name: str) -> Tree:
+    """Return recorded columns (arrays, tensors, HDF5 datasets or groups, nested containers) as nested dicts of arrays.
 
-    __slots__ = ("data", "dtype", "name", "shape")
-
-    def __init__(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], slots: int) -> None:
-        self.name, self.shape, self.dtype = name, shape, dtype
-        self.data: Array = np.zeros((slots, *shape), dtype)
-
-    def check(self, value: object, rows: int, lift: bool = False) -> Array:
-        """Return `value` as an array [rows, *shape] that can be written; `lift` adds the leading axis.
-
-        Raises:
-            DataError: names the field, what came and what the schema asks for.
-        """
-        array = value if type(value) is np.ndarray and value.dtype is self.dtype else as_array(value, self.name)
-        if lift:
-            array = array[None]
-        if array.shape[1:] != self.shape or len(array) != rows:
-            raise DataError(f"{self.name} has shape {array.shape}; the buffer stores {(rows, *self.shape)} here")
-        if array.dtype != self.dtype and not np.can_cast(array.dtype, self.dtype, "same_kind"):
-            raise DataError(f"{self.name} has dtype {array.dtype}; the buffer stores {self.dtype}")
-        return array
-
-    def put(self, index: IntArray, value: Array | int) -> None:
-        """Write rows."""
-        self.data[index] = value
-
-    def take(self, index: IntArray) -> Array:
-        """Return a copy of the rows at `index` of any shape: [*index.shape, *shape]."""
-        return self.data.take(index, axis=0) if self.shape else self.data[index]
-
-    def grow(self, slots: int) -> None:
-        """Append zero rows."""
-        self.data = np.concatenate([self.data, np.zeros((slots - len(self.data), *self.shape), self.dtype)])
+    Raises:
+        DataError: names the field that cannot be stored.
+    """
+    fields = fields_of(value)
+    if fields is None and isinstance(value, Mapping):  # an HDF5 group
+        fields = dict(value)
+    if fields is not None:
+        return {key: read_columns(child, f"{name}.{key}") for key, child in fields.items()}
+    return as_array(value[()] if hasattr(value, "file") else value, name)  # an HDF5 dataset is read whole
 
 
 Plan: TypeAlias = "list[tuple[Leaf, Array | int]]"
@@ -124,7 +81,7 @@ class Field:
             self.plain = leaf
         return leaf
 
-    def declare_like(self, value: object, lift: bool, dtype: npt.DTypeLike = None) -> None:
+    def declare_like(self, value: object, lift: bool, dtype: np.dtype[Any] | None = None) -> None:
         """Allocate what the first value needs, in the `dtype` given or its own.
 
         Raises:
@@ -138,7 +95,7 @@ class Field:
             if array.ndim == 0 and not lift:
                 raise DataError(f"{'.'.join((self.name, *path))} is a single number; it must have one row per env")
             shape = array.shape if lift else array.shape[1:]
-            self.declare(path, shape, np.dtype(dtype) if dtype is not None else array.dtype)
+            self.declare(path, shape, dtype or array.dtype)
 
     def check(self, value: object, rows: int, lift: bool, plan: Plan) -> None:
         """Append to `plan` what has to be written; raises DataError before anything is."""

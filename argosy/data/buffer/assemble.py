@@ -1,0 +1,85 @@
+"""From drawn slots to a complete training batch: sequences, new goals, n-step returns, frame stacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from argosy.data.buffer.hindsight import Hindsight, draw_goals, relabel_obs, relabel_rewards
+from argosy.data.buffer.leaf import Array
+from argosy.data.buffer.rings import BoolArray, IntArray, Rings
+from argosy.data.buffer.sampling import Sampling
+from argosy.data.buffer.store import Transitions
+
+
+def sequences(rings: Rings, start: IntArray, span: int) -> tuple[IntArray, BoolArray]:
+    """Return the slots [T, B] of sequences that begin at `start` [B], and which of them are rows (not padding).
+
+    They run through the ring in order of time, also across episodes. Those that would pass the newest row begin
+    earlier; in rings of fewer than `span` rows, the newest row repeats as padding.
+    """
+    ring = rings.ring_of(start)
+    newer = rings.ages(start)
+    needed = np.minimum(span, rings.count[ring]) - 1
+    start = rings.shift(start, np.minimum(newer - needed, 0))
+    newer = np.maximum(newer, needed)
+    steps = np.arange(span)[:, None]
+    return rings.shift(start, np.minimum(steps, newer)), steps <= newer
+
+
+def assemble(
+    data: Transitions,
+    index: IntArray,
+    sampling: Sampling,
+    stack_num: int,
+    hindsight: Hindsight | None,
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    """Gather the fields of a sample for the slots `index` [B] or [T, B]; see `ReplayBuffer.sample`."""
+    fields, rings = data.fields, data.rings
+    rew_leaf = fields["rew"].leaves[()]
+    gamma = np.float32(sampling.gamma)
+    goals = None if hindsight is None else draw_goals(data, hindsight, np.atleast_2d(index), rng)
+    rew: Array
+    reach: Any
+    if sampling.n_step == 1:
+        final, window, reach = index, index[..., None], gamma
+        rew = rew_leaf.take(index)
+    else:
+        ahead = rings.ahead(index, sampling.n_step - 1)
+        steps = np.arange(sampling.n_step)
+        window = rings.shift(index[..., None], np.minimum(steps, ahead[..., None]))
+        final = window[..., -1]
+        powers = gamma ** np.arange(sampling.n_step + 1, dtype=np.float32)
+        reach = rew_leaf.like(powers[ahead + 1])
+        rew = rew_leaf.take(window)
+    if goals is not None and hindsight is not None:
+        rows = rew.reshape(*goals.mask.shape, sampling.n_step)  # a view: writes go to `rew`
+        relabel_rewards(data, hindsight, goals, window.reshape(rows.shape), rows)
+    if sampling.n_step > 1:
+        counted = np.where(steps <= ahead[..., None], powers[:-1], np.float32(0))
+        counted = counted.reshape(*counted.shape, *(1,) * len(rew_leaf.shape))
+        rew = (rew * rew_leaf.like(counted)).sum(index.ndim)
+    terminated = fields["terminated"].leaves[()].take(final)
+    truncated = fields["truncated"].leaves[()].take(final)
+    obs: Any = data.stacked("obs", index, stack_num)
+    obs_next: Any = data.obs_next(final, stack_num)
+    if goals is not None:
+        for tree in (obs, obs_next):
+            goal = tree["desired_goal"]
+            relabel_obs(
+                data, goals, {"desired_goal": goal.reshape(*goals.mask.shape, *goal.shape[index.ndim :])}, stack_num > 1
+            )
+    return {
+        "obs": obs,
+        "act": fields["act"].take(index),
+        "rew": rew,
+        "terminated": terminated,
+        "truncated": truncated,
+        "done": terminated | truncated,
+        "obs_next": obs_next,
+        "discount": ~terminated * reach,
+        "info": fields["info"].take(index),
+        "policy": fields["policy"].take(index),
+    }

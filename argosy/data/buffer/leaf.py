@@ -1,0 +1,153 @@
+"""One column of a buffer: in host memory, in a memory-mapped file, or on a torch device."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path as FilePath
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from argosy.data.buffer.rings import IntArray
+from argosy.errors import DataError
+
+Array: TypeAlias = npt.NDArray[Any]
+"""A column or rows of it. On a device it is a tensor: what is done with it (indexing, | ~ * sum) both can do."""
+
+
+def keep_freed_memory() -> None:
+    """Let the allocator keep up to 64 MiB that are freed.
+
+    A sample of images is several arrays of about 1 MB. glibc gives such memory back to the system when it is freed,
+    and every new sample then pays for page faults (3x the cost of the copy itself, measured). Freeing one large block
+    raises the two limits by which it decides; other allocators take no notice.
+    """
+    np.empty(31 * 2**20, np.uint8)
+
+
+def as_array(value: object, name: str) -> Array:
+    """Return `value` as a numpy array of numbers or booleans.
+
+    Raises:
+        DataError: names the field when it is ragged or holds objects or strings.
+    """
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu().numpy()
+    if not isinstance(value, np.ndarray):
+        try:
+            value = np.asarray(value)
+        except ValueError as error:
+            raise DataError(f"{name} is ragged ({error}); every row must have the same shape") from error
+    if value.dtype.kind not in "biufc":
+        raise DataError(f"{name} has dtype {value.dtype}; a buffer stores numbers and booleans only")
+    return value
+
+
+class Leaf:
+    """A contiguous array [slots, *shape] in host memory."""
+
+    __slots__ = ("data", "dtype", "name", "shape")
+
+    def __init__(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], slots: int) -> None:
+        self.name, self.shape, self.dtype = name, shape, dtype
+        self.data: Array = self._empty(slots)
+
+    def _empty(self, slots: int) -> Array:
+        try:
+            return np.zeros((slots, *self.shape), self.dtype)
+        except MemoryError as error:
+            size = slots * int(np.prod(self.shape)) * self.dtype.itemsize / 2**30
+            raise DataError(
+                f"{self.name} needs {size:.1f} GiB for {slots} rows; use storage_dir or a smaller buffer"
+            ) from error
+
+    def check(self, value: object, rows: int, lift: bool = False) -> Array:
+        """Return `value` as an array [rows, *shape] that can be written; `lift` adds the leading axis.
+
+        Raises:
+            DataError: names the field, what came and what the schema asks for.
+        """
+        array = value if type(value) is np.ndarray and value.dtype is self.dtype else as_array(value, self.name)
+        if lift:
+            array = array[None]
+        if array.shape[1:] != self.shape or len(array) != rows:
+            raise DataError(f"{self.name} has shape {array.shape}; the buffer stores {(rows, *self.shape)} here")
+        if array.dtype is not self.dtype and not np.can_cast(array.dtype, self.dtype, "same_kind"):
+            raise DataError(f"{self.name} has dtype {array.dtype}; the buffer stores {self.dtype}")
+        return array
+
+    def put(self, index: IntArray, value: Array | int) -> None:
+        """Write rows."""
+        self.data[index] = value
+
+    def take(self, index: IntArray) -> Array:
+        """Return a copy of the rows at `index` of any shape: [*index.shape, *shape]."""
+        return self.data.take(index, axis=0) if self.shape else self.data[index]
+
+    def grow(self, slots: int) -> None:
+        """Append zero rows."""
+        data = self._empty(slots)
+        data[: len(self.data)] = self.data
+        self.data = data
+
+    def like(self, array: Array) -> Array:
+        """Return small host data where this column is, to compute with its rows."""
+        return array
+
+    def host(self, rows: Array) -> Array:
+        """Return gathered rows in host memory."""
+        return rows
+
+
+class MappedLeaf(Leaf):
+    """A column in a file `directory`/`name`.bin, for buffers larger than memory. The operating system pages it."""
+
+    __slots__ = ("directory",)
+
+    def __init__(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], slots: int, *, directory: str) -> None:
+        self.directory = directory
+        super().__init__(name, shape, dtype, slots)
+
+    def _empty(self, slots: int) -> Array:
+        directory = FilePath(self.directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        size = slots * int(np.prod(self.shape)) * self.dtype.itemsize
+        if size > shutil.disk_usage(directory).free:  # a full disk would kill the process at some later write
+            raise DataError(f"{self.name} needs {size / 2**30:.1f} GiB in {directory}; there is less free space")
+        path = directory / f"{self.name.replace('/', '_')}.bin"
+        path.unlink(missing_ok=True)  # a column that grows copies from the old file, which stays open
+        return np.asarray(np.memmap(path, self.dtype, "w+", shape=(slots, *self.shape)))
+
+
+class DeviceLeaf(Leaf):
+    """A column in the memory of a torch device; rows are gathered there."""
+
+    __slots__ = ("device",)
+
+    def __init__(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], slots: int, *, device: str) -> None:
+        self.device = torch.device(device)
+        super().__init__(name, shape, dtype, slots)
+
+    def _empty(self, slots: int) -> Array:
+        like = torch.from_numpy(np.empty(0, self.dtype))
+        return cast(Array, torch.zeros((slots, *self.shape), dtype=like.dtype, device=self.device))
+
+    def like(self, array: Array) -> Array:
+        """Return host data on the device."""
+        return cast(Array, torch.from_numpy(np.ascontiguousarray(array)).to(self.device))
+
+    def host(self, rows: Array) -> Array:
+        """Return gathered rows in host memory."""
+        return cast(torch.Tensor, rows).cpu().numpy()
+
+    def put(self, index: IntArray, value: Array | int) -> None:
+        """Write rows."""
+        data = cast(torch.Tensor, self.data)
+        rows = cast(torch.Tensor, self.like(index))
+        data[rows] = value if isinstance(value, int) else cast(torch.Tensor, self.like(value)).to(data.dtype)
+
+    def take(self, index: IntArray) -> Array:
+        """Return a copy of the rows at `index`."""
+        return self.data[self.like(index)]

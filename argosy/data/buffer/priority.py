@@ -1,0 +1,130 @@
+"""Prioritised sampling: slots are drawn in proportion to priority^alpha (Schaul et al. 2016, arXiv 1511.05952)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from argosy.config import check_range
+from argosy.data.buffer.leaf import as_array
+from argosy.data.buffer.rings import IntArray
+from argosy.data.buffer.sumtree import SumTree
+from argosy.errors import ConfigError, DataError
+
+EPS = float(np.finfo(np.float32).eps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Priority:
+    """How priorities become probabilities and importance weights."""
+
+    alpha: float = 0.6
+    """Exponent of the priorities; 0 is uniform."""
+    beta: float = 0.4
+    """Exponent of the importance weights; 1 corrects the bias of the draw fully."""
+    beta_final: float | None = None
+    """Value that beta reaches linearly after `beta_samples` samples; None keeps it."""
+    beta_samples: int = 100_000
+    """Number of `sample` calls over which beta moves."""
+    weight_norm: bool = True
+    """Divide the weights by the largest of the batch, so that they only scale down."""
+
+    def __post_init__(self) -> None:
+        check_range(self, "alpha", ge=0.0)
+        check_range(self, "beta", ge=0.0)
+        check_range(self, "beta_final", ge=0.0)
+        check_range(self, "beta_samples", ge=1)
+
+
+class Priorities:
+    """The priorities of all slots (0 where there is no row) and the draw by them."""
+
+    def __init__(self, config: Priority, slots: int) -> None:
+        self.config = config
+        self.slots = slots
+        self.beta = config.beta
+        self.samples = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the priorities of all slots."""
+        self.tree = SumTree(self.slots)
+        self.max = 1.0
+        """Largest priority seen: what new rows get, so that each is drawn soon."""
+
+    def added(self, slot: IntArray) -> None:
+        """Give new rows the largest priority."""
+        self.tree[slot] = self.max**self.config.alpha
+
+    def dropped(self, slot: IntArray) -> None:
+        """Take the probability from slots that hold no row any more."""
+        self.tree[slot] = 0.0
+
+    def update(self, index: npt.ArrayLike, priority: Any) -> None:
+        """Set priorities; both of any shape, e.g. [B] or [T, B]. Of a slot that repeats, the last counts.
+
+        Raises:
+            DataError: shapes differ, a slot holds no row, or a priority is NaN or infinite. Nothing changes then.
+        """
+        slot = as_array(index, "indices").astype(np.int64, copy=False).ravel()
+        value = np.abs(as_array(priority, "priorities").astype(np.float64).ravel()) + EPS
+        if len(slot) != len(value):
+            raise DataError(f"update_weight() got {len(slot)} indices and {len(value)} priorities; one for each")
+        if len(slot) == 0:
+            return
+        highest = float(value.max())
+        if not np.isfinite(highest):
+            bad = int(np.flatnonzero(~np.isfinite(value))[0])
+            raise DataError(f"priorities[{bad}] of slot {slot[bad]} is {value[bad]}; nothing was changed")
+        if slot.min() < 0 or slot.max() >= self.slots:
+            raise DataError(f"indices reach from {slot.min()} to {slot.max()}; slots are 0 .. {self.slots - 1}")
+        if not self.tree[slot].all():
+            raise DataError(f"slot {slot[np.flatnonzero(self.tree[slot] == 0)[0]]} holds no transition")
+        self.max = max(self.max, highest)
+        self.tree[slot] = value**self.config.alpha
+
+    def draw(self, size: int, rng: np.random.Generator) -> IntArray:
+        """Draw slots [size] with replacement."""
+        total = self.tree.total
+        slot = self.tree.find(rng.random(size) * total)
+        while np.count_nonzero(empty := self.tree[slot] == 0.0):
+            slot[empty] = self.tree.find(rng.random(np.count_nonzero(empty)) * total)
+        return slot
+
+    def weights(self, slot: IntArray, stored: int) -> npt.NDArray[np.float32]:
+        """Return the importance weights of drawn slots: (stored * probability)^-beta."""
+        weight = (self.tree[slot] * (stored / self.tree.total)) ** -self.beta
+        if self.config.weight_norm and len(weight):
+            weight /= weight.max()
+        return weight.astype(np.float32)
+
+    def step(self) -> None:
+        """Count one sample and move beta along its schedule."""
+        self.samples += 1
+        final = self.config.beta_final
+        if final is not None:
+            done = min(self.samples / self.config.beta_samples, 1.0)
+            self.beta = self.config.beta + (final - self.config.beta) * done
+
+    def set_beta(self, beta: float) -> None:
+        """Set beta by hand.
+
+        Raises:
+            ConfigError: it is negative, or the config has a schedule that would overwrite it.
+        """
+        if beta < 0 or self.config.beta_final is not None:
+            raise ConfigError(f"set_beta({beta}): beta must be >= 0 and Priority.beta_final None")
+        self.beta = beta
+
+    def state_dict(self, slot: IntArray) -> dict[str, Any]:
+        """Return the state; `slot` are those that hold a row."""
+        return {"weight": self.tree[slot], "max": self.max, "beta": self.beta, "samples": self.samples}
+
+    def load_state_dict(self, state: dict[str, Any], slot: IntArray) -> None:
+        """Continue where `state` was taken."""
+        self.clear()
+        self.tree[slot] = state["weight"]
+        self.max, self.beta, self.samples = float(state["max"]), float(state["beta"]), int(state["samples"])
