@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from argosy.policy import Policy
     from argosy.presets import preset
     from argosy.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
-    from argosy.trainer.local import Result, build, evaluate, resume, run, train
+    from argosy.trainer.local import Result, build, resume, run, train
+    from argosy.trainer.play import evaluate
 
 __version__ = "0.1.0"
 
@@ -46,7 +47,7 @@ _HOME = {
     "algorithm_class": "argosy.algorithm",
     "algorithm_names": "argosy.algorithm",
     "build": "argosy.trainer.local",
-    "evaluate": "argosy.trainer.local",
+    "evaluate": "argosy.trainer.play",
     "make_vector_env": "argosy.env",
     "preset": "argosy.presets",
     "resume": "argosy.trainer.local",

@@ -58,9 +58,7 @@ class TrainerConfig:
     """Transitions per update; off-policy and offline only (None: 64). On-policy configs have one of their own."""
     start_steps: int = 0
     """Environment steps before the first update, with random actions; off-policy only."""
-    test_in_train: bool = False
-    """Test early when the training episodes look good enough to stop."""
-    checkpoint_epochs: int = 0
+    checkpoint_epochs: int = 1
     """Epochs between two full checkpoints (0: only when the run ends or is interrupted)."""
 
     def __post_init__(self) -> None:

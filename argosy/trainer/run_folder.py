@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.errors import CheckpointError, MissingExtraError, require
+from argosy.errors import CheckpointError, ConfigError, MissingExtraError, require
+from argosy.experiment import Experiment
 from argosy.logger import read_jsonl
 
 
@@ -60,6 +62,24 @@ class RunFolder:
                 continue
             return cls(path)
         raise CheckpointError(f"no free name for a run under {str(parent)!r}")
+
+    def experiment(self) -> Experiment:
+        """Return the experiment of the run.
+
+        Raises:
+            CheckpointError: its file cannot be read.
+        """
+        try:
+            return Experiment.load(self.config)
+        except ConfigError as error:
+            raise CheckpointError(f"the run {str(self.path)!r} is damaged: {error}") from error
+
+    def remove_if_empty(self) -> None:
+        """Remove a folder into which nothing was written, and those above it that `create` has made for it."""
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
+            self.path.parent.rmdir()
+            self.path.parent.parent.rmdir()
 
     @classmethod
     def find(cls, path: str | Path) -> RunFolder:

@@ -1,0 +1,168 @@
+"""Acting with what a run has learned: its best policy as a file, evaluation, films."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from argosy.algorithm import algorithm_class
+from argosy.algorithm.base import Algorithm
+from argosy.collect import CollectHook, Collector, StepEvent
+from argosy.data import CollectStats
+from argosy.env import VectorEnv, make_vector_env
+from argosy.errors import CheckpointError, ConfigError, EnvError
+from argosy.experiment import Experiment
+from argosy.policy import Policy
+from argosy.trainer.run_folder import RunFolder
+from argosy.trainer.statefile import read_state, write_state
+from argosy.trainer.video import check_video_path, write_video
+
+KIND = "policy"
+DEFAULT_FPS = 30.0
+
+
+def make_algorithm(experiment: Experiment, env: VectorEnv, seed: int | None = None) -> Algorithm[Any, Any]:
+    """Make the experiment's algorithm, and with it its policy, for the spaces of `env`.
+
+    Raises:
+        ConfigError: the device is not there.
+        SpaceError: the algorithm cannot act in the action space.
+    """
+    device = experiment.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"device is {device!r}, which cannot be used here: {error}") from error
+    cls = algorithm_class(experiment.algorithm)
+    return cls.from_spaces(
+        experiment.config, env.single_observation_space, env.single_action_space, experiment.net, device, seed
+    )
+
+
+def save_policy(folder: RunFolder, policy: Policy, env: VectorEnv) -> None:
+    """Write what acting needs: the policy's parameters and the statistics of the env's wrappers."""
+    env_state = getattr(env, "state_dict", None)
+    state = {"policy": policy.get_checkpoint(), "env": None if env_state is None else env_state()}
+    write_state(folder.best_policy, KIND, state)
+
+
+def load_policy(folder: RunFolder, experiment: Experiment, env: VectorEnv) -> Policy:
+    """Return the best policy of a run, and set the statistics of the wrappers of `env` to what it was trained with.
+
+    Raises:
+        CheckpointError: there is none yet, or its file is damaged.
+    """
+    if not folder.best_policy.is_file():
+        raise CheckpointError(f"the run {str(folder.path)!r} has no policy yet: it ended before its first test")
+    state = read_state(folder.best_policy, KIND)
+    policy = make_algorithm(experiment, env, seed=0).policy
+    policy.load_checkpoint(state["policy"])
+    if state["env"] is not None:
+        load: Any = getattr(env, "load_state_dict", None)
+        if load is None:
+            raise CheckpointError(f"{str(folder.best_policy)!r} holds statistics of wrappers that the env lacks")
+        load(state["env"])
+    return policy
+
+
+def evaluate(run_dir: str | Path, *, episodes: int = 100, seed: int = 0) -> CollectStats:
+    """Play `episodes` with the best policy of a run, without exploration, in fresh test environments.
+
+    Raises:
+        CheckpointError: there is no such run, or its policy is missing or damaged.
+    """
+    if episodes < 1:
+        raise ConfigError(f"episodes is {episodes}; it must be >= 1")
+    folder = RunFolder.find(run_dir)
+    experiment = folder.experiment()
+    num_envs = min(experiment.env.test_num_envs, episodes)
+    env = make_vector_env(experiment.task, num_envs, test=True, config=experiment.env)
+    with contextlib.closing(env), computing_threads(experiment.threads):
+        policy = load_policy(folder, experiment, env)
+        return Collector(policy, env, seed=seed).collect(n_episode=episodes)
+
+
+def film(
+    run_dir: str | Path, path: str | Path, *, episodes: int = 1, seed: int = 0, max_steps: int = 2000
+) -> CollectStats:
+    """Film the best policy of a run.
+
+    Args:
+        run_dir: the run's folder.
+        path: the film, .gif or .mp4.
+        episodes: episodes to show.
+        seed: of the environment.
+        max_steps: frames of the film at most, however long the episodes last.
+
+    Raises:
+        CheckpointError: there is no such run, or its policy is missing or damaged.
+        ConfigError: the film's ending is neither .gif nor .mp4.
+        EnvError: the environment gives no pictures.
+        MissingExtraError: the writer, or what the environment draws with, is not installed.
+    """
+    check_video_path(path)
+    for name, value in (("episodes", episodes), ("max_steps", max_steps)):
+        if value < 1:
+            raise ConfigError(f"{name} is {value}; it must be >= 1")
+    folder = RunFolder.find(run_dir)
+    experiment = folder.experiment()
+    env = make_vector_env(experiment.task, 1, test=True, config=experiment.env, render_mode="rgb_array")
+    with contextlib.closing(env), computing_threads(experiment.threads):
+        policy = load_policy(folder, experiment, env)
+        camera = _Camera(max_steps)
+        collector = Collector(policy, env, hooks=[camera], seed=seed)
+        stats = CollectStats()
+        with contextlib.suppress(_FilmFullError):
+            stats = collector.collect(n_episode=episodes)
+    write_video(path, camera.frames, camera.fps)
+    return stats
+
+
+class _FilmFullError(Exception):
+    pass
+
+
+class _Camera(CollectHook):
+    """Keeps the picture of every step."""
+
+    def __init__(self, max_steps: int) -> None:
+        self.max_steps = max_steps
+        self.frames: list[np.ndarray] = []
+        self.fps = DEFAULT_FPS
+
+    def on_step(self, event: StepEvent) -> None:
+        """Take a picture."""
+        frame = event.env.render()[0]
+        if not isinstance(frame, np.ndarray) or frame.ndim != 3:
+            raise EnvError(f"the environment gives no RGB pictures (render() returned {type(frame).__name__})")
+        if not self.frames:
+            self.fps = _fps(event.env)
+        self.frames.append(np.ascontiguousarray(frame))
+        if len(self.frames) >= self.max_steps:
+            raise _FilmFullError
+
+
+def _fps(env: object) -> float:
+    """Return how many steps of the env make a second."""
+    get_env_attr: Any = getattr(env, "get_env_attr", None)
+    metadata = {} if get_env_attr is None else get_env_attr("metadata")[0]
+    return float(metadata.get("render_fps", DEFAULT_FPS))
+
+
+@contextlib.contextmanager
+def computing_threads(count: int) -> Iterator[None]:
+    """Let torch compute with so many threads; 0 leaves it alone."""
+    before = torch.get_num_threads()
+    if count:
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
