@@ -31,3 +31,9 @@ def test_snippets_of_a_page_run(page, tmp_path):
 
 def test_the_documentation_has_snippets():
     assert len(PAGES) >= 5
+
+
+def test_the_guide_shows_the_example_as_it_is():
+    example = (ROOT / "examples/classic/cartpole_by_hand.py").read_text(encoding="utf-8")
+    assert example in (ROOT / "docs/guide/training.md").read_text(encoding="utf-8")
+    assert len(example.splitlines()) < 50
