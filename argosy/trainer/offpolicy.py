@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol, runtime_checkable
-
-import numpy as np
-import torch
+from typing import ClassVar, Literal
 
 from argosy.collect import Collector
 from argosy.config import check_choice, check_range
 from argosy.data.stats import TrainingStatsT
 from argosy.errors import ConfigError
 from argosy.trainer.base import BaseTrainer, EpochRecord, pick_one
-
-
-@runtime_checkable
-class Prioritized(Protocol):
-    """A buffer that samples by priority."""
-
-    def update_weight(self, index: np.ndarray, new_weight: np.ndarray | torch.Tensor) -> None:
-        """Set the priorities of the slots `index`."""
-        ...
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -64,7 +52,7 @@ class OffpolicyTrainer(BaseTrainer[TrainingStatsT]):
                 f"batch_size is {self.batch_size}, but the buffer holds at most {buffer.maxsize} transitions; "
                 "make the buffer larger or the batch smaller"
             )
-        self._prioritized = buffer if isinstance(buffer, Prioritized) else None
+        self._prioritized = None if buffer.priorities is None else buffer
 
     @property
     def _epoch_length(self) -> int:
