@@ -1,0 +1,39 @@
+"""DQN on CartPole-v1 from parts: env, policy, algorithm, buffer, collectors, trainer. Solved in about a minute."""
+
+import gymnasium as gym
+
+from argosy.algorithm.dqn import DQN, DQNConfig
+from argosy.collect import Collector
+from argosy.data import VectorReplayBuffer
+from argosy.env import DummyVectorEnv
+from argosy.trainer import OffpolicyTrainer
+
+
+def main(seed: int = 1) -> float:
+    train_envs = DummyVectorEnv([lambda: gym.make("CartPole-v1") for _ in range(8)])
+    test_envs = DummyVectorEnv([lambda: gym.make("CartPole-v1") for _ in range(10)])
+
+    config = DQNConfig(lr=1e-3, n_step=3, target_update_freq=200, eps_decay_steps=10_000)
+    spaces = train_envs.single_observation_space, train_envs.single_action_space
+    algorithm = DQN.from_spaces(config, *spaces, seed=seed)
+
+    buffer = VectorReplayBuffer(20_000, buffer_num=8, seed=seed)
+    trainer = OffpolicyTrainer(
+        algorithm=algorithm,
+        train_collector=Collector(algorithm.policy, train_envs, buffer, exploration_noise=True, seed=seed),
+        test_collector=Collector(algorithm.policy, test_envs, seed=seed + 1),
+        max_epoch=20,
+        step_per_epoch=5_000,
+        step_per_collect=8,
+        update_per_step=0.25,
+        batch_size=64,
+        episode_per_test=20,
+        stop_fn=lambda mean_return: mean_return >= 475,
+    )
+    info = trainer.run()
+    print(f"return {info.best_reward:.1f} after {info.train_step} steps, {info.timing.total_time:.0f} s")
+    return info.best_reward
+
+
+if __name__ == "__main__":
+    main()
