@@ -28,6 +28,8 @@ def prepare(seed: int) -> Callable[[int], dict[str, object]]:
     def run(count: int) -> dict[str, object]:
         for _ in range(count):
             batch, _ = buffer.sample(64, sampling)
-        return {"samples": count} | {name: list(batch[name].shape) for name in sorted(batch.keys()) if len(batch[name])}
+        return {"samples": count} | {
+            name: list(batch[name].shape) for name in sorted(batch.keys()) if isinstance(batch[name], np.ndarray)
+        }
 
     return run
