@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -46,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(f"argosy {__version__}")
         return 0
+    sys.path.append(os.getcwd())  # for tasks given as MODULE:ENV
     try:
         if args[0] not in COMMANDS:
             raise ConfigError(f"unknown command {args[0]!r}: {nearest(args[0], COMMANDS)}")

@@ -1,0 +1,33 @@
+"""`argosy resume RUN`: go on with a run that was stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+
+from argosy.cli.flags import parse
+from argosy.cli.show import finish
+from argosy.trainer.local import resume
+
+
+@dataclass(frozen=True)
+class ResumeFlags:
+    """What `argosy resume` takes."""
+
+    run: Annotated[str, tyro.conf.Positional]
+    """The run's folder."""
+    json: bool = False
+    """Print the result as one line of JSON, last, on standard output."""
+    quiet: bool = False
+    """No progress bar and no report."""
+
+
+def main(args: Sequence[str]) -> int:
+    """Go on with the run."""
+    flags = parse(
+        ResumeFlags, args, prog="argosy resume", description="Go on with a run that was stopped, from its checkpoint."
+    )
+    return finish(resume(flags.run, show_progress=not flags.quiet), json=flags.json, quiet=flags.quiet)
