@@ -1,5 +1,6 @@
 """Vector environments and their workers, adapters, wrappers, the registry of tasks and the env checker."""
 
+from argosy.env.adapters import GymVectorEnv, as_vector_env
 from argosy.env.base import AsyncVectorEnv, Info, Obs, Received, VectorEnv, info_column
 from argosy.env.config import EnvConfig
 from argosy.env.environment import (
@@ -24,6 +25,7 @@ __all__ = [
     "EnvConfig",
     "EnvPoolVectorEnv",
     "Environment",
+    "GymVectorEnv",
     "Info",
     "Obs",
     "PettingzooAEC",
@@ -36,6 +38,7 @@ __all__ = [
     "VectorEnvNormObs",
     "VectorEnvNormReward",
     "VectorEnvWrapper",
+    "as_vector_env",
     "info_column",
     "make_environment",
     "make_vector_env",

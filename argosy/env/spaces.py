@@ -87,6 +87,17 @@ def take(obs: Obs, rows: object) -> Obs:
     return obs[cast(slice, rows)]
 
 
+def as_tree(space: Space, stacked: object) -> Obs:
+    """Turn stacked elements in gymnasium's form (tuples for Tuple spaces) into ours (dicts with numbered keys)."""
+    if isinstance(space, spaces.Dict):
+        parts = cast("Mapping[str, object]", stacked)
+        return {key: as_tree(part, parts[key]) for key, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        numbered = cast("Sequence[object]", stacked)
+        return {str(i): as_tree(part, numbered[i]) for i, part in enumerate(space.spaces)}
+    return np.asarray(stacked)
+
+
 def concatenate(parts: Sequence[Obs]) -> Obs:
     """Join stacked observations row after row."""
     if isinstance(parts[0], dict):

@@ -1,0 +1,226 @@
+"""Foreign envs behind the VectorEnv contract: gymnasium's vector envs, ale-py's, EnvPool's and plain envs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector import VectorEnv as ForeignVectorEnv
+from numpy.typing import NDArray
+
+from argosy.env.base import Ids, Info, Obs, StepReturn, VectorEnv, check_ids
+from argosy.env.pool import EnvPoolVectorEnv, Pool
+from argosy.env.spaces import Space, as_tree, copy_rows, normal_form, take
+from argosy.env.vector import DummyVectorEnv
+from argosy.env.worker.base import EnvFn
+from argosy.errors import ConfigError, EnvError
+from argosy.rng import spawn_seeds
+
+
+class GymVectorEnv:
+    """A gymnasium vector env (SyncVectorEnv, AsyncVectorEnv, ale-py's AtariVectorEnv) that never resets by itself.
+
+    NEXT_STEP and DISABLED: `reset(ids)` resets those envs through gymnasium's `reset_mask`, before they would do so
+    themselves. SAME_STEP: a step returns the last observations from the infos and keeps the first ones of the new
+    episodes, which `reset(ids)` hands out. All envs step together: `step` takes no subset.
+
+    ale-py's AtariVectorEnv with `episodic_life` starts a new game after each lost life, so that the later lives are
+    never played (a warning says so when that is seen); EnvPool and AtariPreprocessing go on with the game.
+
+    Args:
+        env: the vector env; it has to support `options={"reset_mask": ...}`, as gymnasium's and ale-py's do.
+    """
+
+    def __init__(self, env: ForeignVectorEnv[object, object, object]) -> None:
+        self.env = env
+        self._num_envs = env.num_envs
+        self._mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
+        self._foreign_space = cast(Space, env.single_observation_space)
+        self._observation_space = normal_form(self._foreign_space)
+        self._action_space = cast(Space, env.single_action_space)
+        self._seeds: list[int | None] | None = None
+        self._started = np.zeros(self._num_envs, np.bool_)
+        self._done = np.zeros(self._num_envs, np.bool_)
+        self._warned = False
+        self._lives = np.zeros(self._num_envs, np.int64)
+        self._kept: tuple[Obs, dict[str, object]] | None = None  # SAME_STEP: first observations of new episodes
+
+    @property
+    def num_envs(self) -> int:
+        """How many envs."""
+        return self._num_envs
+
+    env_num = num_envs
+
+    def __len__(self) -> int:
+        return self._num_envs
+
+    @property
+    def single_observation_space(self) -> Space:
+        """Space of one env's observation; Tuples appear as Dicts with the keys "0", "1", ..."""
+        return self._observation_space
+
+    @property
+    def single_action_space(self) -> Space:
+        """Space of one env's action."""
+        return self._action_space
+
+    def seed(self, seed: int | list[int] | None = None) -> list[int | None]:
+        """Let the next reset of all envs start them from seeds derived from `seed` (one per env if it is a list).
+
+        Raises:
+            ConfigError: a list of another length than the number of envs.
+        """
+        if seed is None:
+            self._seeds = None
+            return [None] * self._num_envs
+        seeds = spawn_seeds(int(seed), self._num_envs) if isinstance(seed, int | np.integer) else list(seed)
+        if len(seeds) != self._num_envs:
+            raise ConfigError(f"seed is a list of {len(seeds)}; {self._num_envs} envs need as many seeds")
+        self._seeds = [*seeds]
+        return [*seeds]
+
+    def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Info]:
+        """Start new episodes in the envs `id` (all by default); rows come in the order of `id`.
+
+        Args:
+            id: which envs; all of them at the first reset and at the first one after `seed`.
+            **kwargs: `seed` (see `seed`) and `options` for the envs.
+
+        Raises:
+            EnvError: some envs where it has to be all.
+        """
+        if (seed := kwargs.pop("seed", None)) is not None:
+            self.seed(cast(int, seed))
+        options = dict(cast("dict[str, object]", kwargs.pop("options", None) or {}))
+        ids = np.asarray(check_ids(id, self._num_envs))
+        if self._kept is not None and self._seeds is None and self._done[ids].all():
+            self._done[ids] = False
+            return take(self._kept[0], ids), self._tidy(self._kept[1], ids)
+        if len(ids) == self._num_envs:
+            seeds, self._seeds = self._seeds, None
+            as_array = seeds is not None and type(self.env).__module__.startswith("ale_py")
+            given = np.asarray(seeds) if as_array else seeds
+            obs, info = self.env.reset(seed=cast("int | None", given), options=options or None)  # or one per env
+        else:
+            if self._seeds is not None or not self._started.all():
+                raise EnvError(f"reset: envs {ids.tolist()}; the first reset (after seed) has to be of all envs")
+            mask = np.zeros(self._num_envs, np.bool_)
+            mask[ids] = True
+            obs, info = self.env.reset(options={**options, "reset_mask": mask})
+            self._warn_of_lost_lives(ids, info)
+        self._started[ids] = True
+        self._done[ids] = False
+        tree = as_tree(self._foreign_space, obs)
+        if len(ids) == self._num_envs and (np.diff(ids) == 1).all():
+            return tree, self._tidy(info, ids)
+        return take(tree, ids), self._tidy(info, ids)
+
+    def step(self, action: object, id: Ids = None) -> StepReturn:
+        """Step all envs with one action each [n, ...].
+
+        Raises:
+            EnvError: not all envs in order, an env is done and was not reset, or the number of actions is wrong.
+        """
+        if id is not None and check_ids(id, self._num_envs) != list(range(self._num_envs)):
+            raise EnvError(f"step: envs {id}; {type(self.env).__name__} steps all its envs together, in order")
+        if not self._started.all() or self._done.any():
+            which = np.flatnonzero(self._done | ~self._started)[0]
+            raise EnvError(f"step: the episode of env {which} has ended or was never started; reset it first")
+        if isinstance(action, np.ndarray | list) and len(action) != self._num_envs:
+            raise EnvError(f"step: {len(action)} actions for {self._num_envs} env(s); give one row per env")
+        obs, rew, terminated, truncated, info = self.env.step(
+            np.asarray(action) if isinstance(action, list) else action
+        )
+        terminated, truncated = np.asarray(terminated, np.bool_), np.asarray(truncated, np.bool_)
+        self._done = terminated | truncated
+        if "lives" in info:
+            self._lives = np.where(truncated, 0, cast("NDArray[np.int64]", info["lives"]))
+        tree = as_tree(self._foreign_space, obs)
+        if self._mode is AutoresetMode.SAME_STEP and self._done.any():
+            self._kept = tree, info
+            tree = self._with_last(tree, info)
+        return tree, np.asarray(rew, np.float32), terminated, truncated, self._tidy(info, np.arange(self._num_envs))
+
+    def render(self, **kwargs: object) -> list[object]:
+        """Return what each env's `render` gives."""
+        return list(cast("Sequence[object]", self.env.render()) or [None] * self._num_envs)
+
+    def close(self) -> None:
+        """Close the vector env; calling twice is allowed."""
+        self.env.close()
+
+    def _with_last(self, tree: Obs, info: dict[str, object]) -> Obs:
+        """Put the true last observations of the done envs in the place of their first new ones."""
+        last = cast("NDArray[np.object_]", info["final_obs"])
+        tree = take(tree, np.arange(self._num_envs))  # a copy: the original belongs to the env
+        for i in np.flatnonzero(self._done):
+            copy_rows(as_tree(self._foreign_space, last[i]), tree, int(i))
+        return tree
+
+    def _warn_of_lost_lives(self, ids: NDArray[np.int64], info: dict[str, object]) -> None:
+        if "lives" not in info or self._warned:
+            return
+        lives = cast("NDArray[np.int64]", info["lives"])
+        before = self._lives[ids]
+        if (self._done[ids] & (before > 0) & (lives[ids] > before)).any():
+            self._warned = True
+            warnings.warn(
+                "this vector env ends an episode with a life and starts a new game then, so that the later lives are "
+                "never played; make_vector_env's Atari envs go on with the game",
+                stacklevel=3,
+            )
+
+    def _tidy(self, info: dict[str, object], ids: NDArray[np.int64]) -> dict[str, NDArray[np.generic]]:
+        """Keep the arrays with a row per env, for the envs asked for."""
+        n = self._num_envs
+        arrays = {k: v[ids] for k, v in info.items() if isinstance(v, np.ndarray) and len(v) == n}
+        return {**arrays, "env_id": ids}
+
+
+def as_vector_env(env: object) -> VectorEnv:
+    """Accept whatever a user has as a vector env.
+
+    Args:
+        env: a vector env of ours; a gymnasium env; a gymnasium vector env or ale-py's AtariVectorEnv; a pool of
+            `envpool.make_gymnasium`; a function that makes a gymnasium env, or a list of such functions.
+
+    Raises:
+        ConfigError: anything else.
+    """
+    if hasattr(env, "async_reset") and hasattr(env, "config"):
+        return _from_pool(env)
+    if isinstance(env, ForeignVectorEnv):
+        return GymVectorEnv(env)
+    if isinstance(env, gym.Env):
+        return DummyVectorEnv([lambda: env])
+    if isinstance(env, VectorEnv):
+        return env
+    if callable(env):
+        return DummyVectorEnv([cast(EnvFn, env)])
+    if isinstance(env, list | tuple) and env and all(callable(one) for one in env):
+        return DummyVectorEnv(cast("Sequence[EnvFn]", env))
+    raise ConfigError(
+        f"{env!r:.80} is no environment that could be stepped; give a gymnasium env, a gymnasium vector env, "
+        "an EnvPool pool, a function that makes an env, or a list of such functions"
+    )
+
+
+def _from_pool(env: object) -> VectorEnv:
+    if "Gymnasium" not in type(env).__name__:
+        raise ConfigError(f"{type(env).__name__} speaks another dialect; make the pool with envpool.make_gymnasium")
+    pool = cast(Pool, env)
+    spec_class = cast("Callable[[object], object]", type(pool.spec))
+    gen_config = cast("Callable[..., object]", spec_class.gen_config)  # type: ignore[attr-defined]  # of EnvPool's specs
+    pool_class = cast("Callable[[object], Pool]", type(pool))
+    config = pool.config
+    given = [pool]
+
+    def make(seeds: list[int]) -> Pool:
+        return given.pop() if given else pool_class(spec_class(gen_config(**{**config, "env_seed": seeds})))
+
+    return EnvPoolVectorEnv(make, spawn_seeds(None, int(cast(int, config["num_envs"]))))
