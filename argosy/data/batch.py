@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from numbers import Number
 from typing import TYPE_CHECKING, Any, Self
@@ -246,9 +246,15 @@ def _checked(name: object) -> str:
     return name
 
 
-def _update_leaves(batch: Batch, fn: Any) -> None:
-    for name, value in batch.__dict__.items():
-        if isinstance(value, Batch):
-            _update_leaves(value, fn)
+def _update_leaves(batch: Batch, fn: Callable[[Any], object]) -> None:
+    """Replace every leaf by `fn` of it, in place; nothing is replaced where `fn` raises."""
+    _adopt(batch.__dict__, tree.map_leaves(fn, batch).__dict__)
+
+
+def _adopt(fields: dict[str, Any], source: dict[str, Any]) -> None:
+    for name, value in fields.items():
+        inner = tree.fields_of(value)
+        if inner is None:
+            fields[name] = source[name]
         else:
-            batch.__dict__[name] = tree.map_leaves(fn, value)
+            _adopt(inner, tree.fields_of(source[name]) or {})

@@ -26,7 +26,7 @@ def tensor(leaf: object, device: Device = "cpu", dtype: torch.dtype | None = Non
         return tensor(join.stack_leaves(leaf), device, dtype)
     array = tree.as_array(leaf)
     if array.dtype.kind not in tree.NUMERIC:
-        raise DataError(f"{tree.describe(leaf)} cannot become a tensor")
+        raise DataError(f"{tree.describe(leaf)} cannot become a tensor, only numbers can")
     made = _shared(array)
     return made if dtype is None and device == "cpu" else made.to(device=device, dtype=dtype)
 

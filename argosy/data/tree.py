@@ -72,6 +72,8 @@ def map_leaves(fn: Callable[[Any], object], tree: TreeT) -> TreeT:
             mapped[key] = fn(value) if type(value) is _ndarray else map_leaves(fn, value)
         except FieldError as error:
             raise error.within(key) from error.__cause__
+        except DataError as error:  # says itself what the value is
+            raise FieldError(key, f"is wrong: {error}") from error
         except (TypeError, ValueError) as error:
             raise FieldError(key, f"({describe(value)}): {error}") from error
     return rebuild(tree, mapped)
