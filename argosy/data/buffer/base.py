@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import asdict
 from os import PathLike
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from argosy.data.batch import Batch
 from argosy.data.buffer.assemble import assemble, sequences
-from argosy.data.buffer.field import LeafMaker, flatten, read_columns
-from argosy.data.buffer.hdf5 import save_state
+from argosy.data.buffer.field import flatten, leaf_maker, read_columns
+from argosy.data.buffer.hdf5 import load_state, save_state
 from argosy.data.buffer.hindsight import Hindsight
-from argosy.data.buffer.leaf import DeviceLeaf, Leaf, MappedLeaf, as_array, keep_freed_memory
+from argosy.data.buffer.leaf import as_array, keep_freed_memory
 from argosy.data.buffer.priority import Priorities, Priority
 from argosy.data.buffer.reader import BufferReader, as_batch
 from argosy.data.buffer.rings import IntArray, Rings
 from argosy.data.buffer.sampling import Sampling
-from argosy.data.buffer.store import REQUIRED, Transitions
+from argosy.data.buffer.store import REQUIRED, TransitionLike, Transitions
 from argosy.data.tree import fields_of
 from argosy.errors import ConfigError, DataError
-
-
-class TransitionLike(Protocol):
-    """What `add` reads: these six, and `info` and `policy` where there are."""
-
-    obs: Any
-    act: Any
-    rew: Any
-    terminated: Any
-    truncated: Any
-    obs_next: Any
-
 
 _SINGLE = Sampling()
 
@@ -81,8 +69,6 @@ class ReplayBuffer(BufferReader):
         self._rings = Rings([size] if isinstance(size, int | np.integer) else list(size))
         if stack_num < 1:
             raise ConfigError(f"stack_num is {stack_num!r}; it must be >= 1")
-        if device is not None and storage_dir is not None:
-            raise ConfigError(f"device is {device!r} and storage_dir {str(storage_dir)!r}; choose one of them")
         self.maxsize = self._rings.slots
         self.buffer_num = self._rings.num
         self.stack_num = stack_num
@@ -92,14 +78,9 @@ class ReplayBuffer(BufferReader):
         self.info_keys = tuple(info_keys)
         self.hindsight = hindsight
         self.priorities = None if priority is None else Priorities(priority, self.maxsize)
-        make_leaf: LeafMaker = Leaf
-        if device is not None:
-            make_leaf = partial(DeviceLeaf, device=str(device))
-        elif storage_dir is not None:
-            make_leaf = partial(MappedLeaf, directory=str(storage_dir))
         self._data = Transitions(
             self._rings,
-            make_leaf,
+            leaf_maker(device, storage_dir),
             ignore_obs_next=ignore_obs_next,
             save_only_last_obs=save_only_last_obs,
             info_keys=self.info_keys,
@@ -128,8 +109,9 @@ class ReplayBuffer(BufferReader):
         stop = as_array(read_columns(done, "done"), "done").astype(np.bool_)
         for name, value in columns.items():
             for path, leaf in flatten(value).items():
-                if len(as_array(leaf, name)) != len(stop):
-                    raise DataError(f"{'.'.join((name, *path))} has {len(leaf)} rows and done has {len(stop)}")
+                rows = len(as_array(leaf, name))
+                if rows != len(stop):
+                    raise DataError(f"{'.'.join((name, *path))} has {rows} rows and done has {len(stop)}")
         rew = as_array(columns["rew"], "rew")
         if np.isnan(rew).any():
             raise DataError(f"rew is NaN in row {int(np.argwhere(np.isnan(rew))[0, 0])}")
@@ -215,7 +197,11 @@ class ReplayBuffer(BufferReader):
             )
         if len(buffer) == 0:
             return np.zeros(0, np.int64)
-        slot = self._data.append(0, buffer._data, buffer._rings.all_stored())
+        return self._append(0, buffer)
+
+    def _append(self, ring: int, buffer: ReplayBuffer) -> IntArray:
+        """Copy the rows of `buffer` to the end of one ring."""
+        slot = self._data.append(ring, buffer._data, buffer._rings.all_stored())
         self._appended(slot)
         return slot
 
@@ -358,7 +344,8 @@ class ReplayBuffer(BufferReader):
         slot = self._rings.all_stored()
         if state["columns"]:
             self._data.restore(state["columns"], slot)
-        self._rng.bit_generator.state = dict(state["rng"])
+        if "rng" in state:
+            self._rng.bit_generator.state = dict(state["rng"])
         if self.priorities is not None:
             if "priorities" in state:
                 self.priorities.load_state_dict(state["priorities"], slot)
@@ -368,14 +355,47 @@ class ReplayBuffer(BufferReader):
 
     def save_hdf5(self, path: str | PathLike[str], compression: str | None = None) -> None:
         """Write everything that is stored to an HDF5 file (needs the extra `hdf5`); `compression` e.g. "gzip"."""
-        save_state(path, self.state_dict(), self._options(), compression)
+        save_state(path, self.state_dict(), self.options(), compression)
 
-    def _options(self) -> dict[str, Any]:
-        """Return what `load_hdf5` needs to make an equal buffer: numbers and strings."""
-        return {
+    @classmethod
+    def load_hdf5(
+        cls, path: str | PathLike[str], device: str | None = None, *, hindsight: Hindsight | None = None
+    ) -> Self:
+        """Return the buffer of an HDF5 file that `save_hdf5`, or Tianshou's, wrote.
+
+        A file holds no code: to go on with hindsight, give it again.
+
+        Raises:
+            DataError: the file is missing, damaged, newer than this version, or no buffer.
+        """
+        sizes, options, state = load_state(path)
+        priority = options.pop("priority", None)
+        buffer = cls.__new__(cls)
+        ReplayBuffer.__init__(
+            buffer,
+            sizes,
+            **options,
+            device=device,
+            hindsight=hindsight,
+            priority=None if priority is None else Priority(**priority),
+        )
+        buffer.load_state_dict(state)
+        return buffer
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that say what is stored and how it is drawn, as numbers and strings."""
+        options: dict[str, Any] = {
             "stack_num": self.stack_num,
             "ignore_obs_next": self.ignore_obs_next,
             "save_only_last_obs": self.save_only_last_obs,
             "sample_avail": self.sample_avail,
             "info_keys": list(self.info_keys),
         }
+        if self.priorities is not None:
+            options["priority"] = asdict(self.priorities.config)
+        return options
+
+    def empty_like(self, size: int) -> ReplayBuffer:
+        """Return an empty buffer of one ring with the same options."""
+        options = self.options() | {"priority": None if self.priorities is None else self.priorities.config}
+        return ReplayBuffer(size, **options, hindsight=self.hindsight)

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from os import PathLike
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from argosy.data.buffer.leaf import Array, Leaf, as_array
+from argosy.data.buffer.leaf import Array, DeviceLeaf, Leaf, MappedLeaf, as_array
 from argosy.data.buffer.rings import IntArray
 from argosy.data.tree import fields_of
-from argosy.errors import DataError
+from argosy.errors import ConfigError, DataError
 
 Path: TypeAlias = tuple[str, ...]
 Tree: TypeAlias = "Array | dict[str, Tree]"
 LeafMaker: TypeAlias = Callable[[str, tuple[int, ...], "np.dtype[Any]", int], Leaf]
+
+
+def leaf_maker(device: str | None, storage_dir: str | PathLike[str] | None) -> LeafMaker:
+    """Return what makes the columns of a buffer: in host memory, on a device, or in files.
+
+    Raises:
+        ConfigError: both are given.
+    """
+    if device is not None and storage_dir is not None:
+        raise ConfigError(f"device is {device!r} and storage_dir {str(storage_dir)!r}; choose one of them")
+    if device is not None:
+        return partial(DeviceLeaf, device=str(device))
+    return Leaf if storage_dir is None else partial(MappedLeaf, directory=str(storage_dir))
 
 
 def flatten(value: object, path: Path = ()) -> dict[Path, object]:
@@ -54,7 +69,8 @@ def read_columns(value: object, name: str) -> Tree:
         fields = dict(value)
     if fields is not None:
         return {key: read_columns(child, f"{name}.{key}") for key, child in fields.items()}
-    return as_array(value[()] if hasattr(value, "file") else value, name)  # an HDF5 dataset is read whole
+    read: Any = value
+    return as_array(read[()] if hasattr(read, "file") else read, name)  # an HDF5 dataset is read whole
 
 
 Plan: TypeAlias = "list[tuple[Leaf, Array | int]]"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,6 +18,17 @@ OPTIONAL = ("info", "policy")
 REQUIRED = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
 COLUMNS = (*REQUIRED, *OPTIONAL)
 DTYPES = {"rew": np.dtype(np.float32), "terminated": np.dtype(np.bool_), "truncated": np.dtype(np.bool_)}
+
+
+class TransitionLike(Protocol):
+    """What `add` reads: these six, and `info` and `policy` where there are."""
+
+    obs: Any
+    act: Any
+    rew: Any
+    terminated: Any
+    truncated: Any
+    obs_next: Any
 
 
 def info_columns(info: Any, keys: Sequence[str]) -> dict[str, object]:
@@ -217,6 +228,12 @@ class Transitions:
             for path, value in columns[name].items():
                 field.declare(path, value.shape[1:], DTYPES.get(name, value.dtype))
         self._finish(fields)
+
+    def drop(self, ring: int, index: IntArray) -> None:
+        """Empty one ring, which holds the slots `index`."""
+        if self.successors is not None:
+            self.successors.release(index)
+        self.rings.drop(ring)
 
     def append(self, ring: int, source: Transitions, index: IntArray) -> IntArray:
         """Copy the rows `index` of `source`, in order of time, to the end of one ring; return the slots that they got.
