@@ -17,15 +17,10 @@ Settings = Mapping[str, object]
 
 # What all algorithms share on a family of tasks.
 FAMILIES: dict[str, Settings] = {
-    "classic": {"env.num_envs": 8, "env.test_num_envs": 10, "threads": 1},
-    "mujoco": {"env.num_envs": 1, "env.test_num_envs": 10, "threads": 1},
+    "classic": {"threads": 1},
+    "mujoco": {"threads": 1, "trainer.max_epoch": 200, "trainer.step_per_epoch": 5000},
     "atari": {
         "env.num_envs": 10,
-        "env.test_num_envs": 10,
-        "net.scale_uint8": False,
-        "buffer.size": 100_000,
-        "buffer.stack_num": 4,
-        "buffer.ignore_obs_next": True,
         "trainer.max_epoch": 100,
         "trainer.step_per_epoch": 100_000,
         "stop.episodes": 10,
@@ -34,8 +29,9 @@ FAMILIES: dict[str, Settings] = {
     "other": {},
 }
 
-# What every off-policy algorithm starts from, under the presets below.
+# What algorithms of a kind start from, under the presets below.
 OFFPOLICY: Settings = {"trainer.update_per_step": 1.0, "trainer.batch_size": 64, "trainer.start_steps": 1000}
+ONPOLICY: Settings = {"trainer.step_per_collect": 2048}
 
 PRESETS: dict[tuple[str, str], Settings] = {
     ("dqn", "classic"): {
@@ -59,10 +55,70 @@ PRESETS: dict[tuple[str, str], Settings] = {
         "eps_decay_steps": 1_000_000,
         "eps_test": 0.005,
         "target_update_freq": 500,
+        "net.scale_uint8": False,
+        "buffer.size": 100_000,
+        "buffer.stack_num": 4,
+        "buffer.ignore_obs_next": True,
         "trainer.step_per_collect": 10,
         "trainer.update_per_step": 0.1,
         "trainer.batch_size": 32,
         "trainer.start_steps": 320,
+    },
+    ("ppo", "classic"): {
+        "trainer.step_per_collect": 2048,
+        "trainer.step_per_epoch": 10_240,
+        "trainer.max_epoch": 15,
+    },
+    ("ppo", "mujoco"): {
+        "lr": 3e-4,
+        "lr_decay": True,
+        "repeat_per_collect": 10,
+        "batch_size": 64,
+        "value_coef": 0.25,
+        "normalize_adv": False,
+        "recompute_advantage": True,
+        "return_scaling": True,
+        "net.hidden_sizes": (64, 64),
+        "net.activation": "tanh",
+        "net.log_std_init": -0.5,
+        "env.num_envs": 64,
+        "env.norm_obs": True,
+        "trainer.step_per_collect": 2048,
+        "trainer.step_per_epoch": 30_000,
+        "trainer.max_epoch": 100,
+    },
+    ("ppo", "atari"): {
+        "lr": 2.5e-4,
+        "lr_decay": True,
+        "repeat_per_collect": 4,
+        "batch_size": 256,
+        "clip_ratio": 0.1,
+        "value_clip": True,
+        "value_coef": 0.25,
+        "entropy_coef": 0.01,
+        "net.shared_backbone": True,
+        "trainer.step_per_collect": 1000,
+    },
+    ("sac", "classic"): {
+        "gamma": 0.98,
+        "net.hidden_sizes": (64, 64),
+        "env.num_envs": 1,
+        "trainer.step_per_collect": 1,
+        "trainer.batch_size": 128,
+        "trainer.step_per_epoch": 1_000,
+        "trainer.max_epoch": 20,
+    },
+    ("sac", "mujoco"): {
+        "actor_lr": 1e-3,
+        "critic_lr": 1e-3,
+        "alpha": 0.2,
+        "auto_alpha": False,
+        "net.hidden_sizes": (256, 256),
+        "env.num_envs": 1,
+        "buffer.size": 1_000_000,
+        "trainer.step_per_collect": 1,
+        "trainer.batch_size": 256,
+        "trainer.start_steps": 10_000,
     },
 }
 
@@ -87,8 +143,7 @@ def preset(algorithm: str, task: str, **changes: object) -> Experiment:
     family = task_family(task)
     base = Experiment(task=task, algorithm=algorithm, config=cls.config_type(), net=cls.default_net)
     settings: dict[str, object] = dict(FAMILIES[family])
-    if cls.kind == "offpolicy":
-        settings |= OFFPOLICY
+    settings |= OFFPOLICY if cls.kind == "offpolicy" else ONPOLICY if cls.kind == "onpolicy" else {}
     settings |= PRESETS.get((algorithm, family), {})
     settings |= TASKS.get(task, {})
     return base.replaced(settings).replaced(changes)

@@ -17,7 +17,7 @@ from argosy.algorithm.base import Algorithm
 from argosy.collect import Collector
 from argosy.config import to_plain
 from argosy.data import CollectStats, VectorReplayBuffer
-from argosy.env import make_vector_env
+from argosy.env import VectorEnvNormObs, make_vector_env
 from argosy.errors import CheckpointError, ConfigError, DataError, EnvError
 from argosy.experiment import Experiment
 from argosy.logger import JSONLLogger, Logger, Loggers, TensorBoardLogger, WandbLogger
@@ -135,6 +135,8 @@ def build(
         SpaceError: the algorithm cannot act in the task's action space.
     """
     settings, config = experiment.trainer, experiment.env
+    if config.wait_num is not None:
+        raise ConfigError(f"env.wait_num is {config.wait_num}, but this trainer steps all envs together; leave it out")
     seeds = spawn_seeds(experiment.seed, 4)
     with contextlib.ExitStack() as on_error:
         env = make_vector_env(experiment.task, config.num_envs, config=config)
@@ -143,6 +145,8 @@ def build(
         num_test_envs = min(config.test_num_envs, settings.episode_per_test)
         test_env = make_vector_env(experiment.task, num_test_envs, test=True, config=config)
         on_error.callback(test_env.close)
+        if isinstance(env, VectorEnvNormObs) and isinstance(test_env, VectorEnvNormObs):
+            test_env.set_obs_rms(env.get_obs_rms())
         buffer = _make_buffer(experiment, algorithm, seeds[1])
         common: dict[str, Any] = {
             "algorithm": algorithm,
