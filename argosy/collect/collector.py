@@ -14,7 +14,7 @@ from argosy.collect.rows import Rows, check_finite
 from argosy.data import Batch, tree
 from argosy.data.buffer import ReplayBuffer
 from argosy.data.stats import CollectStats
-from argosy.env import Info, Obs, VectorEnv, info_column
+from argosy.env import Info, Obs, VectorEnv, as_vector_env, info_column
 from argosy.errors import ConfigError
 from argosy.policy import Policy, RolloutRequest
 from argosy.rng import Rng, RngState
@@ -73,7 +73,7 @@ class Collector:
         seed: int | None = None,
     ) -> None:
         self.policy = policy
-        self.env = _vector_env(env)
+        self.env: VectorEnv = as_vector_env(env)
         self.buffer = buffer
         self.exploration_noise = exploration_noise
         self.hooks = tuple(hooks)
@@ -360,11 +360,3 @@ class Collector:
         self._stale[:] = True
         if self.buffer is not None:
             self.buffer.end_episodes()
-
-
-def _vector_env(env: object) -> VectorEnv:
-    if isinstance(env, VectorEnv):
-        return env
-    from argosy.env import as_vector_env
-
-    return as_vector_env(env)

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from argosy.collect import Collector
+from argosy.data.buffer import ReplayBuffer
 from argosy.errors import CheckpointError, nearest
 from argosy.trainer.base import BaseTrainer, TrainerState
 from argosy.trainer.offline import OfflineTrainer
-from argosy.trainer.offpolicy import OffpolicyTrainer
 from argosy.trainer.statefile import read_state, write_state
 
 KIND = "checkpoint"
@@ -42,9 +42,8 @@ def save_checkpoint(path: str | Path, trainer: BaseTrainer[Any]) -> None:
         "trainer": dataclasses.asdict(trainer.state),
         "collectors": {name: collector.state_dict() for name, collector in collectors.items()},
     }
-    if isinstance(trainer, OffpolicyTrainer):
-        buffer = trainer.train_collector.buffer
-        assert buffer is not None
+    buffer = _replay_buffer(collectors)
+    if buffer is not None:
         state["buffer"] = buffer.state_dict()
     if isinstance(trainer, OfflineTrainer):
         # As with the envs: the sampler starts anew in both runs
@@ -82,9 +81,8 @@ def load_checkpoint(path: str | Path, trainer: BaseTrainer[Any]) -> None:
     for name, collector in collectors.items():
         if name in state["collectors"]:
             collector.load_state_dict(state["collectors"][name])
-    if isinstance(trainer, OffpolicyTrainer):
-        buffer = trainer.train_collector.buffer
-        assert buffer is not None
+    buffer = _replay_buffer(collectors)
+    if buffer is not None:
         buffer.load_state_dict(state["buffer"])
     if isinstance(trainer, OfflineTrainer):
         trainer.buffer.seed(state["sampler_seed"])
@@ -95,6 +93,10 @@ def load_checkpoint(path: str | Path, trainer: BaseTrainer[Any]) -> None:
 def _collectors(trainer: BaseTrainer[Any]) -> dict[str, Collector]:
     found = {name: getattr(trainer, name, None) for name in ("train_collector", "test_collector")}
     return {name: collector for name, collector in found.items() if collector is not None}
+
+
+def _replay_buffer(collectors: dict[str, Collector]) -> ReplayBuffer | None:
+    return collectors["train_collector"].buffer if "train_collector" in collectors else None
 
 
 def _trainer_state(path: str | Path, saved: dict[str, Any]) -> TrainerState:

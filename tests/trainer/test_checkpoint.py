@@ -1,0 +1,228 @@
+"""2N steps equal N steps, a checkpoint, a fresh process's worth of new objects, and N steps: bit for bit."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+from parts import counting, envs, parts
+
+from argosy.algorithm import algorithm_class
+from argosy.collect import Collector
+from argosy.data import VectorReplayBuffer
+from argosy.env import DummyVectorEnv, VectorEnvNormObs
+from argosy.errors import CheckpointError
+from argosy.trainer import (
+    BaseTrainer,
+    OfflineTrainer,
+    OffpolicyTrainer,
+    OnpolicyTrainer,
+    load_checkpoint,
+    save_checkpoint,
+    statefile,
+)
+
+TASKS = {"dqn": "CartPole-v1", "ppo": "CartPole-v1", "sac": "Pendulum-v1"}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "dqn": {"n_step": 3, "target_update_freq": 7, "eps_decay_steps": 300, "lr_decay": True},
+    "ppo": {"batch_size": 32, "repeat_per_collect": 3},
+    "sac": {},
+}
+
+
+def make_trainer(name: str, seed: int = 1, norm: bool = False, max_epoch: int = 4, **buffer: Any) -> BaseTrainer[Any]:
+    def make_env(count: int) -> Any:
+        env = DummyVectorEnv([lambda: gym.make(TASKS[name]) for _ in range(count)])
+        return VectorEnvNormObs(env) if norm else env
+
+    env, test_env = make_env(3), make_env(2)
+    if norm:
+        test_env.update_obs_rms = False
+    cls = algorithm_class(name)
+    config = cls.config_type(**SETTINGS[name])
+    algorithm = cls.from_spaces(config, env.single_observation_space, env.single_action_space, seed=seed)
+    replay = VectorReplayBuffer(180, 3, seed=seed, **buffer)  # small enough to go round within the run
+    common: dict[str, Any] = {
+        "algorithm": algorithm,
+        "train_collector": Collector(algorithm.policy, env, replay, exploration_noise=True, seed=seed),
+        "test_collector": Collector(algorithm.policy, test_env, seed=seed + 1),
+        "max_epoch": max_epoch,
+        "step_per_epoch": 120,
+        "episode_per_test": 2,
+        "verbose": False,
+        "show_progress": False,
+    }
+    if name == "ppo":
+        return OnpolicyTrainer(step_per_collect=60, **common)
+    return OffpolicyTrainer(step_per_collect=6, update_per_step=0.3, batch_size=16, start_steps=60, **common)
+
+
+def everything(trainer: BaseTrainer[Any]) -> dict[str, Any]:
+    """All numbers that a run has come to, but the clock's."""
+    flat: dict[str, Any] = {}
+
+    def walk(value: Any, at: str) -> None:
+        if isinstance(value, dict):
+            for key, item in value.items():
+                walk(item, f"{at}.{key}")
+        elif isinstance(value, list | tuple):
+            for i, item in enumerate(value):
+                walk(item, f"{at}.{i}")
+        elif isinstance(value, torch.Tensor):
+            flat[at] = value.tolist()
+        elif isinstance(value, np.ndarray):
+            flat[at] = (str(value.dtype), value.tolist())
+        else:
+            flat[at] = value
+
+    walk(trainer.algorithm.state_dict(), "algorithm")
+    walk({key: value for key, value in vars(trainer.state).items() if not key.endswith("_time")}, "state")
+    walk(trainer.train_collector.buffer.state_dict(), "buffer")
+    for collector in (trainer.train_collector, trainer.test_collector):
+        state = dict(collector.state_dict())
+        del state["counters"]["time"]
+        walk(state, "collector")
+    return flat
+
+
+def check_resume(tmp_path: Path, **how: Any) -> None:
+    path = tmp_path / "checkpoint"
+    on = make_trainer(**how)
+    start = everything(on)
+    next(on)
+    next(on)
+    save_checkpoint(path, on)
+    on.run()
+
+    resumed = make_trainer(**{"seed": 77, **how})
+    load_checkpoint(path, resumed)
+    assert resumed.state.epoch == 2
+    resumed.run()
+    assert everything(resumed) == everything(on)
+    assert everything(resumed) != start
+    assert resumed.info().train_step == 480
+
+
+@pytest.mark.parametrize("name", ["dqn", "ppo", "sac"])
+@pytest.mark.parametrize("norm", [False, True], ids=["plain", "normalised"])
+def test_resuming_equals_going_on(tmp_path: Path, name: str, norm: bool) -> None:
+    check_resume(tmp_path, name=name, norm=norm)
+
+
+def test_resuming_equals_going_on_with_a_buffer_that_looks_successors_up(tmp_path: Path) -> None:
+    check_resume(tmp_path, name="dqn", ignore_obs_next=True)
+
+
+def test_a_checkpoint_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    on = make_trainer("dqn")
+    on.train_fn = lambda epoch, step: on.interrupt() if step == 150 else None
+    assert len(list(on)) == 1
+    on.train_fn = None
+    save_checkpoint(path, on)
+    rest = list(on)
+    resumed = make_trainer("dqn", seed=9)
+    load_checkpoint(path, resumed)
+    assert [stats.epoch for stats in resumed] == [stats.epoch for stats in rest] == [2, 3, 4]
+    assert everything(resumed) == everything(on)
+
+
+def test_saving_in_the_callback_equals_saving_between_epochs(tmp_path: Path) -> None:
+    trainer = make_trainer("dqn")
+    trainer.save_checkpoint_fn = lambda epoch, *_: save_checkpoint(tmp_path / str(epoch), trainer)
+    trainer.run()
+    resumed = make_trainer("dqn", seed=5)
+    resumed.save_checkpoint_fn = lambda epoch, *_: save_checkpoint(tmp_path / f"again{epoch}", resumed)
+    load_checkpoint(tmp_path / "1", resumed)
+    resumed.run()
+    assert everything(resumed) == everything(trainer)
+
+
+def test_a_longer_run_can_be_made_of_a_finished_one(tmp_path: Path) -> None:
+    trainer = make_trainer("dqn", max_epoch=1)
+    trainer.run()
+    save_checkpoint(tmp_path / "checkpoint", trainer)
+    longer = make_trainer("dqn", max_epoch=2)
+    load_checkpoint(tmp_path / "checkpoint", longer)
+    assert longer.run().train_step == 240
+
+
+def test_offline_training_goes_on_with_the_same_samples(tmp_path: Path) -> None:
+    def make() -> OfflineTrainer[Any]:
+        algorithm = counting()
+        buffer = VectorReplayBuffer(100, 2, seed=0)
+        Collector(algorithm.policy, envs(2), buffer, exploration_noise=True, seed=0).collect(n_step=50)
+        settings: dict[str, Any] = {"update_per_epoch": 5, "batch_size": 4, "verbose": False, "show_progress": False}
+        return OfflineTrainer(algorithm=algorithm, buffer=buffer, max_epoch=2, **settings)
+
+    on = make()
+    next(on)
+    save_checkpoint(tmp_path / "checkpoint", on)
+    assert (tmp_path / "checkpoint").stat().st_size < 60_000
+    on.run()
+    resumed = make()
+    load_checkpoint(tmp_path / "checkpoint", resumed)
+    resumed.run()
+    drawn = [batch.indices.tolist() for batch in on.algorithm.batches]
+    assert [batch.indices.tolist() for batch in resumed.algorithm.batches] == drawn[5:]
+
+
+def test_the_global_generators_go_on(tmp_path: Path) -> None:
+    def draw() -> list[float]:
+        return [random.random(), float(np.random.rand()), float(torch.rand(1))]  # noqa: NPY002
+
+    trainer = OffpolicyTrainer(**parts())
+    save_checkpoint(tmp_path / "checkpoint", trainer)
+    drawn = draw()
+    assert draw() != drawn
+    load_checkpoint(tmp_path / "checkpoint", trainer)
+    assert draw() == drawn
+
+
+# what is refused, by name
+
+
+def saved(tmp_path: Path) -> Path:
+    trainer = make_trainer("dqn", max_epoch=1)
+    trainer.run()
+    save_checkpoint(tmp_path / "run.checkpoint", trainer)
+    return tmp_path / "run.checkpoint"
+
+
+def test_another_algorithms_checkpoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"run\.checkpoint.*OffpolicyTrainer.*OnpolicyTrainer"):
+        load_checkpoint(saved(tmp_path), make_trainer("ppo"))
+    with pytest.raises(CheckpointError, match=r"run\.checkpoint.*DQN.*SAC"):
+        load_checkpoint(tmp_path / "run.checkpoint", make_trainer("sac"))
+
+
+def test_a_torn_checkpoint_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    path.write_bytes(path.read_bytes()[:-100])
+    trainer = make_trainer("dqn", seed=5)
+    before = everything(trainer)
+    with pytest.raises(CheckpointError, match=r"run\.checkpoint.*torn"):
+        load_checkpoint(path, trainer)
+    assert everything(trainer) == before
+
+
+def test_a_failed_save_leaves_the_previous_checkpoint_usable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = saved(tmp_path)
+
+    def dies(tensors: object, file: Path, metadata: object) -> None:
+        file.write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(statefile, "save_file", dies)
+    with pytest.raises(KeyboardInterrupt):
+        save_checkpoint(path, make_trainer("dqn", seed=3))
+    trainer = make_trainer("dqn")
+    load_checkpoint(path, trainer)
+    assert trainer.state.env_step == 120
+    assert os.listdir(tmp_path) == ["run.checkpoint"]
