@@ -41,9 +41,20 @@ def fill(buffer, num_envs, steps, make_obs, episode):
         )
 
 
+def balance(parameters):
+    """Let a Q-network 4-128-128-2 push towards where the pole falls, so that all sides have episodes of one length."""
+    with torch.no_grad():
+        for parameter in parameters:
+            parameter.zero_()
+        first, _, second, _, last, _ = parameters
+        first[0, 2:], first[1, 2:] = 1.0, -1.0
+        second[0, 0] = second[1, 1] = last[1, 0] = last[0, 1] = 1.0
+
+
 def prepare_collect_cartpole(seed):
     policy = dqn()
-    policy.set_eps(0.1)
+    balance(list(policy.model.parameters()))
+    policy.set_eps(0.5)
     collector = Collector(policy, cartpole(seed), VectorReplayBuffer(20_000, 8), exploration_noise=True)
 
     def run(count):
