@@ -189,7 +189,8 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
             adv = (adv - adv.mean()) / (adv.std(correction=0) + 1e-8)
         log_ratio = now.logp - mb.logp
         ratio = log_ratio.exp()
-        gain = torch.min(ratio * adv, ratio.clamp(1.0 - config.clip_ratio, 1.0 + config.clip_ratio) * adv)
+        clipped = ratio.clamp(1.0 - config.clip_ratio, 1.0 + config.clip_ratio)
+        gain = torch.min(ratio * adv, clipped * adv)
         if config.dual_clip is not None:
             gain = torch.where(adv < 0.0, torch.max(gain, config.dual_clip * adv), gain)
         loss_policy = -gain.mean()
@@ -202,10 +203,16 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         entropy = now.entropy.mean()
         loss = loss_policy + config.value_coef * loss_value - config.entropy_coef * entropy
         with torch.no_grad():
-            approx_kl = (ratio - 1.0 - log_ratio).mean()
-            clip_fraction = ((ratio - 1.0).abs() > config.clip_ratio).float().mean()
-            parts = (loss.detach(), loss_policy.detach(), loss_value.detach(), entropy.detach(), approx_kl)
-        return loss, (*parts, clip_fraction)
+            approx_kl = (ratio - log_ratio).mean() - 1.0
+            clip_fraction = (ratio != clipped).float().mean()
+        return loss, (
+            loss.detach(),
+            loss_policy.detach(),
+            loss_value.detach(),
+            entropy.detach(),
+            approx_kl,
+            clip_fraction,
+        )
 
     def _rows(self, rollout: TrajectoryBatch) -> Batch:
         """The rollout as rows [N, ...] that minibatches are drawn from."""

@@ -6,6 +6,7 @@ from argosy.ops.distributions import (
     categorical_sample,
     gaussian_entropy,
     gaussian_log_prob,
+    gaussian_sample,
     squashed_gaussian_log_prob,
 )
 from argosy.ops.returns import gae
@@ -17,5 +18,6 @@ __all__ = [
     "gae",
     "gaussian_entropy",
     "gaussian_log_prob",
+    "gaussian_sample",
     "squashed_gaussian_log_prob",
 ]

@@ -18,6 +18,7 @@ from argosy.ops import (
     categorical_sample,
     gaussian_entropy,
     gaussian_log_prob,
+    gaussian_sample,
 )
 from argosy.policy.base import ActionBound, Policy, PolicyState, RolloutRequest, RolloutResult
 from argosy.rng import Rng
@@ -65,15 +66,13 @@ class CategoricalHead(nn.Module):
             logits = padded.index_copy(-1, self.slots, logits).reshape(*lead, *self.padded_shape)
         return logits.log_softmax(dim=-1)
 
-    def act(
-        self, log_probs: torch.Tensor, rng: Rng, evaluating: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    def act(self, log_probs: np.ndarray, rng: Rng, evaluating: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Draw an action per row; take the likeliest one where `evaluating` [B]. -> (act [B] or [B, K], logp [B])."""
-        noise = torch.empty(log_probs.shape).exponential_(generator=rng.torch)
+        clocks = rng.numpy.standard_exponential(log_probs.shape, dtype=np.float32)
         if evaluating is not None:
-            noise[evaluating] = 1.0
-        act = categorical_sample(log_probs, noise.to(log_probs.device))
-        return act, self._log_prob(log_probs, act)
+            clocks[evaluating] = 1.0
+        act, logp = categorical_sample(log_probs, clocks)
+        return act, logp if self.single else logp.sum(axis=-1)
 
     def mode(self, log_probs: torch.Tensor) -> torch.Tensor:
         """Likeliest action [...] or [..., K]."""
@@ -107,25 +106,22 @@ class GaussianHead(nn.Module):
         mean: torch.Tensor = self.mean(features)
         return mean
 
-    def act(self, mean: torch.Tensor, rng: Rng, evaluating: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+    def act(self, mean: np.ndarray, rng: Rng, evaluating: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Draw an action per row; take the mean where `evaluating` [B]. -> (act [B, *shape], logp [B])."""
-        noise = torch.empty(mean.shape).normal_(generator=rng.torch)
+        noise = rng.numpy.standard_normal(mean.shape, dtype=np.float32)
         if evaluating is not None:
             noise[evaluating] = 0.0
-        act = torch.addcmul(mean, noise.to(mean.device), self.log_std.exp())
-        return self._shaped(act), gaussian_log_prob(act, mean, self.log_std)
+        act, logp = gaussian_sample(mean, self.log_std.detach().cpu().numpy(), noise)
+        return act.reshape(-1, *self.shape), logp
 
     def mode(self, mean: torch.Tensor) -> torch.Tensor:
         """Mean [..., *shape]."""
-        return self._shaped(mean)
+        return mean.reshape(*mean.shape[:-1], *self.shape)
 
     def evaluate(self, mean: torch.Tensor, act: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """-> (log-density of `act` [...], entropy [...])."""
         logp = gaussian_log_prob(act.reshape(mean.shape), mean, self.log_std)
         return logp, gaussian_entropy(self.log_std).expand_as(logp)
-
-    def _shaped(self, act: torch.Tensor) -> torch.Tensor:
-        return act if len(self.shape) == 1 else act.reshape(*act.shape[:-1], *self.shape)
 
 
 def _action_head(space: spaces.Space[Any], in_features: int, net: NetConfig) -> CategoricalHead | GaussianHead:
@@ -189,17 +185,15 @@ class ActorCriticPolicy(Policy):
 
     def rollout(self, requests: RolloutRequest) -> RolloutResult:
         """Sampled actions with their log-probability and the value of the observation."""
-        evaluating = requests.is_evaluation
         with torch.inference_mode():
             obs = self._tensors(requests.obs)
             features, state = self.actor(obs, requests.policy_state, requests.on_reset)
             params = self.action_head(features, self._mask(obs))
-            rows = None if evaluating is None else torch.from_numpy(evaluating)
-            act, logp = self.action_head.act(params, self.rng, rows)
-            stored = Batch(logp=logp.cpu().numpy())
+            act, logp = self.action_head.act(params.cpu().numpy(), self.rng, requests.is_evaluation)
+            stored = Batch(logp=logp)
             if self.shares_backbone:
                 stored.value = self.value_head(features).squeeze(-1).cpu().numpy()
-        return RolloutResult(action=act.cpu().numpy(), policy_state=state, analyzed_result=stored)
+        return RolloutResult(action=act, policy_state=state, analyzed_result=stored)
 
     def analyze(self, sample: Any, target: str = "") -> ActorCriticAnalysis:
         """Log-probability, entropy and value with gradient; `sample` has obs [..., *obs] and act [..., *act]."""

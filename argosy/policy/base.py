@@ -94,7 +94,10 @@ class Policy(nn.Module, ABC):
         self.action_scaling, self.action_bound_method = _action_mapping(
             action_space, action_scaling, action_bound_method
         )
+        start = np.asarray(getattr(action_space, "start", 0))
+        self._action_start = start if start.any() else None  # the policy counts a discrete action's choices from 0
         self.mask_key = _mask_key(observation_space, action_space)
+        """Entry of the observation that says which discrete actions are allowed; None: all are."""
         self.rng = Rng()
         self._anchor: nn.Parameter | None = None
 
@@ -132,8 +135,7 @@ class Policy(nn.Module, ABC):
         """Take actions [B, *act] of the policy to the env's scale (new array; the stored action stays as it was)."""
         space = self.action_space
         if not isinstance(space, spaces.Box):
-            start = getattr(space, "start", 0)
-            return act + start if np.any(start) else act
+            return act if self._action_start is None else act + self._action_start
         low, high = (-1.0, 1.0) if self.action_scaling else (space.low, space.high)
         if self.action_bound_method == "clip":
             act = np.clip(act, low, high)
@@ -148,8 +150,7 @@ class Policy(nn.Module, ABC):
         space = self.action_space
         act = np.asarray(act)
         if not isinstance(space, spaces.Box):
-            start = getattr(space, "start", 0)
-            return np.asarray(act - start if np.any(start) else act)
+            return act if self._action_start is None else np.asarray(act - self._action_start)
         out = act.astype(np.float32)
         if self.action_scaling:
             out = (out - space.low) / (space.high - space.low) * 2.0 - 1.0
@@ -188,12 +189,9 @@ class Policy(nn.Module, ABC):
             return obs.to(self.device)
         return {key: self._tensors(value) for key, value in obs.items()}
 
-    def _mask(self, obs: Any) -> torch.Tensor | None:
-        """The allowed actions [..., n] bool, or None when the observation has no mask."""
-        if self.mask_key is None:
-            return None
-        mask: torch.Tensor = obs[self.mask_key]
-        return mask if mask.dtype is torch.bool else mask != 0
+    def _mask(self, obs: Any) -> Any:
+        """The allowed actions [..., n] bool, tensor or array as `obs` is; None when the observation has no mask."""
+        return None if self.mask_key is None else obs[self.mask_key] != 0
 
     @property
     def _no_input(self) -> tuple[str, ...]:

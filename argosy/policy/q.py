@@ -56,19 +56,17 @@ class QPolicy(Policy):
     def rollout(self, requests: RolloutRequest) -> RolloutResult:
         """Epsilon-greedy actions [B] int64."""
         with torch.inference_mode():
-            obs = self._tensors(requests.obs)
-            q, state = self.net(obs, requests.policy_state, requests.on_reset)
-            act = self.greedy(q, obs).cpu().numpy()
-        evaluating = requests.is_evaluation
+            q_tensor, state = self.net(self._tensors(requests.obs), requests.policy_state, requests.on_reset)
+            q = q_tensor.cpu().numpy()
+        mask, evaluating, draws = self._mask(requests.obs), requests.is_evaluation, self.rng.numpy
+        act = (q if mask is None else np.where(mask, q, -np.inf)).argmax(axis=-1)
         if self.eps > 0.0 or self.eps_test > 0.0:
             eps = self.eps if evaluating is None else np.where(evaluating, self.eps_test, self.eps)
-            draws = self.rng.numpy
             explores = draws.random(len(act)) < eps
-            if self.mask_key is None:
+            if mask is None:
                 anything = draws.integers(self.num_actions, size=len(act))
             else:  # a uniform draw among the allowed actions: the largest of one uniform number for each of them
-                allowed = np.asarray(requests.obs[self.mask_key]) != 0  # type: ignore[index]  # a dict here
-                anything = np.where(allowed, draws.random(allowed.shape), -1.0).argmax(axis=-1)
+                anything = np.where(mask, draws.random(mask.shape), -1.0).argmax(axis=-1)
             act = np.where(explores, anything, act)
         return RolloutResult(action=act, policy_state=state)
 
