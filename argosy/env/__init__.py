@@ -16,7 +16,8 @@ from argosy.env.environment import (
 from argosy.env.norm import VectorEnvNormObs, VectorEnvNormReward, VectorEnvWrapper
 from argosy.env.pool import EnvPoolVectorEnv
 from argosy.env.registry import make_vector_env, task_family, task_spaces
-from argosy.env.vector import BaseVectorEnv, DummyVectorEnv, ShmemVectorEnv, SubprocVectorEnv
+from argosy.env.vector import BaseVectorEnv
+from argosy.env.venvs import DummyVectorEnv, ShmemVectorEnv, SubprocVectorEnv
 
 __all__ = [
     "AsyncVectorEnv",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from argosy.env.base import Ids, Info, Obs, StepReturn, VectorEnv, check_ids
 from argosy.env.pool import EnvPoolVectorEnv, Pool
 from argosy.env.spaces import Space, as_tree, copy_rows, normal_form, take
-from argosy.env.vector import DummyVectorEnv
+from argosy.env.venvs import DummyVectorEnv
 from argosy.env.worker.base import EnvFn
 from argosy.errors import ConfigError, EnvError
 from argosy.rng import spawn_seeds
@@ -26,7 +26,8 @@ class GymVectorEnv:
 
     NEXT_STEP and DISABLED: `reset(ids)` resets those envs through gymnasium's `reset_mask`, before they would do so
     themselves. SAME_STEP: a step returns the last observations from the infos and keeps the first ones of the new
-    episodes, which `reset(ids)` hands out. All envs step together: `step` takes no subset.
+    episodes, which `reset(ids)` hands out. All its envs step together: those that `step` leaves out are moved by any
+    action and have to be reset before they take part again.
 
     ale-py's AtariVectorEnv with `episodic_life` starts a new game after each lost life, so that the later lives are
     never played (a warning says so when that is seen); EnvPool and AtariPreprocessing go on with the game.
@@ -44,7 +45,8 @@ class GymVectorEnv:
         self._action_space = cast(Space, env.single_action_space)
         self._seeds: list[int | None] | None = None
         self._started = np.zeros(self._num_envs, np.bool_)
-        self._done = np.zeros(self._num_envs, np.bool_)
+        self._stale = np.zeros(self._num_envs, np.bool_)  # to be reset before the next step
+        self._ended = np.zeros(self._num_envs, np.bool_)  # in the last step
         self._warned = False
         self._lives = np.zeros(self._num_envs, np.int64)
         self._kept: tuple[Obs, dict[str, object]] | None = None  # SAME_STEP: first observations of new episodes
@@ -98,8 +100,8 @@ class GymVectorEnv:
             self.seed(cast(int, seed))
         options = dict(cast("dict[str, object]", kwargs.pop("options", None) or {}))
         ids = np.asarray(check_ids(id, self._num_envs))
-        if self._kept is not None and self._seeds is None and self._done[ids].all():
-            self._done[ids] = False
+        if self._kept is not None and self._seeds is None and self._ended[ids].all():
+            self._stale[ids] = self._ended[ids] = False
             return take(self._kept[0], ids), self._tidy(self._kept[1], ids)
         if len(ids) == self._num_envs:
             seeds, self._seeds = self._seeds, None
@@ -114,37 +116,44 @@ class GymVectorEnv:
             obs, info = self.env.reset(options={**options, "reset_mask": mask})
             self._warn_of_lost_lives(ids, info)
         self._started[ids] = True
-        self._done[ids] = False
+        self._stale[ids] = self._ended[ids] = False
         tree = as_tree(self._foreign_space, obs)
         if len(ids) == self._num_envs and (np.diff(ids) == 1).all():
             return tree, self._tidy(info, ids)
         return take(tree, ids), self._tidy(info, ids)
 
     def step(self, action: object, id: Ids = None) -> StepReturn:
-        """Step all envs with one action each [n, ...].
+        """Step the envs `id` (all by default) with one action each.
 
         Raises:
-            EnvError: not all envs in order, an env is done and was not reset, or the number of actions is wrong.
+            EnvError: an env is done and was not reset, or the number of actions is wrong.
         """
-        if id is not None and check_ids(id, self._num_envs) != list(range(self._num_envs)):
-            raise EnvError(f"step: envs {id}; {type(self.env).__name__} steps all its envs together, in order")
-        if not self._started.all() or self._done.any():
-            which = np.flatnonzero(self._done | ~self._started)[0]
+        ids = np.asarray(check_ids(id, self._num_envs))
+        whole = len(ids) == self._num_envs and bool((np.diff(ids) == 1).all())
+        if not self._started[ids].all() or self._stale[ids].any():
+            which = ids[np.flatnonzero(self._stale[ids] | ~self._started[ids])[0]]
             raise EnvError(f"step: the episode of env {which} has ended or was never started; reset it first")
-        if isinstance(action, np.ndarray | list) and len(action) != self._num_envs:
-            raise EnvError(f"step: {len(action)} actions for {self._num_envs} env(s); give one row per env")
+        if isinstance(action, np.ndarray | list) and len(action) != len(ids):
+            raise EnvError(f"step: {len(action)} action(s) for {len(ids)} env(s); give one row per env")
+        if not whole:
+            action = self._with_fillers(action, ids)
         obs, rew, terminated, truncated, info = self.env.step(
             np.asarray(action) if isinstance(action, list) else action
         )
         terminated, truncated = np.asarray(terminated, np.bool_), np.asarray(truncated, np.bool_)
-        self._done = terminated | truncated
+        self._ended = terminated | truncated
         if "lives" in info:
             self._lives = np.where(truncated, 0, cast("NDArray[np.int64]", info["lives"]))
         tree = as_tree(self._foreign_space, obs)
-        if self._mode is AutoresetMode.SAME_STEP and self._done.any():
+        if self._mode is AutoresetMode.SAME_STEP and self._ended.any():
             self._kept = tree, info
             tree = self._with_last(tree, info)
-        return tree, np.asarray(rew, np.float32), terminated, truncated, self._tidy(info, np.arange(self._num_envs))
+        self._stale = self._stale | self._ended
+        rewards, infos = np.asarray(rew, np.float32), self._tidy(info, ids)
+        if whole:
+            return tree, rewards, terminated, truncated, infos
+        self._stale[np.setdiff1d(np.arange(self._num_envs), ids)] = True
+        return take(tree, ids), rewards[ids], terminated[ids], truncated[ids], infos
 
     def render(self, **kwargs: object) -> list[object]:
         """Return what each env's `render` gives."""
@@ -158,16 +167,27 @@ class GymVectorEnv:
         """Put the true last observations of the done envs in the place of their first new ones."""
         last = cast("NDArray[np.object_]", info["final_obs"])
         tree = take(tree, np.arange(self._num_envs))  # a copy: the original belongs to the env
-        for i in np.flatnonzero(self._done):
+        for i in np.flatnonzero(self._ended):
             copy_rows(as_tree(self._foreign_space, last[i]), tree, int(i))
         return tree
+
+    def _with_fillers(self, action: object, ids: NDArray[np.int64]) -> NDArray[np.generic]:
+        """Give the envs that are left out an action, too; those of them that must not be stepped are reset first."""
+        out = np.ones(self._num_envs, np.bool_)
+        out[ids] = False
+        unfit = out & ((self._stale & self._ended) | ~self._started)
+        if unfit.any() and self._mode is AutoresetMode.DISABLED:
+            self.env.reset(options={"reset_mask": unfit})
+        every = np.array(self.env.action_space.sample())
+        every[ids] = np.asarray(action)
+        return every
 
     def _warn_of_lost_lives(self, ids: NDArray[np.int64], info: dict[str, object]) -> None:
         if "lives" not in info or self._warned:
             return
         lives = cast("NDArray[np.int64]", info["lives"])
         before = self._lives[ids]
-        if (self._done[ids] & (before > 0) & (lives[ids] > before)).any():
+        if (self._ended[ids] & (before > 0) & (lives[ids] > before)).any():
             self._warned = True
             warnings.warn(
                 "this vector env ends an episode with a life and starts a new game then, so that the later lives are "

@@ -17,7 +17,7 @@ from argosy.env.config import EnvConfig
 from argosy.env.norm import VectorEnvNormObs
 from argosy.env.pool import EnvPoolVectorEnv, Pool
 from argosy.env.spaces import Space
-from argosy.env.vector import DummyVectorEnv, ShmemVectorEnv, SubprocVectorEnv
+from argosy.env.venvs import DummyVectorEnv, ShmemVectorEnv, SubprocVectorEnv
 from argosy.env.worker.base import EnvFn
 from argosy.errors import ConfigError, MissingExtraError, nearest, require
 from argosy.rng import spawn_seeds

@@ -1,8 +1,7 @@
-"""Vector envs over Python envs: in this process, in others, over shared memory; synchronous and asynchronous."""
+"""What every vector env over Python envs has in common, wherever they live; synchronous and asynchronous."""
 
 from __future__ import annotations
 
-import os
 import time
 import weakref
 from collections import deque
@@ -11,16 +10,13 @@ from itertools import pairwise
 from typing import TypeAlias, cast
 
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
+from argosy.env.actions import action_rows, select_rows
 from argosy.env.base import Ids, Info, Obs, Received, StepReturn, check_ids
-from argosy.env.spaces import Space, concatenate, is_array_space, take
-from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, StepArrays
-from argosy.env.worker.local import DummyEnvWorker
-from argosy.env.worker.process import ProcessWorker, StartMethod
-from argosy.env.worker.shared import SharedArrays
-from argosy.errors import ConfigError, EnvError, SpaceError
+from argosy.env.spaces import Space, concatenate, take
+from argosy.env.worker.base import EnvFn, EnvSpaces, EnvWorker, StepArrays
+from argosy.errors import ConfigError, EnvError
 from argosy.rng import spawn_seeds
 
 WorkerFn: TypeAlias = "Callable[[Sequence[EnvFn], int], EnvWorker]"
@@ -188,7 +184,7 @@ class BaseVectorEnv:
         infos = np.empty(len(ids), dtype=object)
         parts = self._parts(ids)
         for worker, rows in parts:
-            worker.send_step([ids[r] for r in rows], _select(actions, rows))
+            worker.send_step([ids[r] for r in rows], select_rows(actions, rows))
         for worker, rows in parts:
             infos[rows] = worker.recv(out, rows)
         return out.obs, out.rew, out.terminated, out.truncated, infos
@@ -219,7 +215,7 @@ class BaseVectorEnv:
         actions = action_rows(action, len(ids), self._spaces.action)
         for worker, rows in self._parts(ids):
             mine = [ids[r] for r in rows]
-            worker.send_step(mine, _select(actions, rows))
+            worker.send_step(mine, select_rows(actions, rows))
             self._sent[worker.first].append((mine, False))
 
     def send_reset(self, id: Ids = None, **kwargs: object) -> None:
@@ -372,154 +368,6 @@ class BaseVectorEnv:
                 worker.drain()
 
 
-class DummyVectorEnv(BaseVectorEnv):
-    """Envs in this process, one after the other: the fastest for cheap envs.
-
-    Args:
-        env_fns: functions that make one env each.
-        wait_num: see `BaseVectorEnv`; every started env is ready at once here.
-        timeout: see `BaseVectorEnv`.
-    """
-
-    def __init__(self, env_fns: Sequence[EnvFn], wait_num: int | None = None, timeout: float | None = None) -> None:
-        per_worker = 1 if wait_num is not None or timeout is not None else None
-        super().__init__(env_fns, DummyEnvWorker, wait_num, timeout, envs_per_worker=per_worker)
-
-
-class SubprocVectorEnv(BaseVectorEnv):
-    """Envs in worker processes; actions and results are pickled through pipes. Any spaces, any infos.
-
-    Args:
-        env_fns: functions that make one env each; they run in the processes.
-        wait_num: see `BaseVectorEnv`.
-        timeout: see `BaseVectorEnv`.
-        envs_per_worker: how many envs a process holds. Default: as many processes as cores, or one env per process
-            when asynchronous.
-        hang_timeout_s: an env that needs longer for one command is an error and its process is killed.
-        context: how processes start: "fork" (default on Linux), "spawn" or "forkserver".
-
-    Raises:
-        ConfigError: see `BaseVectorEnv`.
-        EnvError: an env could not be made, or the envs' spaces differ.
-    """
-
-    def __init__(
-        self,
-        env_fns: Sequence[EnvFn],
-        wait_num: int | None = None,
-        timeout: float | None = None,
-        *,
-        envs_per_worker: int | None = None,
-        hang_timeout_s: float | None = 300.0,
-        context: StartMethod | None = None,
-    ) -> None:
-        def worker_fn(fns: Sequence[EnvFn], first: int) -> ProcessWorker:
-            return ProcessWorker(fns, first, hang_timeout_s=hang_timeout_s, start_method=context)
-
-        if envs_per_worker is None:
-            is_async = wait_num is not None or timeout is not None
-            envs_per_worker = 1 if is_async else max(1, -(-len(env_fns) // _cores()))
-        super().__init__(env_fns, worker_fn, wait_num, timeout, envs_per_worker=envs_per_worker)
-
-
-class ShmemVectorEnv(SubprocVectorEnv):
-    """Envs in worker processes; observations, actions, rewards and flags go through shared memory.
-
-    Nothing is pickled in a step but the infos of envs that have any. Observations of a step of all envs are views of
-    the shared memory: each byte is copied once, by the worker. They stay valid as long as something refers to them.
-
-    Args:
-        env_fns: functions that make one env each; they run in the processes.
-        wait_num: see `BaseVectorEnv`.
-        timeout: see `BaseVectorEnv`.
-        envs_per_worker: see `SubprocVectorEnv`.
-        hang_timeout_s: see `SubprocVectorEnv`.
-        context: see `SubprocVectorEnv`.
-
-    Raises:
-        ConfigError: see `BaseVectorEnv`.
-        SpaceError: observations or actions are not arrays of one shape and type (text, graphs, sequences).
-        EnvError: an env could not be made, or the envs' spaces differ.
-    """
-
-    def __init__(
-        self,
-        env_fns: Sequence[EnvFn],
-        wait_num: int | None = None,
-        timeout: float | None = None,
-        *,
-        envs_per_worker: int | None = None,
-        hang_timeout_s: float | None = 300.0,
-        context: StartMethod | None = None,
-    ) -> None:
-        super().__init__(
-            env_fns,
-            wait_num,
-            timeout,
-            envs_per_worker=envs_per_worker,
-            hang_timeout_s=hang_timeout_s,
-            context=context,
-        )
-        for name, space in (("observation", self._spaces.observation), ("action", self._spaces.action)):
-            if not is_array_space(space):
-                self.close()
-                raise SpaceError(f"the {name} space {space} does not fit shared memory; use SubprocVectorEnv")
-        self._shared = SharedArrays(self._spaces, self.num_envs)
-        try:
-            for worker in self.workers:
-                cast(ProcessWorker, worker).share(self._shared)
-        except BaseException:
-            self.close()
-            raise
-        finally:
-            self._shared.close_fd()
-
-    def _arrays(self, n: int, full: bool) -> StepArrays:
-        obs, slot = self._shared.lend() if full else (None, 0)
-        return StepArrays.empty(self._spaces, n, obs, slot)
-
-
-def action_rows(action: object, n: int, space: Space) -> Actions:
-    """Return actions in a form whose i-th element is env i's action.
-
-    Args:
-        action: array or list [n, ...], or stacked parts (dict, tuple) for Dict and Tuple action spaces.
-        n: how many envs.
-        space: one env's action space.
-
-    Raises:
-        EnvError: not `n` actions.
-    """
-    rows: Actions
-    if isinstance(action, np.ndarray):
-        rows = action
-    elif hasattr(action, "keys") or (isinstance(space, spaces.Tuple) and isinstance(action, tuple)):
-        rows = [_action_at(action, i, space) for i in range(n)]
-    elif isinstance(action, list | tuple):
-        rows = action
-    else:
-        rows = np.asarray(action)
-    count = 1 if isinstance(rows, np.ndarray) and rows.ndim == 0 else len(rows)
-    if count != n or (isinstance(rows, np.ndarray) and rows.ndim == 0):
-        raise EnvError(f"step: {count} action(s) for {n} env(s); give one row per env")
-    return rows
-
-
-def _action_at(action: object, row: int, space: Space) -> object:
-    """Cut one env's action out of stacked parts."""
-    if isinstance(space, spaces.Dict):
-        parts = cast("Mapping[str, object]", action)
-        return {key: _action_at(parts[key], row, part) for key, part in space.items()}
-    if isinstance(space, spaces.Tuple):
-        numbered = action if isinstance(action, tuple | list) else [action[str(i)] for i in range(len(space.spaces))]  # type: ignore[index]  # a mapping with the keys "0", "1", ...
-        return tuple(_action_at(numbered[i], row, part) for i, part in enumerate(space.spaces))
-    return cast("Sequence[object]", action)[row]
-
-
-def _select(actions: Actions, rows: list[int]) -> Actions:
-    return actions[rows] if isinstance(actions, np.ndarray) else [actions[row] for row in rows]
-
-
 def _seeds_for(ids: Sequence[int], seed: object) -> list[int | None]:
     if isinstance(seed, int | np.integer):
         return [*spawn_seeds(int(seed), len(ids))]
@@ -571,7 +419,3 @@ def _close_workers(workers: list[EnvWorker]) -> None:
         worker.start_close()
     for worker in workers:
         worker.close(deadline)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

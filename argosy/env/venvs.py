@@ -1,0 +1,126 @@
+"""Vector envs by where their envs live: this process, others over pipes, others over shared memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import cast
+
+from argosy.env.spaces import is_array_space
+from argosy.env.vector import BaseVectorEnv
+from argosy.env.worker.base import EnvFn, StepArrays
+from argosy.env.worker.local import DummyEnvWorker
+from argosy.env.worker.process import ProcessWorker, StartMethod
+from argosy.env.worker.shared import SharedArrays
+from argosy.errors import SpaceError
+
+
+class DummyVectorEnv(BaseVectorEnv):
+    """Envs in this process, one after the other: the fastest for cheap envs.
+
+    Args:
+        env_fns: functions that make one env each.
+        wait_num: see `BaseVectorEnv`; every started env is ready at once here.
+        timeout: see `BaseVectorEnv`.
+    """
+
+    def __init__(self, env_fns: Sequence[EnvFn], wait_num: int | None = None, timeout: float | None = None) -> None:
+        per_worker = 1 if wait_num is not None or timeout is not None else None
+        super().__init__(env_fns, DummyEnvWorker, wait_num, timeout, envs_per_worker=per_worker)
+
+
+class SubprocVectorEnv(BaseVectorEnv):
+    """Envs in worker processes; actions and results are pickled through pipes. Any spaces, any infos.
+
+    Args:
+        env_fns: functions that make one env each; they run in the processes.
+        wait_num: see `BaseVectorEnv`.
+        timeout: see `BaseVectorEnv`.
+        envs_per_worker: how many envs a process holds. Default: as many processes as cores, or one env per process
+            when asynchronous.
+        hang_timeout_s: an env that needs longer for one command is an error and its process is killed.
+        context: how processes start: "fork" (default on Linux), "spawn" or "forkserver".
+
+    Raises:
+        ConfigError: see `BaseVectorEnv`.
+        EnvError: an env could not be made, or the envs' spaces differ.
+    """
+
+    def __init__(
+        self,
+        env_fns: Sequence[EnvFn],
+        wait_num: int | None = None,
+        timeout: float | None = None,
+        *,
+        envs_per_worker: int | None = None,
+        hang_timeout_s: float | None = 300.0,
+        context: StartMethod | None = None,
+    ) -> None:
+        def worker_fn(fns: Sequence[EnvFn], first: int) -> ProcessWorker:
+            return ProcessWorker(fns, first, hang_timeout_s=hang_timeout_s, start_method=context)
+
+        if envs_per_worker is None:
+            is_async = wait_num is not None or timeout is not None
+            envs_per_worker = 1 if is_async else max(1, -(-len(env_fns) // _cores()))
+        super().__init__(env_fns, worker_fn, wait_num, timeout, envs_per_worker=envs_per_worker)
+
+
+class ShmemVectorEnv(SubprocVectorEnv):
+    """Envs in worker processes; observations, actions, rewards and flags go through shared memory.
+
+    Nothing is pickled in a step but the infos of envs that have any. Observations of a step of all envs are views of
+    the shared memory: each byte is copied once, by the worker. They stay valid as long as something refers to them.
+
+    Args:
+        env_fns: functions that make one env each; they run in the processes.
+        wait_num: see `BaseVectorEnv`.
+        timeout: see `BaseVectorEnv`.
+        envs_per_worker: see `SubprocVectorEnv`.
+        hang_timeout_s: see `SubprocVectorEnv`.
+        context: see `SubprocVectorEnv`.
+
+    Raises:
+        ConfigError: see `BaseVectorEnv`.
+        SpaceError: observations or actions are not arrays of one shape and type (text, graphs, sequences).
+        EnvError: an env could not be made, or the envs' spaces differ.
+    """
+
+    def __init__(
+        self,
+        env_fns: Sequence[EnvFn],
+        wait_num: int | None = None,
+        timeout: float | None = None,
+        *,
+        envs_per_worker: int | None = None,
+        hang_timeout_s: float | None = 300.0,
+        context: StartMethod | None = None,
+    ) -> None:
+        super().__init__(
+            env_fns,
+            wait_num,
+            timeout,
+            envs_per_worker=envs_per_worker,
+            hang_timeout_s=hang_timeout_s,
+            context=context,
+        )
+        for name, space in (("observation", self._spaces.observation), ("action", self._spaces.action)):
+            if not is_array_space(space):
+                self.close()
+                raise SpaceError(f"the {name} space {space} does not fit shared memory; use SubprocVectorEnv")
+        self._shared = SharedArrays(self._spaces, self.num_envs)
+        try:
+            for worker in self.workers:
+                cast(ProcessWorker, worker).share(self._shared)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._shared.close_fd()
+
+    def _arrays(self, n: int, full: bool) -> StepArrays:
+        obs, slot = self._shared.lend() if full else (None, 0)
+        return StepArrays.empty(self._spaces, n, obs, slot)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
