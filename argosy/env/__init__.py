@@ -1,26 +1,69 @@
-"""Vector environments and their workers, adapters, wrappers, the registry of tasks and the env checker."""
+"""Vector environments and their workers, adapters, wrappers, the registry of tasks and the env checker.
 
-from argosy.env.adapters import GymVectorEnv, as_vector_env
-from argosy.env.base import AsyncVectorEnv, Info, Obs, Received, VectorEnv, info_column
-from argosy.env.config import EnvConfig
-from argosy.env.environment import (
-    Environment,
-    PettingzooAEC,
-    PettingzooParallel,
-    StepResult,
-    make_environment,
-    register,
-    registered_environments,
-    test_environment,
-)
-from argosy.env.norm import VectorEnvNormObs, VectorEnvNormReward, VectorEnvWrapper
-from argosy.env.pool import EnvPoolVectorEnv
-from argosy.env.registry import make_vector_env, task_family, task_spaces
-from argosy.env.vector import BaseVectorEnv
-from argosy.env.venvs import DummyVectorEnv, ShmemVectorEnv, SubprocVectorEnv
+Names are imported when they are first used, so that a spawned worker process imports only what it runs (no torch).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from argosy.env.adapters import GymVectorEnv, as_vector_env
+    from argosy.env.atari import AtariPreprocessing
+    from argosy.env.base import AsyncVectorEnv, Info, Obs, Received, VectorEnv, info_column
+    from argosy.env.config import EnvConfig
+    from argosy.env.environment import (
+        Environment,
+        PettingzooAEC,
+        PettingzooParallel,
+        StepResult,
+        make_environment,
+        register,
+        registered_environments,
+        test_environment,
+    )
+    from argosy.env.norm import VectorEnvNormObs, VectorEnvNormReward, VectorEnvWrapper
+    from argosy.env.pool import EnvPoolVectorEnv
+    from argosy.env.registry import make_vector_env, task_family, task_spaces
+    from argosy.env.vector import BaseVectorEnv
+    from argosy.env.venvs import DummyVectorEnv, ShmemVectorEnv, SubprocVectorEnv
+
+_HOME = {
+    "AsyncVectorEnv": "base",
+    "AtariPreprocessing": "atari",
+    "BaseVectorEnv": "vector",
+    "DummyVectorEnv": "venvs",
+    "EnvConfig": "config",
+    "EnvPoolVectorEnv": "pool",
+    "Environment": "environment",
+    "GymVectorEnv": "adapters",
+    "Info": "base",
+    "Obs": "base",
+    "PettingzooAEC": "environment",
+    "PettingzooParallel": "environment",
+    "Received": "base",
+    "ShmemVectorEnv": "venvs",
+    "StepResult": "environment",
+    "SubprocVectorEnv": "venvs",
+    "VectorEnv": "base",
+    "VectorEnvNormObs": "norm",
+    "VectorEnvNormReward": "norm",
+    "VectorEnvWrapper": "norm",
+    "as_vector_env": "adapters",
+    "info_column": "base",
+    "make_environment": "environment",
+    "make_vector_env": "registry",
+    "register": "environment",
+    "registered_environments": "environment",
+    "task_family": "registry",
+    "task_spaces": "registry",
+    "test_environment": "environment",
+}
 
 __all__ = [
     "AsyncVectorEnv",
+    "AtariPreprocessing",
     "BaseVectorEnv",
     "DummyVectorEnv",
     "EnvConfig",
@@ -49,3 +92,9 @@ __all__ = [
     "task_spaces",
     "test_environment",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
