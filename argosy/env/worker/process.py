@@ -35,6 +35,7 @@ from argosy.env.worker.shared import SLOTS, SharedArrays
 from argosy.errors import EnvError
 
 StartMethod: TypeAlias = Literal["fork", "spawn", "forkserver"]
+MAKE_TIMEOUT_S = 120.0  # a spawned process imports the user's script before it makes its envs
 PULSE_S = 0.5  # how often whoever waits looks whether the other side is still alive
 
 
@@ -81,7 +82,7 @@ class ProcessWorker(EnvWorker):
     def spaces(self) -> EnvSpaces:  # type: ignore[override]  # waits for the process to have made its envs
         """Spaces of the envs; waits until they are made."""
         if self._spaces is None:
-            self._spaces = cast(EnvSpaces, self._reply("being made"))
+            self._spaces = cast(EnvSpaces, self._reply("being made", at_least_s=MAKE_TIMEOUT_S))
         return self._spaces
 
     def share(self, shared: SharedArrays) -> None:
@@ -166,7 +167,7 @@ class ProcessWorker(EnvWorker):
         except OSError:
             raise self._died("a command") from None
 
-    def _reply(self, during: str) -> object:
+    def _reply(self, during: str, at_least_s: float = 0.0) -> object:
         """Wait for one answer.
 
         Raises:
@@ -174,14 +175,15 @@ class ProcessWorker(EnvWorker):
         """
         if self._failure is not None:
             raise EnvError(self._failure)
-        deadline = None if self.hang_timeout_s is None else time.monotonic() + self.hang_timeout_s
+        limit_s = None if self.hang_timeout_s is None else max(self.hang_timeout_s, at_least_s)
+        deadline = None if limit_s is None else time.monotonic() + limit_s
         try:
             while not self._poller.poll(PULSE_S * 1000):
                 # something that the env started may hold the pipe open: ask the system, too
                 if not self.process.is_alive() and not self._poller.poll(0):
                     raise self._died(during)
                 if deadline is not None and time.monotonic() > deadline:
-                    raise self._hangs(during)
+                    raise self._hangs(during, limit_s)
             message = self._conn.recv_bytes()
         except (EOFError, OSError):
             raise self._died(during) from None
@@ -213,11 +215,11 @@ class ProcessWorker(EnvWorker):
         )
         return EnvError(self._failure)
 
-    def _hangs(self, during: str) -> EnvError:
+    def _hangs(self, during: str, limit_s: float | None) -> EnvError:
         at_work, held = self._who()
         self.process.kill()
         self._failure = (
-            f"the worker process of {held} (pid {self.process.pid}) did not finish {during} in {self.hang_timeout_s} s "
+            f"the worker process of {held} (pid {self.process.pid}) did not finish {during} in {limit_s} s "
             f"and was killed; {at_work}; raise hang_timeout_s if that is no hang"
         )
         return EnvError(self._failure)
