@@ -229,4 +229,5 @@ class Backbone(nn.Module):
         self, obs: Obs, state: object = None, on_reset: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, object]:
         """[..., *obs] -> (features [..., out_features], state after this step)."""
-        return self.trunk(self.encoder(obs)), state
+        # Containers' `forward` called directly: with small layers, a call through nn.Module costs as much as a layer.
+        return self.trunk.forward(self.encoder.forward(obs)), state

@@ -12,7 +12,7 @@ from torch import nn
 from argosy.data.protocols import Obs
 from argosy.net.config import ACTIVATIONS, NetConfig
 from argosy.net.encoder import Backbone, Encoder
-from argosy.net.mlp import EnsembleMLP
+from argosy.net.mlp import EnsembleMLP, apply
 
 
 class DuelingHead(nn.Module):
@@ -53,8 +53,8 @@ class QNet(nn.Module):
         self, obs: Obs, state: object = None, on_reset: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, object]:
         """[..., *obs] -> (Q [..., num_actions], recurrent state)."""
-        features, state = self.backbone(obs, state, on_reset)
-        return self.head(features), state
+        features, state = self.backbone.forward(obs, state, on_reset)
+        return apply(self.head, features), state
 
 
 class EnsembleCritic(nn.Module):

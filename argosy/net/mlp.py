@@ -6,9 +6,22 @@ import math
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from argosy.net.config import ACTIVATIONS
+
+
+def apply(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    """Return `layer(x)`; for a layer without hooks without nn.Module's detour, which costs as much as a small layer."""
+    if layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks:
+        out: torch.Tensor = layer(x)
+    elif type(layer) is nn.Linear:
+        parameters = layer._parameters
+        out = F.linear(x, parameters["weight"], parameters["bias"])  # type: ignore[arg-type]  # it has both
+    else:
+        out = layer.forward(x)
+    return out
 
 
 class MLP(nn.Sequential):
@@ -34,6 +47,12 @@ class MLP(nn.Sequential):
             width = out_features
         super().__init__(*layers)
         self.out_features = width
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[..., in_features] -> [..., out_features]."""
+        for layer in self:
+            x = apply(layer, x)
+        return x
 
 
 class EnsembleLinear(nn.Module):
