@@ -67,6 +67,11 @@ class TrainerConfig:
         check_range(self, "update_per_step", gt=0)
         check_range(self, "start_steps", ge=0)
         check_range(self, "checkpoint_epochs", ge=0)
+        if self.start_steps >= self.max_epoch * self.step_per_epoch:
+            raise ConfigError(
+                f"TrainerConfig.start_steps is {self.start_steps}, but the run has only {self.max_epoch} x "
+                f"{self.step_per_epoch} steps, so that nothing would be learned; start earlier or run longer"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -91,6 +91,17 @@ def test_counts_of_the_loop_are_positive(field):
         TrainerConfig(**{field: 0})
 
 
+def test_a_run_must_be_longer_than_its_warm_up():
+    with pytest.raises(ConfigError, match=r"start_steps is 1000, but the run has only 2 x 500 steps"):
+        TrainerConfig(max_epoch=2, step_per_epoch=500, start_steps=1000)
+
+
+@pytest.mark.parametrize("change", [{"trainer.batch_size": 64}, {"trainer.update_per_step": 1.0}])
+def test_settings_that_an_on_policy_algorithm_would_ignore_are_refused(change):
+    with pytest.raises(ConfigError, match=r"but ppo learns on-policy"):
+        preset("ppo", "CartPole-v1", **change)
+
+
 def test_a_buffer_holds_something():
     with pytest.raises(ConfigError, match=r"BufferConfig.size is 0"):
         BufferConfig(size=0)

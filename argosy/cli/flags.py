@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import sys
 import typing
 from collections.abc import Iterable, Sequence
@@ -64,12 +65,14 @@ def parse(
 
 
 def _first_message(box: str) -> str:
-    """Return the first paragraph of tyro's boxed error as one line."""
+    """Return the first paragraph under the title of tyro's boxed error (drawn with ASCII where need be) as one line."""
     lines: list[str] = []
-    for line in box.splitlines():
-        text = line.strip("│ \t")
-        if text.startswith("─") and lines:
-            break
-        if text and not text.startswith(("╭", "╰", "─")):
+    for line in box.splitlines()[1:]:
+        text = line.strip("│| \t")
+        if not text.strip("─-╰╯+"):
+            if lines:
+                break
+        else:
             lines.append(text)
-    return " ".join(lines) or "the command line cannot be read"
+    message = " ".join(lines) or "the command line cannot be read"
+    return re.sub(r"^Error parsing (?!-)\S+: ", "", message)  # our configs name themselves

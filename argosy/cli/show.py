@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from typing import TYPE_CHECKING
 
-from argosy.config import to_plain
 from argosy.experiment import Experiment
 
 if TYPE_CHECKING:
@@ -16,12 +16,14 @@ def show_start(experiment: Experiment, source: str, *, to_stderr: bool) -> None:
     """Print what is trained and with which settings."""
     stream = sys.stderr if to_stderr else sys.stdout
     print(f"argosy: {experiment.algorithm} on {experiment.task}, seed {experiment.seed}   ({source})", file=stream)
-    data = experiment.to_dict()
     for section in ("config", "net", "env", "buffer", "trainer", "stop"):
-        settings = to_plain(data[section])
-        if isinstance(settings, dict):
-            shown = "  ".join(f"{name.replace('_', '-')} {_short(value)}" for name, value in settings.items())
-            print(f"  {experiment.algorithm if section == 'config' else section:<8} {shown}", file=stream)
+        config = getattr(experiment, section)
+        defaults = type(config)()
+        chosen = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
+        shown = [f"{k.replace('_', '-')} {_short(v)}" for k, v in chosen.items() if v != getattr(defaults, k)]
+        if shown:
+            print(f"  {experiment.algorithm if section == 'config' else section:<8} {'  '.join(shown)}", file=stream)
+    print("  (the rest are defaults; all settings are in the run's config.json)", file=stream, flush=True)
 
 
 def finish(result: Result, *, json: bool, quiet: bool) -> int:
@@ -54,6 +56,6 @@ def table(result: Result) -> str:
 
 
 def _short(value: object) -> str:
-    if isinstance(value, list):
+    if isinstance(value, tuple):
         return ",".join(_short(item) for item in value)
     return f"{value:g}" if isinstance(value, float) else str(value).lower() if value is None else str(value)

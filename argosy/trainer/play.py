@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,8 @@ def film(
             raise ConfigError(f"{name} is {value}; it must be >= 1")
     folder = RunFolder.find(run_dir)
     experiment = folder.experiment()
+    if not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws without a screen, and without complaints
     env = make_vector_env(experiment.task, 1, test=True, config=experiment.env, render_mode="rgb_array")
     with contextlib.closing(env), computing_threads(experiment.threads):
         policy = load_policy(folder, experiment, env)

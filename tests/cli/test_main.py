@@ -1,0 +1,137 @@
+"""The command line: help, exit codes, errors of one line."""
+
+import subprocess
+import sys
+
+import pytest
+
+from argosy import cli
+from argosy.cli.doctor import EXTRAS
+from argosy.errors import EnvError
+
+
+def error_of(capsys, *args):
+    """Run the command; return its exit code and the one line that it wrote to standard error."""
+    code = cli.main(list(args))
+    captured = capsys.readouterr()
+    (line,) = captured.err.splitlines()
+    assert line.startswith("argosy: error: ")
+    return code, line.removeprefix("argosy: error: ")
+
+
+def test_help_names_every_command(capsys):
+    assert cli.main(["--help"]) == cli.main([]) == 0
+    out = capsys.readouterr().out
+    assert all(f"\n  {name} " in out for name in cli.COMMANDS)
+
+
+def test_every_command_explains_itself(capsys):
+    for name in cli.COMMANDS:
+        try:
+            code = cli.main([name, "--help"])
+        except SystemExit as exit_:
+            code = exit_.code
+        assert code in (0, None)
+        assert f"argosy {name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["trian"], "unknown command 'trian': did you mean 'train'?"),
+        (["train", "dqm", "--task", "CartPole-v1"], "unknown algorithm 'dqm': did you mean 'dqn'?"),
+        (["train", "dqn", "--task", "CartPol-v1"], "unknown task 'CartPol-v1'; did you mean 'CartPole-v1'?"),
+        (["train", "dqn"], "which task? --task TASK, for instance --task CartPole-v1"),
+        (["train", "dqn", "--task"], "--task needs a value"),
+        (["train", "dqn", "--task", "CartPole-v1", "--lrr", "1"], "unknown flag '--lrr': did you mean '--lr'?"),
+        (["train", "dqn", "--task=CartPole-v1", "--lrr=1"], "unknown flag '--lrr': did you mean '--lr'?"),
+        (
+            ["train", "dqn", "--task", "CartPole-v1", "--env.nmu-envs", "1"],
+            "unknown flag '--env.nmu-envs': did you mean '--env.num-envs'?",
+        ),
+        (["train", "dqn", "--task", "CartPole-v1", "--lr", "-1"], "DQNConfig.lr is -1.0; it must be > 0.0"),
+        (["train", "dqn", "--task", "CartPole-v1", "--env.num-envs", "0"], "EnvConfig.num_envs is 0; it must be >= 1"),
+        (["train", "dqn", "--task", "CartPole-v1", "--buffer.size", "0"], "BufferConfig.size is 0; it must be >= 1"),
+        (
+            ["train", "dqn", "--task", "CartPole-v1", "extra"],
+            "unexpected argument 'extra'; argosy train dqn --help lists the options",
+        ),
+        (["doctor", "--foo"], "unknown flag '--foo'"),
+        (["eval", "nowhere"], "there is no run 'nowhere': the folder does not exist"),
+        (["resume", "nowhere"], "there is no run 'nowhere': the folder does not exist"),
+        (["watch", "nowhere", "--video", "a.gif"], "there is no run 'nowhere': the folder does not exist"),
+    ],
+)
+def test_bad_input_is_one_clear_line_and_exit_code_2(capsys, args, message):
+    code, line = error_of(capsys, *args)
+    assert code == 2
+    assert line.startswith(message)
+
+
+def test_a_value_of_the_wrong_type_is_named(capsys):
+    code, line = error_of(capsys, "train", "dqn", "--task", "CartPole-v1", "--lr", "fast")
+    assert code == 2
+    assert "--lr" in line
+    assert "'fast'" in line
+
+
+def test_a_config_file_with_an_unknown_key_is_refused(capsys, tmp_path):
+    (tmp_path / "config.json").write_text('{"task": "CartPole-v1", "algorithm": "dqn", "config": {"lrr": 1}}')
+    code, line = error_of(capsys, "train", "--config", str(tmp_path / "config.json"))
+    assert code == 2
+    assert line == "unknown key 'config.lrr' of DQNConfig: did you mean 'lr'?"
+
+
+def test_an_algorithm_on_the_wrong_action_space_says_which_fit(capsys, tmp_path):
+    code, line = error_of(capsys, "train", "dqn", "--task", "Pendulum-v1", "--runs", str(tmp_path), "--quiet")
+    assert code == 2
+    assert line.startswith("DQN needs a Discrete action space, not Box")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_errors_give_exit_code_1_and_debug_a_traceback(capsys, monkeypatch):
+    def fails(args):
+        raise EnvError("env 3 died")
+
+    monkeypatch.setattr("argosy.cli.doctor.main", fails)
+    assert error_of(capsys, "doctor") == (1, "env 3 died")
+    with pytest.raises(EnvError):
+        cli.main(["doctor", "--debug"])
+
+
+def test_doctor_reports_core_and_extras(capsys):
+    assert cli.main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert "cores:" in out
+    assert "torch 2." in out
+    for extra in EXTRAS:
+        assert f"\n  {extra} " in out
+
+
+def test_doctor_says_how_to_get_what_is_missing():
+    from argosy.cli.doctor import extra_report
+
+    report = extra_report("atari", (("no_such_module", "no-such-dist"), ("json", "pip")))
+    assert report.startswith("MISSING no-such-dist missing, pip ")
+    assert report.endswith("pip install 'argosy[atari]'")
+
+
+def test_doctor_knows_the_extras_of_the_package():
+    import tomllib
+    from pathlib import Path
+
+    declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    extras = set(declared["project"]["optional-dependencies"])
+    assert set(EXTRAS) == extras - {"docs", "dev", "all"}
+
+
+def test_algorithms_are_listed(capsys):
+    assert cli.main(["algorithms"]) == 0
+    out = capsys.readouterr().out
+    assert "\ndqn " in out
+    assert "Discrete" in out
+
+
+def test_the_installed_command_works():
+    command = [sys.executable, "-c", "from argosy.cli import main; raise SystemExit(main())", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.startswith("argosy ")

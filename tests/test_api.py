@@ -1,0 +1,90 @@
+"""The public surface: grows by decision, and costs nothing to import."""
+
+import dataclasses
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import argosy
+from argosy.cli import COMMANDS
+from argosy.cli.train import Output, flags_type
+from argosy.presets import preset
+
+ROOT = Path(__file__).parents[1]
+
+PUBLIC = {
+    "Algorithm", "ArgosyError", "Batch", "Collector", "EnvConfig", "Experiment", "NetConfig", "OfflineTrainer",
+    "OffpolicyTrainer", "OnpolicyTrainer", "Policy", "ReplayBuffer", "Result", "VectorReplayBuffer", "__version__",
+    "algorithm_class", "algorithm_names", "build", "evaluate", "make_vector_env", "preset", "resume", "run", "train",
+}  # fmt: skip
+
+FLAGS = {
+    "": "algorithm config device json quiet runs seed task threads",
+    "buffer": "ignore_obs_next size stack_num",
+    "logger": "tensorboard wandb wandb_project",
+    "stop": "episodes test_return",
+    "trainer": "batch_size checkpoint_epochs episode_per_test max_epoch start_steps step_per_collect step_per_epoch"
+    " update_per_step",
+}
+
+HEAVY = ("ray", "tensorboard", "wandb", "envpool", "ale_py", "h5py", "matplotlib")
+
+
+def modules_after(code):
+    command = [sys.executable, "-c", f"{code}\nimport sys\nprint('\\n'.join(sys.modules))"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    return set(result.stdout.split())
+
+
+def test_public_names_are_frozen():
+    assert set(argosy.__all__) == PUBLIC
+    assert set(argosy._HOME) | {"__version__"} == PUBLIC
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_every_public_name_is_there(name):
+    assert getattr(argosy, name) is not None
+    assert name in dir(argosy)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'trian'"):
+        argosy.trian  # noqa: B018
+
+
+def test_the_version_is_the_package_s():
+    assert argosy.__version__ == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+
+def test_importing_argosy_loads_nothing():
+    loaded = modules_after("import argosy")
+    assert not {module for module in loaded if module.partition(".")[0] in (*HEAVY, "torch", "numpy", "gymnasium")}
+
+
+def test_no_public_name_loads_an_optional_dependency():
+    loaded = modules_after("import argosy\nfor name in argosy.__all__: getattr(argosy, name)")
+    assert "torch" in loaded
+    assert not {module for module in loaded if module.partition(".")[0] in HEAVY}
+
+
+def test_help_loads_neither_torch_nor_tyro():
+    loaded = modules_after("import argosy.cli\nargosy.cli.main(['--help'])\nargosy.cli.main(['--version'])")
+    assert not {module for module in loaded if module.partition(".")[0] in (*HEAVY, "torch", "numpy", "tyro")}
+
+
+def test_commands_are_frozen():
+    assert list(COMMANDS) == ["train", "resume", "eval", "watch", "algorithms", "doctor", "check-env"]
+
+
+def test_flags_of_train_are_frozen():
+    default = preset("dqn", "CartPole-v1")
+    flags = flags_type(default)
+    top = {field.name for field in dataclasses.fields(flags)}
+    assert top - {"env", "net", *FLAGS} == set(FLAGS[""].split())
+    for section, names in FLAGS.items():
+        if section:
+            assert {field.name for field in dataclasses.fields(getattr(default, section))} == set(names.split())
+    assert {field.name for field in dataclasses.fields(Output)} == {"json", "quiet", "runs"}

@@ -1,0 +1,323 @@
+"""Runs in this process: what a run leaves behind, going on, evaluation, films, what can go wrong."""
+
+import json
+import shutil
+import signal
+import time
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+import argosy
+from argosy.data import CollectStats
+from argosy.errors import CheckpointError, ConfigError, EnvError, MissingExtraError, SpaceError
+from argosy.experiment import Experiment
+from argosy.logger import JSONLLogger, read_jsonl
+from argosy.trainer import local
+from argosy.trainer.play import film
+from argosy.trainer.run_folder import RunFolder, draw_curve
+from argosy.trainer.statefile import read_state
+
+QUICK = {
+    "net": {"hidden_sizes": (16,)},
+    "env": {"num_envs": 2, "test_num_envs": 2},
+    "trainer": {
+        "max_epoch": 2,
+        "step_per_epoch": 200,
+        "start_steps": 50,
+        "batch_size": 16,
+        "step_per_collect": 4,
+        "episode_per_test": 2,
+    },
+    "stop": {"test_return": None, "episodes": 3},
+}
+
+
+def quick(runs, **changes):
+    return argosy.train("dqn", "CartPole-v1", seed=5, runs=runs, show_progress=False, **{**QUICK, **changes})
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory):
+    return quick(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture
+def run(result, tmp_path):
+    """A copy of a finished run, to do harm to."""
+    return RunFolder(shutil.copytree(result.run_dir, tmp_path / "run"))
+
+
+def parameters(folder):
+    return read_state(RunFolder.find(folder).checkpoint, "checkpoint")["algorithm"]
+
+
+def test_a_run_leaves_config_metrics_checkpoint_policy_result_and_picture(result):
+    folder = RunFolder.find(result.run_dir)
+    assert {file.name for file in folder.path.iterdir()} == {
+        "config.json", "metrics.jsonl", "checkpoint.safetensors", "policy.safetensors", "result.json", "curve.png",
+    }  # fmt: skip
+    assert folder.path.parts[-3:-1] == ("CartPole-v1", "dqn")
+    assert folder.path.name.endswith("-5")
+    assert Experiment.load(folder.config) == argosy.preset("dqn", "CartPole-v1", seed=5, **QUICK)
+    assert [row["env_step"] for row in read_jsonl(folder.metrics) if "test/return_mean" in row] == [200, 400]
+    assert folder.curve.read_bytes().startswith(b"\x89PNG")
+    assert json.loads(folder.result.read_text())["env_steps"] == 400
+
+
+def test_the_result_counts(result):
+    assert (result.algorithm, result.task, result.seed) == ("dqn", "CartPole-v1", 5)
+    assert result.env_steps == 400
+    assert result.gradient_steps == 87  # 0.25 for each of the 400 steps but 52 of warm-up
+    assert result.test_episodes == 3
+    assert 8 <= result.test_return_mean <= 500
+    assert not result.interrupted
+    assert list(json.loads(result.to_json())) == [
+        "algorithm", "task", "seed", "env_steps", "gradient_steps", "wall_s", "steps_per_s", "test_return_mean",
+        "test_return_std", "run_dir",
+    ]  # fmt: skip
+
+
+def test_the_result_s_policy_acts(result):
+    batch = argosy.Batch(obs=np.zeros((3, 4), np.float32))
+    assert result.policy(batch).act.shape == (3,)
+
+
+def test_equal_seeds_give_equal_runs(result, tmp_path):
+    again = quick(tmp_path)
+    assert (again.test_return_mean, again.gradient_steps) == (result.test_return_mean, result.gradient_steps)
+    for key, value in again.policy.state_dict().items():
+        assert torch.equal(value, result.policy.state_dict()[key]), key
+
+
+def test_a_resumed_run_is_the_run_that_was_not_interrupted(result, tmp_path):
+    half = quick(tmp_path, trainer={**QUICK["trainer"], "max_epoch": 1})
+    folder = RunFolder(half_path := RunFolder.find(half.run_dir).path)
+    data = json.loads(folder.config.read_text())
+    data["trainer"]["max_epoch"] = 2
+    folder.config.write_text(json.dumps(data))
+    whole = argosy.resume(half_path, show_progress=False)
+    assert whole.env_steps == 400
+    one, other = parameters(result.run_dir), parameters(half_path)
+    assert one["num_updates"] == other["num_updates"] == result.gradient_steps
+    for part in ("policy", "target"):
+        for key, value in one["parts"][part].items():
+            assert torch.equal(value, other["parts"][part][key]), key
+    assert [row["env_step"] for row in read_jsonl(folder.metrics) if "test/return_mean" in row] == [200, 400]
+
+
+def test_ctrl_c_saves_and_resume_goes_on(tmp_path, monkeypatch):
+    write, calls = JSONLLogger._write, []
+
+    def press(self, metrics, env_step, gradient_step):
+        write(self, metrics, env_step, gradient_step)
+        calls.append(env_step)
+        if len(calls) == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(JSONLLogger, "_write", press)
+    stopped = quick(tmp_path, trainer={**QUICK["trainer"], "max_epoch": 20})
+    assert signal.getsignal(signal.SIGINT) is before
+    assert stopped.interrupted
+    assert stopped.env_steps < 20 * 200
+    assert stopped.env_steps in (calls[1], calls[1] + 4)
+    monkeypatch.setattr(JSONLLogger, "_write", write)
+    folder = RunFolder.find(stopped.run_dir)
+    data = json.loads(folder.config.read_text())
+    data["trainer"]["max_epoch"] = -(-stopped.env_steps // 200) + 1
+    folder.config.write_text(json.dumps(data))
+    whole = argosy.resume(stopped.run_dir, show_progress=False)
+    assert not whole.interrupted
+    assert whole.env_steps == data["trainer"]["max_epoch"] * 200
+    assert whole.run_dir == stopped.run_dir
+
+
+def test_a_result_before_the_first_test_is_null_in_json(tmp_path, monkeypatch):
+    def press(self, metrics, env_step, gradient_step):
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(JSONLLogger, "_write", press)
+    stopped = quick(tmp_path, trainer={**QUICK["trainer"], "step_per_epoch": 5000})
+    assert stopped.interrupted
+    assert json.loads(stopped.to_json())["test_return_mean"] is None
+
+
+def test_a_reached_target_is_confirmed_and_stops(tmp_path):
+    done = quick(tmp_path, trainer={**QUICK["trainer"], "max_epoch": 30}, stop={"test_return": 8.0, "episodes": 4})
+    assert done.env_steps == 200
+    assert done.test_episodes == 4
+    assert done.test_return_mean >= 8.0
+
+
+def test_a_target_that_more_episodes_do_not_confirm_does_not_stop(tmp_path, monkeypatch):
+    played = CollectStats(n_collected_episodes=1, returns=np.array([7.0]), lens=np.array([7]))
+    monkeypatch.setattr(local._Judge, "_play", lambda self, policy: played)
+    done = quick(tmp_path, stop={"test_return": 8.0, "episodes": 4})
+    assert done.env_steps == 400
+    assert done.test_return_mean == 7.0
+
+
+def test_evaluation_plays_the_best_policy_again(result):
+    stats = argosy.evaluate(result.run_dir, episodes=5, seed=1)
+    again = argosy.evaluate(result.run_dir, episodes=5, seed=1)
+    assert stats.n_collected_episodes == 5
+    np.testing.assert_array_equal(stats.returns, again.returns)
+    with pytest.raises(ConfigError, match="episodes is 0"):
+        argosy.evaluate(result.run_dir, episodes=0)
+
+
+def test_a_film_has_a_frame_per_step(result, tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    pytest.importorskip("pygame")
+    stats = film(result.run_dir, tmp_path / "new" / "film.gif", episodes=1, seed=3)
+    with image.open(tmp_path / "new" / "film.gif") as gif:
+        durations = []
+        for frame in range(gif.n_frames):
+            gif.seek(frame)
+            durations.append(gif.info["duration"])
+        assert gif.size == (600, 400)
+    assert sum(durations) == 20 * stats.lens[0]  # 50 frames per second; equal frames are merged
+
+
+def test_a_film_ends_with_its_steps(result, tmp_path):
+    ffmpeg = pytest.importorskip("imageio_ffmpeg")
+    pytest.importorskip("pygame")
+    film(result.run_dir, tmp_path / "film.mp4", max_steps=6)
+    reader = ffmpeg.read_frames(str(tmp_path / "film.mp4"))
+    assert next(reader)["size"] == (600, 400)
+    assert sum(1 for _ in reader) == 6
+
+
+def test_a_film_of_an_unknown_kind_is_refused_before_anything_is_played(result, tmp_path):
+    with pytest.raises(ConfigError, match=r"ends in '.avi'; it must be one of .gif, .mp4"):
+        film(result.run_dir, tmp_path / "film.avi")
+
+
+@pytest.mark.parametrize("call", [argosy.resume, argosy.evaluate])
+def test_a_missing_run_is_named(call, tmp_path):
+    with pytest.raises(CheckpointError, match="there is no run"):
+        call(tmp_path / "nowhere")
+    with pytest.raises(CheckpointError, match=r"is not the folder of a run: it has no config.json"):
+        call(tmp_path)
+
+
+def test_the_folder_above_a_run_names_the_newest_one(result):
+    folder = RunFolder.find(result.run_dir).path
+    with pytest.raises(CheckpointError, match=rf"the newest run below it is .*{folder.name}"):
+        argosy.resume(folder.parent)
+
+
+def test_damaged_runs_are_refused_by_name(run):
+    whole = run.checkpoint.read_bytes()
+    run.checkpoint.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(CheckpointError, match=r"checkpoint.safetensors.*(torn|damaged)"):
+        argosy.resume(run.path)
+    run.checkpoint.unlink()
+    with pytest.raises(CheckpointError, match="has no checkpoint to go on from"):
+        argosy.resume(run.path)
+    run.best_policy.write_bytes(b"foreign")
+    with pytest.raises(CheckpointError, match=r"policy.safetensors"):
+        argosy.evaluate(run.path)
+    run.best_policy.unlink()
+    with pytest.raises(CheckpointError, match="has no policy yet"):
+        argosy.evaluate(run.path)
+    run.config.write_text("{")
+    with pytest.raises(CheckpointError, match=r"is damaged: .*config.json"):
+        argosy.resume(run.path)
+
+
+def test_a_failed_start_leaves_no_folder(tmp_path):
+    with pytest.raises(SpaceError, match="DQN needs a Discrete action space"):
+        argosy.train("dqn", "Pendulum-v1", runs=tmp_path)
+    with pytest.raises(ConfigError, match=r"batch_size is 64, but the buffer holds at most"):
+        quick(tmp_path, buffer={"size": 32}, trainer={**QUICK["trainer"], "batch_size": 64})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_device_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"device is 'gpu'"):
+        quick(tmp_path, device="gpu")
+
+
+ENV = """
+import gymnasium as gym
+import numpy as np
+
+class Nan(gym.Env):
+    observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+    steps = 0
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        Nan.steps += 1
+        reward = float("nan") if Nan.steps == 251 else 1.0
+        return np.zeros(2, np.float32), reward, Nan.steps % 10 == 0, False, {}
+"""
+
+
+def test_a_nan_reward_names_env_step_and_field_and_keeps_the_training(tmp_path, monkeypatch):
+    (tmp_path / "nan_env.py").write_text(ENV)
+    monkeypatch.syspath_prepend(tmp_path)
+    trainer = {**QUICK["trainer"], "max_epoch": 3}
+    settings = {**QUICK, "env": {"num_envs": 1, "test_num_envs": 1}, "trainer": trainer}
+    with pytest.raises(EnvError, match=r"(?s)env 0 gave rew = nan in step 1 of.*go on with: argosy resume") as error:
+        argosy.train("dqn", "nan_env:Nan", runs=tmp_path / "runs", show_progress=False, **settings)
+    folder = str(error.value).rsplit(" ", 1)[1]
+    assert RunFolder.find(folder).path.parts[-3] == "nan_env-Nan"
+    whole = argosy.resume(folder, show_progress=False)
+    assert whole.env_steps == 600
+
+
+def test_without_matplotlib_a_warning_names_the_extra(result, monkeypatch):
+    def missing(module, extra):
+        raise MissingExtraError(f"{module}: pip install 'argosy[{extra}]'")
+
+    monkeypatch.setattr("argosy.trainer.run_folder.require", missing)
+    with pytest.warns(UserWarning, match=r"no picture .*argosy\[plot\]"):
+        assert draw_curve(RunFolder.find(result.run_dir), "title") is None
+
+
+def test_nothing_logged_gives_no_picture(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert draw_curve(RunFolder(tmp_path), "title") is None
+
+
+def test_two_runs_of_one_second_get_two_folders(tmp_path, monkeypatch):
+    monkeypatch.setattr(time, "strftime", lambda form: "20260101-000000")
+    folders = [RunFolder.create(tmp_path, "ALE/Pong-v5", "ppo", 1).path for _ in range(3)]
+    assert [folder.name for folder in folders] == ["20260101-000000-1", "20260101-000000-1-1", "20260101-000000-1-2"]
+    assert folders[0].parent == tmp_path / "ALE-Pong-v5" / "ppo"
+
+
+def test_loggers_of_the_experiment_write_beside_the_metrics(tmp_path, monkeypatch):
+    pytest.importorskip("tensorboard")
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    trainer = {**QUICK["trainer"], "max_epoch": 1}
+    done = quick(tmp_path, trainer=trainer, logger={"tensorboard": True, "wandb": "offline"})
+    folder = RunFolder.find(done.run_dir).path
+    assert list((folder / "tensorboard").glob("events.*"))
+    assert list(folder.glob("wandb/offline-run-*/run-*.wandb"))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "task"), [("ppo", "CartPole-v1"), ("ppo", "Pendulum-v1"), ("sac", "Pendulum-v1")]
+)
+def test_other_algorithms_run_too(tmp_path, algorithm, task):
+    trainer = {"max_epoch": 1, "step_per_epoch": 80, "step_per_collect": 40, "episode_per_test": 2}
+    if algorithm == "sac":
+        trainer |= {"start_steps": 40, "batch_size": 8}
+    settings = {**QUICK, "env": {**QUICK["env"], "norm_obs": True}, "trainer": trainer}
+    done = argosy.train(algorithm, task, runs=tmp_path, show_progress=False, **settings)
+    assert done.env_steps == 80
+    assert done.gradient_steps > 0
+    stats = argosy.evaluate(done.run_dir, episodes=2)
+    assert stats.n_collected_episodes == 2
