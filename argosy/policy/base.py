@@ -183,8 +183,8 @@ class Policy(nn.Module, ABC):
     def _tensors(self, obs: Any) -> Obs:
         """Observations of a request (arrays, nested dicts) as tensors on the policy's device; no copy on the CPU."""
         if isinstance(obs, np.ndarray):
-            tensor = torch.from_numpy(obs)
-            return tensor.to(self.device, non_blocking=True)
+            tensor, device = torch.from_numpy(obs), self.device
+            return tensor if device.type == "cpu" else tensor.to(device, non_blocking=True)
         if isinstance(obs, torch.Tensor):
             return obs.to(self.device)
         return {key: self._tensors(value) for key, value in obs.items()}
