@@ -1,0 +1,39 @@
+import torch
+
+from argosy.net import MLP, EnsembleMLP
+from argosy.net.mlp import EnsembleLinear
+
+
+def test_mlp_has_an_activation_after_each_hidden_layer_only():
+    net = MLP(3, (5, 4), 2, "tanh")
+    assert [type(layer).__name__ for layer in net] == ["Linear", "Tanh", "Linear", "Tanh", "Linear"]
+    assert net(torch.zeros(7, 6, 3)).shape == (7, 6, 2)
+    assert net.out_features == 2
+    assert MLP(3, (5, 4)).out_features == 4
+    assert MLP(3, ()).out_features == 3
+
+
+def test_ensemble_members_compute_what_single_layers_would():
+    torch.manual_seed(0)
+    layer = EnsembleLinear(3, 4, 2)
+    x = torch.randn(5, 4)
+    out = layer(x)
+    for k in range(3):
+        torch.testing.assert_close(out[k], x @ layer.weight[k] + layer.bias[k, 0])
+    torch.testing.assert_close(layer(x.expand(3, 5, 4)), out)
+
+
+def test_ensemble_members_start_different_and_within_the_bounds_of_a_linear_layer():
+    torch.manual_seed(0)
+    layer = EnsembleLinear(2, 16, 8)
+    assert not torch.equal(layer.weight[0], layer.weight[1])
+    assert layer.weight.abs().max() <= 0.25
+    assert layer.weight.abs().max() > 0.2
+
+
+def test_ensemble_members_learn_independently():
+    net = EnsembleMLP(2, 3, (4,), 1)
+    net(torch.randn(6, 3))[0].sum().backward()
+    for parameter in net.parameters():
+        assert parameter.grad[0].abs().sum() > 0
+        assert parameter.grad[1].abs().sum() == 0

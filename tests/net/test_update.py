@@ -1,0 +1,45 @@
+import pytest
+import torch
+from torch import nn
+
+from argosy.errors import ConfigError
+from argosy.net import NetConfig, TargetUpdate, frozen_copy, orthogonal_
+
+
+def layer(value):
+    net = nn.Linear(2, 1)
+    nn.init.constant_(net.weight, value)
+    nn.init.constant_(net.bias, value)
+    return net
+
+
+@pytest.mark.parametrize(("tau", "expected"), [(1.0, 3.0), (0.25, 1.5)])
+def test_target_moves_by_tau(tau, expected):
+    online, target = layer(3.0), layer(1.0)
+    TargetUpdate(target, online, tau)()
+    assert target.weight.tolist() == [[expected, expected]]
+    assert target.bias.tolist() == [expected]
+    assert online.bias.tolist() == [3.0]
+
+
+def test_frozen_copy_takes_no_gradient_and_stays_behind():
+    online = layer(1.0)
+    target = frozen_copy(online)
+    assert not any(parameter.requires_grad for parameter in target.parameters())
+    nn.init.constant_(online.weight, 5.0)
+    assert target.weight.tolist() == [[1.0, 1.0]]
+
+
+def test_orthogonal_rows_have_the_gain_as_length():
+    net = nn.Linear(8, 4)
+    orthogonal_(net, 2.0)
+    torch.testing.assert_close(net.weight @ net.weight.T, 4.0 * torch.eye(4))
+    assert net.bias.abs().sum() == 0
+
+
+@pytest.mark.parametrize(
+    "bad", [{"kind": "rnn"}, {"hidden_sizes": (64, 0)}, {"activation": "step"}, {"cnn_features": 0}]
+)
+def test_net_config_checks_itself(bad):
+    with pytest.raises(ConfigError, match=next(iter(bad))):
+        NetConfig(**bad)
