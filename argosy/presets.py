@@ -97,6 +97,7 @@ PRESETS: dict[tuple[str, str], Settings] = {
         "value_coef": 0.25,
         "entropy_coef": 0.01,
         "net.shared_backbone": True,
+        "net.scale_uint8": True,
         "trainer.step_per_collect": 1000,
     },
     ("sac", "classic"): {
