@@ -1,6 +1,15 @@
 """Collecting: an env stepped with a policy, into a buffer or for evaluation."""
 
+from argosy.collect.async_collector import AsyncCollector
 from argosy.collect.collector import Collector, CollectorState
 from argosy.collect.hooks import CollectHook, EpisodeEvent, MonteCarloReturns, StepEvent
 
-__all__ = ["CollectHook", "Collector", "CollectorState", "EpisodeEvent", "MonteCarloReturns", "StepEvent"]
+__all__ = [
+    "AsyncCollector",
+    "CollectHook",
+    "Collector",
+    "CollectorState",
+    "EpisodeEvent",
+    "MonteCarloReturns",
+    "StepEvent",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypedDict, runtime_checkable
+from typing import Protocol, TypeAlias, TypedDict, runtime_checkable
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from argosy.policy import Policy, RolloutRequest
 from argosy.rng import Rng, RngState
 
 _EMPTY = Batch()
+Ended: TypeAlias = list[tuple[np.ndarray, np.ndarray]]  # returns and lengths of episodes, in order of their ends
 
 
 @runtime_checkable
@@ -59,7 +60,7 @@ class Collector:
         seed: where random actions and the envs' seeds come from; None: the envs are not seeded.
 
     Raises:
-        ConfigError: the buffer has fewer sub-buffers than there are envs.
+        ConfigError: the buffer has fewer sub-buffers than there are envs, or the env is asynchronous.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Collector:
         self.buffer = buffer
         self.exploration_noise = exploration_noise
         self.hooks = tuple(hooks)
+        self._check_kind()
         n = self.env.num_envs
         if buffer is not None and buffer.buffer_num < n:
             raise ConfigError(
@@ -124,7 +126,7 @@ class Collector:
         quota, remaining = self._plan(n_step, n_episode)
         kwargs = dict(gym_reset_kwargs or {})
         start = time.perf_counter()
-        ended: list[tuple[np.ndarray, np.ndarray]] = []
+        ended: Ended = []
         steps = self.collect_step
         try:
             self._loop(quota, remaining, random, render, kwargs, ended)
@@ -193,17 +195,21 @@ class Collector:
 
     # the loop
 
+    def _check_kind(self) -> None:
+        if getattr(self.env, "is_async", False):
+            raise ConfigError("the env is asynchronous (wait_num, timeout, batch_size); use AsyncCollector")
+
     def _plan(self, n_step: int | None, n_episode: int | None) -> tuple[np.ndarray | None, int]:
-        """Return the quota of every env (None: no quotas) and how many vector steps or episodes are to come."""
+        """Return the quota of every env (None: no quotas) and how many transitions or episodes are to come."""
         if (n_step is None) == (n_episode is None):
             raise ConfigError(f"collect takes either n_step or n_episode; got n_step={n_step}, n_episode={n_episode}")
         wanted = n_step if n_step is not None else n_episode
         if not isinstance(wanted, int | np.integer) or wanted <= 0:
             name = "n_step" if n_step is not None else "n_episode"
             raise ConfigError(f"collect: {name} is {wanted!r}; it must be a whole number >= 1")
-        n = self.env.num_envs
         if n_step is not None:
-            return None, -(-int(wanted) // n)
+            return None, int(wanted)
+        n = self.env.num_envs
         return int(wanted) // n + (np.arange(n) < wanted % n), int(wanted)
 
     def _loop(
@@ -213,21 +219,20 @@ class Collector:
         random: bool,
         render: float | None,
         reset_kwargs: Mapping[str, object],
-        ended: list[tuple[np.ndarray, np.ndarray]],
+        ended: Ended,
     ) -> None:
         env = self.env
         rows = self._start(quota, reset_kwargs)
         while remaining > 0:
-            ids = None if len(rows) == env.num_envs else rows.env_ids
+            ids = None if rows.is_all else rows.env_ids
             act, env_act, policy_state, stored = self._act(rows, random)
             obs_next, rew, terminated, truncated, info = env.step(env_act, ids)
             done = self._record(rows, act, stored, obs_next, rew, terminated, truncated, info, ended)
             rows.advance(obs_next, policy_state)
             if render is not None:
-                env.render()
-                time.sleep(render)
+                self._show(render)
             if quota is None:
-                remaining -= 1
+                remaining -= len(rows)
             if done is None:
                 continue
             if quota is not None:
@@ -252,23 +257,27 @@ class Collector:
 
     def _start(self, quota: np.ndarray | None, reset_kwargs: Mapping[str, object]) -> Rows:
         """Reset the envs that need it and return the rows of those that take part."""
+        taking_part = np.ones(self.env.num_envs, dtype=bool) if quota is None else quota > 0
+        ids = np.flatnonzero(self._stale & taking_part)
+        if self._rows is None or self._pending_seed is not None or len(ids) == len(taking_part):
+            self._rows = self._first_rows(reset_kwargs)
+        elif len(ids):
+            obs, _ = self.env.reset(ids, **reset_kwargs)
+            check_finite("obs", obs, ids, None)
+            self._rows.restart(ids, obs)
+            self._stale[ids] = False
+        return self._rows if taking_part.all() else self._rows.take(taking_part)
+
+    def _first_rows(self, reset_kwargs: Mapping[str, object]) -> Rows:
+        """Reset all envs, seeded anew where a seed waits."""
         n = self.env.num_envs
         if self._pending_seed is not None:
             self.env.seed(self._pending_seed)
             self._pending_seed = None
-        taking_part = np.ones(n, dtype=bool) if quota is None else quota > 0
-        ids = np.flatnonzero(self._stale & taking_part)
-        if len(ids) == n or self._rows is None:
-            ids = np.arange(n)
-            obs, _ = self.env.reset(None, **reset_kwargs)
-            self._rows = Rows.first(obs, n, self.policy.default_policy_state)
-        elif len(ids):
-            obs, _ = self.env.reset(ids, **reset_kwargs)
-            self._rows.restart(ids, obs)
-        if len(ids):
-            check_finite("obs", obs, ids, None)
-        self._stale[ids] = False
-        return self._rows if taking_part.all() else self._rows.take(taking_part)
+        obs, _ = self.env.reset(None, **reset_kwargs)
+        check_finite("obs", obs, np.arange(n), None)
+        self._stale[:] = False
+        return Rows.first(obs, n, self.policy.default_policy_state)
 
     def _act(self, rows: Rows, random: bool) -> tuple[np.ndarray, np.ndarray, object, object]:
         """Return actions in the policy's scale, in the env's, the next policy state, and what is stored."""
@@ -302,7 +311,7 @@ class Collector:
         terminated: np.ndarray,
         truncated: np.ndarray,
         info: Info,
-        ended: list[tuple[np.ndarray, np.ndarray]],
+        ended: Ended,
     ) -> np.ndarray | None:
         """Check, store and count one vector step; return the indices of the rows that are done, None if none is."""
         check_finite("rew", rew, rows.env_ids, rows.lens)
@@ -321,7 +330,8 @@ class Collector:
                 fields["policy"] = stored
             if self._stored_info:
                 fields["info"] = {key: info_column(info, key) for key in self._stored_info}
-            ids = None if len(rows) == self.buffer.buffer_num else rows.env_ids
+            # None: every ring in order, which spares the buffer from looking
+            ids = None if rows.is_all and len(rows) == self.buffer.buffer_num else rows.env_ids
             slots = self.buffer.add(tree.rebuild(_EMPTY, fields), ids)[0]
         self.collect_step += len(rows)
         rows.count(rew)
@@ -354,6 +364,10 @@ class Collector:
             event = EpisodeEvent(int(env_id), returns[i], int(lens[i]), buffer, slots)
             for episode_hook in self._episode_hooks:
                 episode_hook(event)
+
+    def _show(self, seconds: float) -> None:
+        self.env.render()
+        time.sleep(seconds)
 
     def _abandon(self) -> None:
         """Give up the episodes under way; what was stored of them ends there."""

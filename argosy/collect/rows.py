@@ -20,9 +20,10 @@ class Rows:
         on_reset: [k] bool, True at an episode's first step; None for memoryless policies, which do not care.
         returns: [k] or [k, N] (N agents) float64, undiscounted, so far.
         lens: [k] int64, steps so far.
+        is_all: the rows are all envs, in order.
     """
 
-    __slots__ = ("env_ids", "lens", "obs", "on_reset", "policy_state", "returns")
+    __slots__ = ("env_ids", "is_all", "lens", "obs", "on_reset", "policy_state", "returns")
 
     def __init__(
         self,
@@ -32,6 +33,7 @@ class Rows:
         on_reset: np.ndarray | None,
         returns: np.ndarray,
         lens: np.ndarray,
+        is_all: bool = False,
     ) -> None:
         self.env_ids = env_ids
         self.obs = obs
@@ -39,6 +41,7 @@ class Rows:
         self.on_reset = on_reset
         self.returns = returns
         self.lens = lens
+        self.is_all = is_all
 
     @classmethod
     def first(cls, obs: Obs, count: int, policy_state: object) -> Rows:
@@ -51,6 +54,7 @@ class Rows:
             on_reset=np.ones(count, dtype=bool) if recurrent else None,
             returns=np.zeros(count),
             lens=np.zeros(count, dtype=np.int64),
+            is_all=True,
         )
 
     def __len__(self) -> int:
@@ -81,10 +85,24 @@ class Rows:
             self.policy_state = policy_state
             self.on_reset = np.zeros(len(self), dtype=bool)
 
-    def restart(self, which: np.ndarray, obs: Obs) -> None:
+    def put(self, which: np.ndarray, part: Rows) -> None:
+        """Write the rows that `take(which)` gave back; into the arrays as they are, so only where those are our own."""
+        copy_rows(part.obs, self.obs, which)
+        if self.on_reset is not None and part.on_reset is not None:
+            self.on_reset[which] = part.on_reset
+            if isinstance(self.policy_state, np.ndarray):
+                self.policy_state[which] = part.policy_state
+            else:
+                tree.assign(self.policy_state, which, part.policy_state)
+        if self.returns.ndim != part.returns.ndim:
+            self.returns = np.zeros((len(self), *part.returns.shape[1:]))
+        self.returns[which] = part.returns
+        self.lens[which] = part.lens
+
+    def restart(self, which: np.ndarray, obs: Obs, *, in_place: bool = False) -> None:
         """Begin new episodes in the rows `which` (mask or indices), from their first observations."""
-        # Into a copy: the last observations are the env's, and others may hold on to them.
-        self.obs = self.obs.copy() if isinstance(self.obs, np.ndarray) else tree.map_leaves(np.copy, self.obs)
+        if not in_place:  # the last observations are the env's, and others may hold on to them
+            self.obs = self.obs.copy() if isinstance(self.obs, np.ndarray) else tree.map_leaves(np.copy, self.obs)
         copy_rows(obs, self.obs, which)
         self.returns[which] = 0
         self.lens[which] = 0

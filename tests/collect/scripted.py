@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from argosy.data import Batch, NamedArray
-from argosy.env import DummyVectorEnv
+from argosy.env import DummyVectorEnv, Received
 from argosy.policy import Policy, RolloutRequest, RolloutResult
 
 
@@ -89,3 +89,66 @@ class ScriptedPolicy(Policy):
 def make_env(*lengths: Sequence[int], **kwargs: Any) -> DummyVectorEnv:
     """Make a vector env of scripted envs, one per list of lengths."""
     return DummyVectorEnv([lambda i=i, n=n: ScriptedEnv(i, n, **kwargs) for i, n in enumerate(lengths)])
+
+
+class ScriptedAsyncEnv:
+    """Asynchronous: `recv` hands out `wait_num` of the envs at work, picked at random; the others stay at work."""
+
+    is_async = True
+
+    def __init__(self, *lengths: Sequence[int], wait_num: int = 1, seed: int = 0, **kwargs: Any) -> None:
+        self.inner = make_env(*lengths, **kwargs)
+        self.num_envs, self.wait_num = len(lengths), wait_num
+        self.single_observation_space = self.inner.single_observation_space
+        self.single_action_space = self.inner.single_action_space
+        self.rng = np.random.default_rng(seed)
+        self.work: dict[int, Any] = {}
+
+    def __len__(self) -> int:
+        return self.num_envs
+
+    def send(self, action: Any, id: Any = None) -> None:
+        for i, act in zip(id, action, strict=True):
+            assert i not in self.work
+            self.work[int(i)] = act
+
+    def send_reset(self, id: Any = None, **kwargs: Any) -> None:
+        self.send(["reset"] * len(id), id)
+
+    def recv(self) -> Received:
+        assert self.work
+        ids = self.rng.permutation(sorted(self.work))[: self.wait_num]
+        rows = []
+        for i in ids.tolist():
+            act = self.work.pop(i)
+            if isinstance(act, str):
+                obs, info = self.inner.reset([i])
+                rows.append((obs[0], 0.0, False, False, info[0]))
+            else:
+                rows.append(tuple(column[0] for column in self.inner.step([act], [i])))
+        obs, rew, terminated, truncated, info = zip(*rows, strict=True)
+        reset = np.array([r[4].get("speed") is None for r in rows])
+        infos = np.empty(len(rows), dtype=object)
+        infos[:] = info
+        return Received(
+            ids, reset, np.stack(obs), np.array(rew, np.float32), np.array(terminated), np.array(truncated), infos
+        )
+
+    def reset(self, id: Any = None, **kwargs: Any) -> Any:
+        assert not self.work
+        return self.inner.reset(id, **kwargs)
+
+    def step(self, action: Any, id: Any = None) -> Any:
+        raise NotImplementedError
+
+    def seed(self, seed: Any = None) -> Any:
+        return self.inner.seed(seed)
+
+    def render(self, **kwargs: Any) -> Any:
+        return self.inner.render(**kwargs)
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def get_env_attr(self, name: str) -> Any:
+        return self.inner.get_env_attr(name)
