@@ -64,7 +64,7 @@ class QPolicy(Policy):
             eps = self.eps if evaluating is None else np.where(evaluating, self.eps_test, self.eps)
             explores = draws.random(len(act)) < eps
             if mask is None:
-                anything = (draws.random(len(act)) * self.num_actions).astype(np.int64)  # draws.integers takes thrice it
+                anything = (draws.random(len(act)) * self.num_actions).astype(np.int64)  # integers() is slower
             else:  # a uniform draw among the allowed actions: the largest of one uniform number for each of them
                 anything = np.where(mask, draws.random(mask.shape), -1.0).argmax(axis=-1)
             act = np.where(explores, anything, act)

@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from argosy.data import Batch
+from argosy.policy import QPolicy, RolloutRequest
+
+OBS = spaces.Box(-1, 1, (3,), np.float32)
+
+
+def preferring(action, count=4):
+    """A policy whose Q-values are the same everywhere: 1 for `action`, else 0."""
+    policy = QPolicy(OBS, spaces.Discrete(count))
+    with torch.no_grad():
+        for parameter in policy.net.head.parameters():
+            parameter.zero_()
+        policy.net.head.bias[action] = 1.0
+    return policy
+
+
+def request(count, **fields):
+    return RolloutRequest(obs=np.zeros((count, 3), np.float32), **fields)
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.3, 1.0])
+def test_random_actions_come_with_probability_eps(eps):
+    policy = preferring(2)
+    policy.eps = eps
+    share = np.bincount(policy.rollout(request(20_000)).action, minlength=4) / 20_000
+    expected = np.full(4, eps / 4)
+    expected[2] += 1 - eps
+    assert share == pytest.approx(expected, abs=0.015)
+
+
+def test_evaluating_rows_explore_with_eps_test():
+    policy = preferring(2)
+    policy.eps, policy.eps_test = 1.0, 0.2
+    evaluating = np.arange(40_000) % 2 == 0
+    act = policy.rollout(request(40_000, is_evaluation=evaluating)).action
+    assert (act[evaluating] == 2).mean() == pytest.approx(0.8 + 0.05, abs=0.015)
+    assert (act[~evaluating] == 2).mean() == pytest.approx(0.25, abs=0.015)
+
+
+def test_analyze_picks_the_value_of_the_stored_action():
+    policy = QPolicy(OBS, spaces.Discrete(4))
+    obs, act = torch.randn(2, 5, 3), torch.randint(4, (2, 5))
+    result = policy.analyze(Batch(obs=obs, act=act))
+    assert result.q.shape == (2, 5, 4)
+    for t in range(2):
+        for b in range(5):
+            assert result.q_taken[t, b] == result.q[t, b, act[t, b]]
+    assert result.q_taken.requires_grad
+
+
+def test_exploration_travels_with_the_checkpoint():
+    policy, remote = preferring(0), preferring(1)
+    policy.eps, policy.eps_test = 0.37, 0.01
+    remote.load_checkpoint(policy.get_checkpoint())
+    assert (remote.eps, remote.eps_test) == (0.37, 0.01)
