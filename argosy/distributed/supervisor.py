@@ -97,6 +97,7 @@ class Supervisor:
         roles: the workers.
         config: how patient to be.
         on_failure: told of every failure, e.g. to log it.
+        first_incarnation: number of each worker's first start; a resumed run takes one that was never used.
     """
 
     def __init__(
@@ -106,11 +107,13 @@ class Supervisor:
         config: RestartConfig | None = None,
         *,
         on_failure: Callable[[Failure], None] = lambda failure: None,
+        first_incarnation: int = 0,
     ) -> None:
         self.config = config or RestartConfig()
         self.failures: list[Failure] = []
         self._launcher, self._on_failure = launcher, on_failure
-        self._charges = {role.name: _Charge(role) for role in roles}
+        self._first = first_incarnation
+        self._charges = {role.name: _Charge(role, incarnation=first_incarnation - 1) for role in roles}
 
     def poll(self) -> None:
         """Start what is due, ask how the others are, and deal with the answers.
@@ -137,7 +140,7 @@ class Supervisor:
 
     def restarts(self) -> Mapping[str, int]:
         """Return how often each worker was started again."""
-        return {name: max(0, charge.incarnation) for name, charge in self._charges.items()}
+        return {name: max(0, charge.incarnation - self._first) for name, charge in self._charges.items()}
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """End all workers, giving each some time to close; the last ones started end first."""

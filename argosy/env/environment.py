@@ -103,6 +103,11 @@ def registered_environments() -> list[str]:
     return sorted(_REGISTERED)
 
 
+def environment_source(name: str) -> tuple[Callable[..., Environment] | str, str | None]:
+    """Return what `register` was given for a name: (class or its name, module)."""
+    return _REGISTERED[name]
+
+
 def make_environment(name: str, args: Mapping[str, object] | None = None) -> Environment:
     """Make a registered environment, or "MODULE:CLASS", with keyword arguments.
 

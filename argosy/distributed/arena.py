@@ -1,0 +1,224 @@
+"""Environments as rows: every (env, agent) pair that the same spec is for is one row of a seat.
+
+An actor worker sees only arenas. One wraps a vector env (one agent per env, all act always), the other a list of
+`Environment`s, where several agents act, some of them now and some later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from gymnasium import spaces
+
+from argosy.collect.rows import check_finite
+from argosy.env import Environment, StepResult, VectorEnv
+from argosy.env.base import Obs
+from argosy.env.spaces import allocate, copy_rows, take, write
+from argosy.errors import EnvError
+
+
+@dataclass(eq=False)
+class Seat:
+    """The rows of one agent spec in one arena, and what they see now."""
+
+    spec: int
+    """Index of the agent spec."""
+    rows: int
+    """R."""
+    obs: Obs
+    """[R, ...] what the next actions are for; rows that do not act hold something old."""
+    acting: np.ndarray
+    """[R] bool: rows that want an action now."""
+    on_reset: np.ndarray
+    """[R] bool: rows whose `obs` is the first one of an episode."""
+
+
+@dataclass(slots=True)
+class Stepped:
+    """Transitions that one step of the arena completed, for one seat."""
+
+    rows: np.ndarray
+    """[k] indices of the rows whose transition is complete."""
+    obs_next: Obs
+    """[k, ...] true successors."""
+    rew: np.ndarray
+    """[k] float32."""
+    terminated: np.ndarray
+    """[k] bool."""
+    truncated: np.ndarray
+    """[k] bool."""
+
+
+class Arena(Protocol):
+    """Several environments that step together."""
+
+    @property
+    def seats(self) -> Sequence[Seat]:
+        """The seats; their arrays are replaced by `reset` and `step`, never written to."""
+
+    def reset(self) -> None:
+        """Start new episodes everywhere."""
+
+    def step(self, actions: Sequence[np.ndarray]) -> list[Stepped]:
+        """Step with the actions [number of acting rows, ...] of each seat, in the env's scale."""
+
+    def close(self) -> None:
+        """Free everything."""
+
+
+class VectorArena:
+    """A vector env: one seat, one agent per env."""
+
+    def __init__(self, env: VectorEnv, spec: int = 0) -> None:
+        self._env = env
+        n = env.num_envs
+        self._all = np.arange(n)
+        self._nobody = np.zeros(n, bool)
+        self._seat = Seat(spec, n, np.zeros(0), np.ones(n, bool), np.ones(n, bool))
+        self.seats = [self._seat]
+        self._lens = np.zeros(n, np.int64)
+
+    def reset(self) -> None:
+        """Start new episodes in all envs."""
+        obs, _ = self._env.reset()
+        check_finite("obs", obs, self._all, None)
+        self._seat.obs, self._seat.on_reset = obs, np.ones(self._seat.rows, bool)
+        self._lens[:] = 0
+
+    def step(self, actions: Sequence[np.ndarray]) -> list[Stepped]:
+        """Step all envs; those whose episode ends start anew."""
+        obs_next, rew, terminated, truncated, _ = self._env.step(actions[0])
+        check_finite("rew", rew, self._all, self._lens)
+        check_finite("obs_next", obs_next, self._all, self._lens)
+        self._lens += 1
+        obs, seat = obs_next, self._seat
+        seat.on_reset = self._nobody
+        done = np.flatnonzero(terminated | truncated)
+        if len(done):
+            first, _ = self._env.reset(done)
+            check_finite("obs", first, done, None)
+            obs = take(obs_next, self._all)  # a copy: the successors are stored as they are
+            copy_rows(first, obs, done)
+            seat.on_reset = self._nobody.copy()
+            seat.on_reset[done] = True
+            self._lens[done] = 0
+        seat.obs = obs
+        return [Stepped(self._all, obs_next, rew, terminated, truncated)]
+
+    def close(self) -> None:
+        """Close the env."""
+        self._env.close()
+
+
+class AgentArena:
+    """Several `Environment`s; their agents are seated by spec.
+
+    Args:
+        envs: all of one kind.
+        spec_of_agent: index of the spec of each agent.
+    """
+
+    def __init__(self, envs: Sequence[Environment], spec_of_agent: Sequence[int]) -> None:
+        self._envs = list(envs)
+        self._spaces: Sequence[Any] = envs[0].observation_spaces
+        self._discrete = [isinstance(space, spaces.Discrete) for space in envs[0].action_spaces]
+        self.seats: list[Seat] = []
+        self._where: list[list[tuple[int, int]]] = [[(-1, -1)] * len(spec_of_agent) for _ in envs]  # [env][agent]
+        for number, spec in enumerate(sorted(set(spec_of_agent))):
+            agents = [agent for agent, own in enumerate(spec_of_agent) if own == spec]
+            pairs = [(env, agent) for env in range(len(envs)) for agent in agents]
+            for row, (env, agent) in enumerate(pairs):
+                self._where[env][agent] = (number, row)
+            n = len(pairs)
+            seat = Seat(spec, n, allocate(self._spaces[agents[0]], n), np.zeros(n, bool), np.zeros(n, bool))
+            self.seats.append(seat)
+        self._pending = [np.zeros(seat.rows, bool) for seat in self.seats]
+        self._done = np.zeros((len(envs), len(spec_of_agent)), bool)
+
+    def reset(self) -> None:
+        """Start new episodes in all envs."""
+        for seat, pending in zip(self.seats, self._pending, strict=True):
+            seat.acting, seat.on_reset = np.zeros(seat.rows, bool), np.zeros(seat.rows, bool)
+            pending[:] = False
+        for env in range(len(self._envs)):
+            self._reset(env)
+
+    def step(self, actions: Sequence[np.ndarray]) -> list[Stepped]:
+        """Step all envs; those in which nobody is left start anew."""
+        acted = []  # per seat: row -> its action's place, -1 for rows that do not act
+        for seat, pending in zip(self.seats, self._pending, strict=True):
+            place = np.full(seat.rows, -1)
+            place[seat.acting] = np.arange(np.count_nonzero(seat.acting))
+            acted.append(place)
+            pending |= seat.acting
+            seat.acting, seat.on_reset = np.zeros(seat.rows, bool), np.zeros(seat.rows, bool)
+            seat.obs = take(seat.obs, slice(None)) if isinstance(seat.obs, dict) else seat.obs.copy()
+        finished: list[list[tuple[int, StepResult]]] = [[] for _ in self.seats]
+        for number, env in enumerate(self._envs):
+            given: list[object] = []
+            for agent, (seat_number, row) in enumerate(self._where[number]):
+                at = acted[seat_number][row]
+                if at < 0:
+                    given.append(None)
+                else:
+                    action = actions[seat_number][at]
+                    given.append(int(action) if self._discrete[agent] else action)
+            self._take(number, env.step(given), finished)
+            if self._done[number].all():
+                self._reset(number)
+        return [self._stepped(seat, pairs) for seat, pairs in zip(self.seats, finished, strict=True)]
+
+    def close(self) -> None:
+        """Close the envs."""
+        for env in self._envs:
+            env.close()
+
+    def _reset(self, number: int) -> None:
+        self._done[number] = False
+        for agent, result in enumerate(self._envs[number].reset()):
+            if result is not None:
+                seat_number, row = self._where[number][agent]
+                seat = self.seats[seat_number]
+                write(seat.obs, row, result.obs)
+                seat.acting[row] = seat.on_reset[row] = True
+
+    def _take(
+        self, number: int, results: Sequence[StepResult | None], finished: list[list[tuple[int, StepResult]]]
+    ) -> None:
+        for agent, result in enumerate(results):
+            if result is None:
+                continue
+            seat_number, row = self._where[number][agent]
+            seat, pending = self.seats[seat_number], self._pending[seat_number]
+            if not np.isfinite(result.reward):
+                raise EnvError(f"env {number} gave agent {agent} the reward {result.reward}")
+            if result.terminated and result.truncated:
+                raise EnvError(f"env {number}, agent {agent}: terminated and truncated are both True")
+            # What an agent is given before its first action of an episode follows from no action: not stored.
+            first = not pending[row]
+            if not first:
+                finished[seat_number].append((row, result))
+                pending[row] = False
+            if result.terminated or result.truncated:
+                self._done[number, agent] = True
+            else:
+                write(seat.obs, row, result.obs)
+                seat.acting[row], seat.on_reset[row] = True, first
+
+    def _stepped(self, seat: Seat, pairs: list[tuple[int, StepResult]]) -> Stepped:
+        count = len(pairs)
+        obs_next: Obs = take(seat.obs, np.zeros(count, np.int64))
+        for at, (_, result) in enumerate(pairs):
+            write(obs_next, at, result.obs)
+        rows = np.array([row for row, _ in pairs], np.int64)
+        check_finite("obs_next", obs_next, rows, np.zeros(seat.rows, np.int64)[: len(rows)])
+        return Stepped(
+            rows=rows,
+            obs_next=obs_next,
+            rew=np.array([result.reward for _, result in pairs], np.float32),
+            terminated=np.array([result.terminated for _, result in pairs], bool),
+            truncated=np.array([result.truncated for _, result in pairs], bool),
+        )

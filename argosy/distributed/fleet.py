@@ -1,0 +1,398 @@
+"""The description of a fleet: what is played, by which policies, learned how, by how many workers, until when.
+
+It is made of the same `Experiment`s that the local trainer runs: a fleet adds who plays with which policy and what runs
+where. Plain frozen dataclasses; everything is checked before anything starts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from gymnasium import spaces
+
+from argosy.algorithm import algorithm_class
+from argosy.algorithm.base import Algorithm
+from argosy.config import check_choice, check_range
+from argosy.data.buffer import Priority
+from argosy.distributed.arena import AgentArena, Arena, VectorArena
+from argosy.distributed.host import Resources
+from argosy.distributed.recorder import Fields
+from argosy.distributed.supervisor import RestartConfig
+from argosy.env import Environment, make_environment, make_vector_env, registered_environments, task_spaces
+from argosy.env.environment import environment_source, register
+from argosy.errors import ConfigError, nearest
+from argosy.experiment import Experiment
+from argosy.policy import Policy
+from argosy.rng import spawn_seeds
+
+Space = spaces.Space[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StalenessConfig:
+    """What happens to experience that an older version of the policy made.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+
+    rule: Literal["accept", "drop", "throttle"] = "accept"
+    """accept: learn from all; drop: throw segments away that lag too much; throttle: let actors wait instead."""
+    max_lag: int = 2
+    """Updates that the learner may be ahead of a segment ("drop"), or batches that may wait for it ("throttle")."""
+
+    def __post_init__(self) -> None:
+        check_choice(self, "rule", ("accept", "drop", "throttle"))
+        check_range(self, "max_lag", ge=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicySpec:
+    """One policy and how it learns.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+
+    experiment: Experiment
+    """Algorithm, its settings, network, buffer and trainer settings, as for the local trainer."""
+    policy: Callable[..., Policy] | None = None
+    """A policy class of one's own, made as policy(observation_space, action_space, **args); None: the algorithm's."""
+    args: Mapping[str, object] = field(default_factory=dict)
+    """For `policy`."""
+    algorithm: Callable[[Any, Any], Algorithm[Any, Any]] | None = None
+    """An algorithm class of one's own, made as algorithm(config, policy); None: the experiment's."""
+    trainers: int = 1
+    """Trainer workers; several average their gradients (torch.distributed)."""
+    workers: int = 0
+    """Policy workers; 0: actor workers run the policy themselves."""
+    publish_updates: int = 1
+    """Updates between two published versions (on-policy: 1 is right)."""
+    save_updates: int = 20
+    """Updates between two saved states, from which a restarted trainer goes on."""
+    save_buffer: bool = True
+    """Save the replay buffer, too; without it a restarted trainer collects anew before it learns."""
+    priority: Priority | None = None
+    """Draw from the replay buffer by priority; None: uniformly."""
+    staleness: StalenessConfig = field(default_factory=StalenessConfig)
+    """Rule for old experience."""
+    learns: bool = True
+    """False: only plays, e.g. as an opponent; nothing is sent to a trainer."""
+    trainer_resources: Resources = field(default_factory=Resources)
+    worker_resources: Resources = field(default_factory=Resources)
+
+    def __post_init__(self) -> None:
+        for name in ("trainers", "publish_updates", "save_updates"):
+            check_range(self, name, ge=1)
+        check_range(self, "workers", ge=0)
+
+    def make_algorithm(self, observation_space: Space, action_space: Space, seed: int | None) -> Algorithm[Any, Any]:
+        """Make the algorithm and with it its policy; equal seeds give equal parameters and random numbers."""
+        experiment = self.experiment
+        cls = algorithm_class(experiment.algorithm)
+        if self.policy is None and self.algorithm is None:
+            return cls.from_spaces(
+                experiment.config, observation_space, action_space, experiment.net, experiment.device, seed
+            )
+        make_policy = self.policy
+        if make_policy is None:
+            own = cls.from_spaces(experiment.config, observation_space, action_space, experiment.net, "cpu", seed)
+            policy = own.policy
+        else:
+            policy = seeded(seed, lambda: make_policy(observation_space, action_space, **self.args))
+        algorithm = (self.algorithm or cls)(experiment.config, policy)
+        algorithm.seed(seed)
+        return algorithm
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentSpec:
+    """Which agents act with which policy, and how their experience is sent.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+
+    agents: str = ".*"
+    """Regular expression that matches the whole of an agent's number ("0", "1", ...); the first spec that fits wins."""
+    policy: str
+    """Name of the policy."""
+    samples: tuple[str, ...] | None = None
+    """Policies whose trainers get the experience (a copy each); None: the own policy's; (): nobody."""
+    inference: Literal["inline", "shared", "ray"] = "inline"
+    """Where the policy runs: in the actor worker, or in a policy worker on the same machine (shared) or anywhere."""
+    sample_steps: int = 32
+    """T: steps per segment; with `whole_episodes` the longest part of an episode that is sent."""
+    whole_episodes: bool = False
+    """Send episodes as wholes (of at most `sample_steps`), each in its own length."""
+    deterministic: bool = False
+    """Act without exploration."""
+    postprocess: Callable[[Fields], Fields] | None = None
+    """Applied to the fields [T, B, ...] of each segment in the actor worker, e.g. to add returns."""
+
+    def __post_init__(self) -> None:
+        check_range(self, "sample_steps", ge=1)
+        check_choice(self, "inference", ("inline", "shared", "ray"))
+        try:
+            re.compile(self.agents)
+        except re.error as error:
+            raise ConfigError(f"AgentSpec.agents is {self.agents!r}, no regular expression: {error}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActorGroup:
+    """Workers that step environments.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+
+    count: int = 1
+    """Actor workers."""
+    ring: int = 1
+    """Groups of environments per worker: while one steps, the others wait for their actions."""
+    num_envs: int | None = None
+    """Environments per group; None: `env.num_envs` of the experiment."""
+    env_failures: int = 100
+    """Failures of environments that one worker survives by making the group anew."""
+    resources: Resources = field(default_factory=Resources)
+
+    def __post_init__(self) -> None:
+        for name in ("count", "ring", "num_envs"):
+            check_range(self, name, ge=1)
+        check_range(self, "env_failures", ge=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalGroup:
+    """Workers that judge versions, each in environments of its own, without exploration.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+
+    count: int = 1
+    """Evaluation workers; 0: nothing is judged."""
+    num_envs: int = 4
+    """Environments per worker."""
+    episodes: int = 20
+    """Episodes per version."""
+    resources: Resources = field(default_factory=Resources)
+
+    def __post_init__(self) -> None:
+        check_range(self, "count", ge=0)
+        check_range(self, "num_envs", ge=1)
+        check_range(self, "episodes", ge=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetStop:
+    """When a fleet has done its work: whatever comes first.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+
+    env_steps: int | None = None
+    """Environment steps that every learning policy has been trained with."""
+    updates: int | None = None
+    """Updates of every learning policy."""
+    return_mean: Mapping[str, float] = field(default_factory=dict)
+    """Per policy, the mean return of an evaluation; all must be reached (not necessarily at the same time)."""
+    wall_s: float | None = None
+    """Seconds."""
+
+    def __post_init__(self) -> None:
+        for name in ("env_steps", "updates", "wall_s"):
+            check_range(self, name, gt=0)
+        if not self.return_mean and self.env_steps is None and self.updates is None and self.wall_s is None:
+            raise ConfigError("FleetStop says nothing, so the fleet would never end; give env_steps, return_mean, ...")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet:
+    """Everything that says what a fleet does.
+
+    Raises:
+        ConfigError: something is out of range or contradicts something else: an agent without spec, a policy that
+            nobody plays, experience that nobody takes.
+    """
+
+    name: str
+    """Of the run's folder, and how `argosy fleet status` finds it."""
+    policies: Mapping[str, PolicySpec]
+    """By name. The first one's experiment says task, environment settings and seed."""
+    stop: FleetStop
+    agents: tuple[AgentSpec, ...] = ()
+    """Who plays with what; (): all agents with the only policy."""
+    env_args: Mapping[str, object] = field(default_factory=dict)
+    """Arguments of a registered `Environment`."""
+    actors: ActorGroup = field(default_factory=ActorGroup)
+    evaluation: EvalGroup = field(default_factory=EvalGroup)
+    sync: bool = False
+    """Collect and learn in turn: the same losses as the local trainer's, however the workers run."""
+    restart: RestartConfig = field(default_factory=RestartConfig)
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.name):
+            raise ConfigError(f"Fleet.name is {self.name!r}; it must be made of letters, digits, '.', '_' and '-'")
+        if not self.policies:
+            raise ConfigError("Fleet.policies is empty; a fleet needs at least one policy")
+        if not self.agents:
+            if len(self.policies) > 1:
+                raise ConfigError("Fleet.agents is empty, but there are several policies; say which agent plays which")
+            object.__setattr__(self, "agents", (AgentSpec(policy=next(iter(self.policies))),))
+        if self.experiment.env.norm_obs:
+            raise ConfigError("env.norm_obs=True is not available in a fleet: every actor would normalise by its own")
+        self._check_streams()
+        self._check_sync()
+        tasks = {spec.experiment.task for spec in self.policies.values()}
+        if len(tasks) > 1:
+            raise ConfigError(f"the policies' experiments play different tasks: {sorted(tasks)}; a fleet plays one")
+        for name in self.stop.return_mean:
+            if name not in self.policies:
+                raise ConfigError(f"stop.return_mean names {name!r}; {nearest(name, self.policies)}")
+
+    @property
+    def experiment(self) -> Experiment:
+        """The one that says task, environment and seed."""
+        return next(iter(self.policies.values())).experiment
+
+    @property
+    def num_envs(self) -> int:
+        """Environments per group of an actor worker's ring."""
+        return self.actors.num_envs or self.experiment.env.num_envs
+
+    def samples(self, agent: AgentSpec) -> tuple[str, ...]:
+        """Return the policies whose trainers get this spec's experience."""
+        if agent.samples is not None:
+            return agent.samples
+        return (agent.policy,) if self.policies[agent.policy].learns else ()
+
+    def source(self) -> EnvSource:
+        """Return what makes the environments, also in other processes."""
+        task = self.experiment.task
+        if task in registered_environments():
+            return EnvSource(task, environment_source(task), dict(self.env_args), self.experiment, self.agents)
+        return EnvSource(task, None, {}, self.experiment, self.agents)
+
+    def _check_streams(self) -> None:
+        played = {agent.policy for agent in self.agents}
+        fed: set[str] = set()
+        for agent in self.agents:
+            for name in (agent.policy, *(agent.samples or ())):
+                if name not in self.policies:
+                    raise ConfigError(
+                        f"the agents {agent.agents!r} name a policy {name!r}; {nearest(name, self.policies)}"
+                    )
+            for name in self.samples(agent):
+                if not self.policies[name].learns:
+                    raise ConfigError(
+                        f"the agents {agent.agents!r} send experience to {name!r}, which does not learn and takes none"
+                    )
+                fed.add(name)
+            if agent.inference != "inline" and self.policies[agent.policy].workers < 1:
+                raise ConfigError(
+                    f"the agents {agent.agents!r} ask policy workers ({agent.inference}), but {agent.policy!r} has "
+                    "workers=0; give it some, or use inference='inline'"
+                )
+        for name, spec in self.policies.items():
+            if name not in played:
+                raise ConfigError(f"no agent plays with policy {name!r}")
+            if spec.learns and name not in fed:
+                raise ConfigError(f"policy {name!r} learns, but no agent sends it experience; set learns=False")
+
+    def _check_sync(self) -> None:
+        if not self.sync:
+            return
+        if any(agent.inference != "inline" for agent in self.agents):
+            raise ConfigError("sync=True needs inference='inline': who else would know which version acts")
+        if any(spec.trainers > 1 for spec in self.policies.values()):
+            raise ConfigError("sync=True needs trainers=1")
+        if any(agent.whole_episodes for agent in self.agents):
+            raise ConfigError("sync=True needs segments of equal length; whole_episodes=True has none")
+
+
+@dataclass(frozen=True)
+class EnvSource:
+    """Makes arenas. Travels to the workers."""
+
+    task: str
+    registered: tuple[Callable[..., Environment] | str, str | None] | None
+    """What stands behind the name of a registered environment; None: the task is a vector env's."""
+    args: Mapping[str, object]
+    experiment: Experiment
+    agents: tuple[AgentSpec, ...]
+
+    def spaces(self) -> list[tuple[Space, Space]]:
+        """Return the observation and the action space of each agent spec.
+
+        Raises:
+            ConfigError: an agent that no spec matches, or agents of one spec that differ in their spaces.
+        """
+        if self.registered is None:
+            if not re.fullmatch(self.agents[0].agents, "0"):
+                raise ConfigError(f"{self.task!r} has one agent, '0', and no spec matches it")
+            return [task_spaces(self.task, self.experiment.env)] * len(self.agents)
+        env = self._make_environment()
+        try:
+            found: dict[int, tuple[Space, Space]] = {}
+            for agent, spec in enumerate(self._specs(env)):
+                own = (env.observation_spaces[agent], env.action_spaces[agent])
+                if found.setdefault(spec, own) != own:
+                    raise ConfigError(
+                        f"agent {agent} has the spaces {own}, another agent of {self.agents[spec].agents!r} has "
+                        f"{found[spec]}; give them specs and policies of their own"
+                    )
+        finally:
+            env.close()
+        missing = [self.agents[i].agents for i in range(len(self.agents)) if i not in found]
+        if missing:
+            raise ConfigError(f"no agent of {self.task!r} is left for the specs {missing}")
+        return [found[i] for i in range(len(self.agents))]
+
+    def rows(self, num_envs: int) -> list[int]:
+        """Return the number of rows of each agent spec in an arena of `num_envs` environments."""
+        if self.registered is None:
+            return [num_envs] + [0] * (len(self.agents) - 1)
+        env = self._make_environment()
+        specs = self._specs(env)
+        env.close()
+        return [num_envs * specs.count(i) for i in range(len(self.agents))]
+
+    def arena(self, num_envs: int, seed: int, *, test: bool = False) -> Arena:
+        """Make environments that start from `seed`."""
+        if self.registered is None:
+            return VectorArena(make_vector_env(self.task, num_envs, seed=seed, test=test, config=self.experiment.env))
+        envs = [self._make_environment() for _ in range(num_envs)]
+        for env, own in zip(envs, spawn_seeds(seed, num_envs), strict=True):
+            env.seed(own)
+        return AgentArena(envs, self._specs(envs[0]))
+
+    def _make_environment(self) -> Environment:
+        assert self.registered is not None
+        if self.task not in registered_environments():
+            register(self.task, self.registered[0], module=self.registered[1])
+        return make_environment(self.task, self.args)
+
+    def _specs(self, env: Environment) -> list[int]:
+        specs = []
+        for agent in range(env.agent_count):
+            matching = [i for i, spec in enumerate(self.agents) if re.fullmatch(spec.agents, str(agent))]
+            if not matching:
+                shown: Sequence[str] = [spec.agents for spec in self.agents]
+                raise ConfigError(f"agent {agent} of {self.task!r} matches no spec; there are {shown}")
+            specs.append(matching[0])
+        return specs
+
+
+def seeded(seed: int | None, make: Callable[[], Policy]) -> Policy:
+    """Make a policy whose initial parameters depend on `seed` alone."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0 if seed is None else seed)
+        return make()

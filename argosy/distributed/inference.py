@@ -1,0 +1,272 @@
+"""Inference streams: requests for actions travel to a policy and the answers come back.
+
+Three ways behind one interface, `InferenceStream.post(request) -> Pending`: a policy in this process (inline), one in
+another process of this machine through shared memory (`sharedmemory.py`), one anywhere through calls (Ray).
+The recurrent state stays with the asker, so that a server can die without anything being lost.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Protocol
+
+from argosy.data import tree
+from argosy.data.join import cat
+from argosy.distributed.host import Context, Peer, PeerLostError, Progress, Shared
+from argosy.distributed.parameters import Blob, decode
+from argosy.policy import Policy, RolloutRequest, RolloutResult
+
+_LOST_RETRY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Actions, and which version of the policy chose them."""
+
+    result: RolloutResult
+    version: int
+
+
+class Pending(Protocol):
+    """An answer that may be on its way."""
+
+    def done(self) -> bool:
+        """Whether `result` returns at once."""
+
+    def result(self, timeout: float | None = None) -> Reply:
+        """Wait for the answer; TimeoutError if it takes longer."""
+
+
+class InferenceStream(Protocol):
+    """The asking end."""
+
+    def post(self, request: RolloutRequest) -> Pending:
+        """Ask for actions."""
+
+    def close(self) -> None:
+        """Free everything."""
+
+
+class Inline:
+    """The policy is here: answers are there at once."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def post(self, request: RolloutRequest) -> Pending:
+        """Act."""
+        answer: Future[Reply] = Future()
+        answer.set_result(Reply(self._policy.rollout(request), self._policy.version))
+        return answer
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+
+class Remote:
+    """The policy is in a worker anywhere; if that one is lost, the next one is asked the same.
+
+    Args:
+        peers: policy workers of the same policy.
+        first: index of the one to ask first.
+    """
+
+    def __init__(self, peers: Sequence[Peer], first: int = 0) -> None:
+        self._peers = list(peers)
+        self._at = first % len(self._peers)
+
+    def post(self, request: RolloutRequest) -> Pending:
+        """Ask the present peer."""
+        return _RemotePending(self, request)
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+    def _call(self, request: RolloutRequest) -> Future[Reply]:
+        return self._peers[self._at].call("infer", request)
+
+    def _give_up_on(self, at: int) -> None:
+        if at == self._at:
+            self._at = (at + 1) % len(self._peers)
+
+
+class _RemotePending:
+    """Asks again, elsewhere, until there is an answer."""
+
+    def __init__(self, stream: Remote, request: RolloutRequest) -> None:
+        self._stream, self._request = stream, request
+        self._at = stream._at
+        self._flight: Future[Reply] | None = stream._call(request)
+        self._not_before = 0.0
+
+    def done(self) -> bool:
+        if self._flight is None:
+            if time.monotonic() < self._not_before:
+                return False
+            self._at = self._stream._at
+            self._flight = self._stream._call(self._request)
+        if not self._flight.done():
+            return False
+        if isinstance(self._flight.exception(), PeerLostError):
+            self._stream._give_up_on(self._at)
+            self._flight, self._not_before = None, time.monotonic() + _LOST_RETRY_S
+            return False
+        return True
+
+    def result(self, timeout: float | None = None) -> Reply:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self.done():
+            left = _LOST_RETRY_S if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            if self._flight is None:
+                time.sleep(min(left, _LOST_RETRY_S))
+            else:
+                try:
+                    self._flight.exception(min(left, _LOST_RETRY_S))
+                except TimeoutError:
+                    continue
+        assert self._flight is not None
+        return self._flight.result()
+
+
+class ParameterReader:
+    """Keeps a policy up to date with the parameter store, without ever waiting for it.
+
+    Args:
+        store: the parameter server.
+        name: of the policy there.
+        policy: where new parameters go.
+        every_s: seconds between two questions.
+        tag: which version.
+    """
+
+    def __init__(self, store: Peer, name: str, policy: Policy, *, every_s: float = 0.05, tag: str = "latest") -> None:
+        self._store, self._name, self._policy, self._every_s, self._tag = store, name, policy, every_s, tag
+        self.token = 0
+        """Changes with each load; 0 before the first."""
+        self._asked: Future[tuple[int, int, Shared[Blob]] | None] | None = None
+        self._due = 0.0
+
+    def poll(self) -> bool:
+        """Ask, or load what came; returns whether the policy has new parameters now."""
+        now = time.monotonic()
+        if self._asked is None:
+            if now < self._due:
+                return False
+            self._asked = self._store.call("newest", self._name, self.token, self._tag)
+        if not self._asked.done():
+            return False
+        asked, self._asked, self._due = self._asked, None, now + self._every_s
+        try:
+            news = asked.result()
+            if news is None:
+                return False
+            token, _, shared = news
+            self._policy.load_checkpoint(decode(shared()))
+        except PeerLostError:
+            return False
+        self.token = token
+        return True
+
+
+class PolicyWorker:
+    """Serves a policy: what arrives while the network computes is the next batch, so that batches size themselves.
+
+    Args:
+        context: where it runs.
+        policy: made for this worker.
+        name: of the policy in the store.
+        store: name of the parameter server.
+        max_batch: rows per forward pass at most (a single larger request passes whole).
+        device_sleep_s: added to each pass; for measurements of latency.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        policy: Policy,
+        *,
+        name: str,
+        store: str = "parameters",
+        max_batch: int = 4096,
+        device_sleep_s: float = 0.0,
+    ) -> None:
+        self._policy, self._max_batch, self._sleep_s = policy, max_batch, device_sleep_s
+        self._reader = ParameterReader(context.connect(store), name, policy)
+        self._queue: deque[tuple[RolloutRequest, Future[Reply]]] = deque()
+        self._arrived = threading.Condition()
+        self._batches = self._rows = 0
+
+    def infer(self, request: RolloutRequest) -> Future[Reply]:
+        """Take a request; its answer comes after one of the next forward passes."""
+        answer: Future[Reply] = Future()
+        with self._arrived:
+            self._queue.append((request, answer))
+            self._arrived.notify()
+        return answer
+
+    def poll(self) -> Progress:
+        """One forward pass over all that has arrived."""
+        self._reader.poll()
+        if self._reader.token == 0:
+            return Progress.IDLE  # nothing was published yet: who asks has to wait
+        batch = self._take()
+        if not batch:
+            return Progress.BUSY
+        requests = [request for request, _ in batch]
+        sizes = [_rows(request) for request in requests]
+        try:
+            result = self._policy.rollout(join_requests(requests))
+        except Exception as error:
+            for _, answer in batch:  # those who ask must hear of it before this worker is restarted
+                answer.set_exception(PeerLostError(f"the policy failed: {error!r}"))
+            raise
+        if self._sleep_s > 0:
+            time.sleep(self._sleep_s)
+        start = 0
+        for (_, answer), size in zip(batch, sizes, strict=True):
+            answer.set_result(Reply(tree.index(result, slice(start, start + size)), self._policy.version))
+            start += size
+        self._batches += 1
+        self._rows += start
+        return Progress.BUSY
+
+    def stats(self) -> Mapping[str, float]:
+        """Return rows and batches so far, and requests that wait."""
+        return {
+            "rows": float(self._rows),
+            "batches": float(self._batches),
+            "queue": float(len(self._queue)),
+            "version": float(self._policy.version),
+        }
+
+    def close(self) -> None:
+        """Let those who wait know that no answer will come."""
+        while self._queue:
+            self._queue.popleft()[1].set_exception(PeerLostError("the policy worker was stopped"))
+
+    def _take(self) -> list[tuple[RolloutRequest, Future[Reply]]]:
+        with self._arrived:
+            if not self._queue:
+                self._arrived.wait(0.005)
+            batch: list[tuple[RolloutRequest, Future[Reply]]] = []
+            rows = 0
+            while self._queue and (not batch or rows + _rows(self._queue[0][0]) <= self._max_batch):
+                batch.append(self._queue.popleft())
+                rows += _rows(batch[-1][0])
+        return batch
+
+
+def join_requests(requests: Sequence[RolloutRequest]) -> RolloutRequest:
+    """Put requests under one another; flags that only some of them have are False in the others."""
+    return requests[0] if len(requests) == 1 else cat(requests, like=requests[0])
+
+
+def _rows(request: RolloutRequest) -> int:
+    return int(next(len(leaf) for _, leaf in tree.leaves(request.obs) if leaf is not None))

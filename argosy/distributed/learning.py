@@ -1,0 +1,205 @@
+"""From segments to updates: what a trainer worker does with experience, on-policy or from a replay buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from argosy.algorithm.base import Algorithm
+from argosy.data import Batch, VectorReplayBuffer, tree
+from argosy.data.buffer import Priority
+from argosy.data.join import join
+from argosy.data.stats import TrainingStats
+from argosy.distributed.streams import Segment
+from argosy.errors import ConfigError
+from argosy.experiment import Experiment
+
+_FIELDS = ("obs", "act", "rew", "terminated", "truncated", "obs_next", "policy", "policy_state")
+
+
+class Learning(Protocol):
+    """Takes segments and makes the updates that they have earned."""
+
+    def take(self, segments: Sequence[Segment]) -> None:
+        """Take in experience: one segment (asynchronous), or one of each producer in their order (synchronous)."""
+
+    def update(self) -> TrainingStats | None:
+        """Make one update, if one is due."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what must not be lost."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was taken."""
+
+
+class OnpolicyLearning:
+    """One update of each `step_per_collect` transitions; they are forgotten then.
+
+    Args:
+        algorithm: learns.
+        experiment: says how many steps make a rollout.
+        sync: every call of `take` brings a whole rollout.
+    """
+
+    def __init__(self, algorithm: Algorithm[Any, Any], experiment: Experiment, *, sync: bool) -> None:
+        self._algorithm, self._steps, self._sync = algorithm, experiment.trainer.step_per_collect, sync
+        self._waiting: list[Segment] = []
+
+    def take(self, segments: Sequence[Segment]) -> None:
+        """Put segments to those that wait for the rollout to be complete."""
+        self._waiting += segments
+
+    def update(self) -> TrainingStats | None:
+        """Learn from the rollout, if it is complete."""
+        if not self._waiting or (not self._sync and sum(s.steps for s in self._waiting) < self._steps):
+            return None
+        segments, self._waiting = self._waiting, []
+        stats: TrainingStats = self._algorithm.update(rollout(segments))
+        return stats
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return nothing: segments that wait are sent again or belong to a policy that is gone."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Forget the segments that wait."""
+        self._waiting = []
+
+
+class OffpolicyLearning:
+    """Updates from a replay buffer, `update_per_step` for each transition that came in.
+
+    Args:
+        algorithm: learns.
+        experiment: says sizes and rates.
+        producers: number of rows of each producer; each row gets a sub-buffer.
+        seed: of the sampler.
+        save_buffer: whether the transitions belong to the state.
+        priority: draw by priority; None: uniformly.
+
+    Raises:
+        ConfigError: the buffer is smaller than a batch.
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm[Any, Any],
+        experiment: Experiment,
+        producers: Mapping[str, int],
+        seed: int,
+        *,
+        save_buffer: bool,
+        priority: Priority | None = None,
+    ) -> None:
+        settings, config = experiment.trainer, experiment.buffer
+        self._algorithm = algorithm
+        self._batch_size = settings.batch_size or 64
+        self._update_per_step = settings.update_per_step or 1.0
+        self._start_steps = settings.start_steps
+        self._save_buffer = save_buffer
+        rows = sum(producers.values())
+        if config.size < max(rows, self._batch_size):
+            raise ConfigError(f"buffer.size is {config.size}; {rows} rows and batches of {self._batch_size} need more")
+        self.buffer = VectorReplayBuffer(
+            config.size,
+            rows,
+            stack_num=config.stack_num,
+            ignore_obs_next=config.ignore_obs_next,
+            save_only_last_obs=config.stack_num > 1,
+            seed=seed,
+            priority=priority,
+        )
+        starts = np.cumsum([0, *producers.values()])
+        self._first_row = dict(zip(producers, starts.tolist(), strict=False))
+        self._rows = dict(producers)
+        self._newest: dict[str, tuple[int, int]] = {}
+        self._steps = 0
+        self._owed = 0.0
+
+    def take(self, segments: Sequence[Segment]) -> None:
+        """Store the transitions, time by time."""
+        warming_up = self._steps < self._start_steps
+        for segment in segments:
+            self._check_continuity(segment)
+        ids = np.concatenate([self._first_row[s.producer] + s.rows for s in segments])
+        data = rollout(segments)
+        length = len(data.rew)
+        if data.rew.shape[1] != len(ids):  # segments of unequal lengths came as one long column: store them one by one
+            for segment in segments:
+                self.take([segment])
+            return
+        for t in range(length):
+            self.buffer.add(data[t], None if len(ids) == self.buffer.buffer_num else ids)
+        steps = sum(segment.steps for segment in segments)
+        self._steps += steps
+        if not warming_up and len(self.buffer) >= self._batch_size:
+            self._owed += steps * self._update_per_step
+
+    def update(self) -> TrainingStats | None:
+        """Learn from one sample, if the transitions so far have earned it."""
+        if self._owed <= 1 - 1e-9:  # sums of fractions like 0.1 fall a little short
+            return None
+        batch, indices = self.buffer.sample(self._batch_size, self._algorithm.sampling)
+        stats: TrainingStats = self._algorithm.update(batch)
+        if self.buffer.priorities is not None and stats.priorities is not None:
+            self.buffer.update_weight(indices, stats.priorities)
+        self._owed -= 1
+        return stats
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return counters, and the buffer if asked for."""
+        return {
+            "owed": self._owed,
+            "steps": self._steps,
+            "newest": {producer: list(at) for producer, at in self._newest.items()},
+            "buffer": self.buffer.state_dict() if self._save_buffer else None,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was taken."""
+        self._owed, self._steps = float(state["owed"]), int(state["steps"])
+        if state["buffer"] is not None:
+            self.buffer.load_state_dict(state["buffer"])
+            self._newest = {producer: (int(at[0]), int(at[1])) for producer, at in state["newest"].items()}
+        else:
+            self._owed = 0.0
+
+    def _check_continuity(self, segment: Segment) -> None:
+        """End the producer's episodes in the buffer where this segment does not follow the one before."""
+        at = (segment.incarnation, segment.seq)
+        before = self._newest.get(segment.producer)
+        if before is not None and at != (before[0], before[1] + 1):
+            first = self._first_row[segment.producer]
+            self.buffer.end_episodes(np.arange(first, first + self._rows[segment.producer]))
+        self._newest[segment.producer] = at
+
+
+def rollout(segments: Sequence[Segment]) -> Batch:
+    """Join segments into what an on-policy update takes: [T, B, ...] side by side, with `cut` [T, B].
+
+    Segments of unequal lengths become one column [N, 1, ...], row after row.
+    """
+    batches = [_batch(segment) for segment in segments]
+    if len(batches) == 1:
+        return batches[0]
+    if all(len(batch.rew) == len(batches[0].rew) for batch in batches):
+        return join(batches, lambda leaves: np.concatenate(leaves, axis=1), like=Batch())
+    columns = [tree.map_leaves(_column, batch) for batch in batches]
+    return join(columns, np.concatenate, like=Batch())
+
+
+def _batch(segment: Segment) -> Batch:
+    data = segment.data
+    batch = tree.rebuild(Batch(), {name: data[name] for name in _FIELDS if data.get(name) is not None})
+    batch.cut = batch.terminated | batch.truncated
+    batch.cut[-1] = True
+    return batch
+
+
+def _column(leaf: np.ndarray) -> np.ndarray:
+    """[T, B, ...] -> [B * T, 1, ...], each row's time in one piece."""
+    swapped = np.swapaxes(leaf, 0, 1)
+    return swapped.reshape(-1, 1, *leaf.shape[2:])

@@ -1,0 +1,127 @@
+"""One seat at play: asks for actions, remembers what its rows did, and completes transitions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from argosy.collect.random_actions import random_actions
+from argosy.data import tree
+from argosy.distributed.arena import Seat, Stepped
+from argosy.distributed.inference import InferenceStream, Pending
+from argosy.env.spaces import take
+from argosy.policy import Policy, RolloutRequest
+
+
+class Player:
+    """The rows of one seat.
+
+    Args:
+        seat: what they see.
+        policy: maps actions to the env's scale; with inline inference it is also the one that acts.
+        stream: where actions come from.
+        deterministic: act without exploration.
+    """
+
+    def __init__(self, seat: Seat, policy: Policy, stream: InferenceStream, *, deterministic: bool = False) -> None:
+        self.seat = seat
+        self._policy, self._stream = policy, stream
+        self._everyone = np.arange(seat.rows)
+        self._deterministic = deterministic
+        self._pending: Pending | None = None
+        self._asking = self._everyone
+        self._acted: dict[str, Any] = {}  # [R, ...] what the rows that wait for their step's outcome did
+        self._state: Any = None
+        if policy.default_policy_state is not None:
+            self._state = tree.map_leaves(
+                lambda leaf: np.stack([np.asarray(leaf)] * seat.rows), policy.default_policy_state
+            )
+
+    def ask(self) -> None:
+        """Ask for the actions of the rows that act now; unless none does."""
+        self._asking = np.flatnonzero(self.seat.acting)
+        count = len(self._asking)
+        if count == 0:
+            self._pending = None
+            return
+        all_act = count == self.seat.rows
+        self._pending = self._stream.post(
+            RolloutRequest(
+                obs=self.seat.obs if all_act else take(self.seat.obs, self._asking),
+                policy_state=self._state if all_act else tree.index(self._state, self._asking),
+                is_evaluation=np.ones(count, bool) if self._deterministic else None,
+                on_reset=None if self._state is None else self.seat.on_reset[self._asking],
+            )
+        )
+
+    def ready(self, timeout_s: float) -> bool:
+        """Whether the actions are there, after waiting for `timeout_s` at most."""
+        if self._pending is None or self._pending.done():
+            return True
+        if timeout_s <= 0:
+            return False
+        try:
+            self._pending.result(timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+    def act(self) -> np.ndarray:
+        """Return the actions [number of acting rows, ...] in the env's scale."""
+        if self._pending is None:
+            return np.zeros(0)
+        reply = self._pending.result()
+        result, rows = reply.result, self._asking
+        fields: dict[str, Any] = {"act": result.action, "version": np.full(len(rows), reply.version)}
+        if result.analyzed_result is not None:
+            fields["policy"] = result.analyzed_result
+        self._remember(fields)
+        if self._state is not None:
+            self._state = _merged(self._state, rows, result.policy_state, self.seat.rows)
+        return self._policy.map_action(result.action)
+
+    def act_randomly(self, rng: np.random.Generator) -> np.ndarray:
+        """Return uniformly random actions instead of asking the policy."""
+        self._asking = np.flatnonzero(self.seat.acting)
+        policy, obs = self._policy, take(self.seat.obs, self._asking)
+        mask = obs[policy.mask_key] if policy.mask_key is not None and isinstance(obs, dict) else None
+        act = random_actions(policy.action_space, len(self._asking), rng, mask)
+        version = np.full(len(self._asking), policy.version)
+        self._remember({"act": policy.map_action_inverse(act), "version": version})
+        return act
+
+    def complete(self, stepped: Stepped) -> dict[str, Any]:
+        """Return the fields [k, ...] of the transitions that a step completed."""
+        rows = stepped.rows
+        acted = self._acted if len(rows) == self.seat.rows else tree.index(self._acted, rows)
+        return {
+            **acted,
+            "rew": stepped.rew,
+            "terminated": stepped.terminated,
+            "truncated": stepped.truncated,
+            "obs_next": stepped.obs_next,
+        }
+
+    def forget(self) -> None:
+        """Drop the question under way: the environments are new."""
+        self._pending, self._acted = None, {}
+
+    def _remember(self, fields: dict[str, Any]) -> None:
+        seat, rows = self.seat, self._asking
+        fields["obs"] = seat.obs if len(rows) == seat.rows else take(seat.obs, rows)
+        if self._state is not None:
+            fields["policy_state"] = tree.index(self._state, rows)
+        self._acted = _merged(self._acted, rows, fields, seat.rows)
+
+
+def _merged(old: Any, rows: np.ndarray, new: Any, count: int) -> Any:
+    """Return [count, ...]: `new` in `rows`, `old` elsewhere. Neither is written to."""
+    if len(rows) == count:
+        return new
+    if not old:
+        out = tree.map_leaves(lambda leaf: np.zeros((count, *leaf.shape[1:]), leaf.dtype), new)
+    else:
+        out = tree.map_leaves(np.copy, old)
+    tree.assign(out, rows, new)
+    return out

@@ -1,0 +1,271 @@
+"""From the description of a fleet to its workers: names, and functions that build each worker where it runs."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from argosy.algorithm.base import Algorithm
+from argosy.distributed.actor import ActorWorker, Group, Seated
+from argosy.distributed.arena import Arena
+from argosy.distributed.evaluation import EvalWorker
+from argosy.distributed.fleet import AgentSpec, EnvSource, Fleet, Space
+from argosy.distributed.host import Context, Resources, Worker
+from argosy.distributed.inference import InferenceStream, Inline, ParameterReader, PolicyWorker, Remote
+from argosy.distributed.learning import Learning, OffpolicyLearning, OnpolicyLearning
+from argosy.distributed.parameterserver import ParameterServer
+from argosy.distributed.player import Player
+from argosy.distributed.recorder import Recorder
+from argosy.distributed.streams import QueueStream, RoundRobin, SampleStream, Zipped
+from argosy.distributed.supervisor import Role
+from argosy.distributed.trainer import TrainerWorker
+from argosy.policy import Policy
+from argosy.rng import Rng, spawn_seeds
+
+STORE = "parameters"
+_MAKING = threading.Lock()  # layers draw their first values from torch's global generator; workers may be threads
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A fleet, checked against its environment, and all that the workers' builders need."""
+
+    fleet: Fleet
+    directory: Path
+    source: EnvSource
+    spaces: tuple[tuple[Space, Space], ...]
+    """Of each agent spec."""
+    rows: tuple[int, ...]
+    """Of each agent spec in one group of environments."""
+
+    @classmethod
+    def make(cls, fleet: Fleet, directory: Path) -> Plan:
+        """Look into the environment.
+
+        Raises:
+            ConfigError: agents and specs do not fit together.
+        """
+        source = fleet.source()
+        return cls(fleet, directory, source, tuple(source.spaces()), tuple(source.rows(fleet.num_envs)))
+
+    def roles(self) -> list[Role]:
+        """Return all workers; those that others wait for come first."""
+        fleet = self.fleet
+        roles = [Role(STORE, functools.partial(_parameters, self.directory / "parameters"), Resources(num_cpus=0.0))]
+        for name, spec in fleet.policies.items():
+            if spec.learns:
+                for rank in range(spec.trainers):
+                    build = functools.partial(_trainer, self, name, rank)
+                    roles.append(Role(trainer_name(name, rank), build, spec.trainer_resources))
+            for index in range(spec.workers):
+                build = functools.partial(_policy_worker, self, name, index)
+                roles.append(Role(policy_worker_name(name, index), build, spec.worker_resources))
+        roles += [
+            Role(actor_name(index), functools.partial(_actor, self, index), fleet.actors.resources)
+            for index in range(fleet.actors.count)
+        ]
+        for index in range(fleet.evaluation.count):
+            build = functools.partial(_evaluation, self, index)
+            roles.append(Role(eval_name(index), build, fleet.evaluation.resources))
+        return roles
+
+    def producers(self, policy: str) -> dict[str, int]:
+        """Return who sends segments to a policy's trainers, with the number of their rows."""
+        fleet = self.fleet
+        return {
+            producer_name(actor, group, index): self.rows[index]
+            for actor in range(fleet.actors.count)
+            for group in range(fleet.actors.ring)
+            for index, agent in enumerate(fleet.agents)
+            if policy in fleet.samples(agent) and self.rows[index]
+        }
+
+    def algorithm(self, policy: str) -> Algorithm[Any, Any]:
+        """Make the algorithm of a policy, with the random numbers that the local trainer gives it."""
+        spec = self.fleet.policies[policy]
+        index = next(i for i, agent in enumerate(self.fleet.agents) if agent.policy == policy)
+        with _MAKING:
+            return spec.make_algorithm(*self.spaces[index], spawn_seeds(spec.experiment.seed, 4)[0])
+
+
+def trainer_name(policy: str, rank: int) -> str:
+    """Return a trainer worker's name."""
+    return f"trainer.{policy}.{rank}"
+
+
+def policy_worker_name(policy: str, index: int) -> str:
+    """Return a policy worker's name."""
+    return f"policy.{policy}.{index}"
+
+
+def actor_name(index: int) -> str:
+    """Return an actor worker's name."""
+    return f"actor.{index}"
+
+
+def eval_name(index: int) -> str:
+    """Return an evaluation worker's name."""
+    return f"eval.{index}"
+
+
+def producer_name(actor: int, group: int, spec: int) -> str:
+    """Return the name under which one seat of one group sends its segments."""
+    return f"actor.{actor}.{group}.{spec}"
+
+
+def _parameters(directory: Path, context: Context) -> Worker:
+    return ParameterServer(context, directory)
+
+
+def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
+    fleet = plan.fleet
+    spec = fleet.policies[policy]
+    experiment = spec.experiment
+    algorithm = plan.algorithm(policy)
+    producers = plan.producers(policy)
+    learning: Learning
+    steps = min(agent.sample_steps for agent in fleet.agents if policy in fleet.samples(agent))
+    if algorithm.kind == "onpolicy":
+        learning = OnpolicyLearning(algorithm, experiment, sync=fleet.sync)
+        # What waits while a rollout is learned from is old when its turn comes: one rollout, no more.
+        per_batch = max(1, experiment.trainer.step_per_collect // (steps * max(producers.values())))
+        capacity = per_batch
+    else:
+        seed = spawn_seeds(experiment.seed, 4)[1]
+        learning = OffpolicyLearning(
+            algorithm, experiment, producers, seed, save_buffer=spec.save_buffer, priority=spec.priority
+        )
+        per_batch, capacity = 1, 2 * len(producers)
+    if spec.staleness.rule == "throttle":
+        capacity = max(1, spec.staleness.max_lag * per_batch)
+    if fleet.sync:
+        capacity = len(producers)
+    return TrainerWorker(
+        policy,
+        algorithm,
+        learning,
+        context.connect(STORE),
+        plan.directory / f"trainer.{policy}.safetensors",
+        list(producers),
+        max_env_step=experiment.trainer.max_epoch * experiment.trainer.step_per_epoch,
+        capacity=capacity,
+        staleness=spec.staleness,
+        sync=fleet.sync,
+        publish_updates=spec.publish_updates,
+        save_updates=spec.save_updates,
+    )
+
+
+def _policy_worker(plan: Plan, policy: str, index: int, context: Context) -> Worker:
+    own = plan.algorithm(policy).policy
+    own.seed(_derived_seed(plan.fleet, "policy", index, context.incarnation))
+    return PolicyWorker(context, own, name=policy, store=STORE)
+
+
+def _actor(plan: Plan, index: int, context: Context) -> Worker:
+    fleet = plan.fleet
+    policies = {name: plan.algorithm(name).policy for name in sorted({agent.policy for agent in fleet.agents})}
+    if index > 0 or context.incarnation > 0:
+        for name, policy in policies.items():
+            policy.seed(_derived_seed(fleet, f"{name} in actor", index, context.incarnation))
+    store = context.connect(STORE)
+    inline = {agent.policy for agent in fleet.agents if agent.inference == "inline"}
+    readers = {name: ParameterReader(store, name, policies[name]) for name in inline}
+    streams: list[InferenceStream] = []
+
+    def seated(group: int, arena: Arena, rng: Rng) -> list[Seated]:
+        made = []
+        for seat in arena.seats:
+            agent = fleet.agents[seat.spec]
+            policy = policies[agent.policy]
+            stream = _inference(fleet, agent, policy, index * fleet.actors.ring + group, context)
+            streams.append(stream)
+            spec = fleet.policies[agent.policy]
+            recorder = Recorder(
+                producer_name(index, group, seat.spec),
+                context.incarnation,
+                seat.rows,
+                agent.sample_steps,
+                whole_episodes=agent.whole_episodes,
+            )
+            random_steps = spec.experiment.trainer.start_steps if agent.inference == "inline" else 0
+            per_round = seat.rows * agent.sample_steps * fleet.actors.count * fleet.actors.ring
+            made.append(
+                Seated(
+                    agent,
+                    Player(seat, policy, stream, deterministic=agent.deterministic),
+                    recorder,
+                    _samples(fleet, agent, group, context),
+                    readers.get(agent.policy) if agent.inference == "inline" else None,
+                    -(-random_steps // per_round) if context.incarnation == 0 else 0,
+                )
+            )
+        return made
+
+    groups = []
+    for number in range(fleet.actors.ring):
+        seed = spawn_seeds(fleet.experiment.seed, 4)[2]
+        if index > 0 or number > 0 or context.incarnation > 0:
+            seed = _derived_seed(fleet, f"group {number} of actor", index, context.incarnation)
+        make_arena = functools.partial(plan.source.arena, fleet.num_envs)
+        groups.append(Group(make_arena, functools.partial(seated, number), Rng(seed)))
+    return ActorWorker(groups, readers, streams, sync=fleet.sync, env_failures=fleet.actors.env_failures)
+
+
+def _evaluation(plan: Plan, index: int, context: Context) -> Worker:
+    fleet = plan.fleet
+    policies: Mapping[str, Policy] = {agent.policy: plan.algorithm(agent.policy).policy for agent in fleet.agents}
+    store = context.connect(STORE)
+    seed = _derived_seed(fleet, "evaluation", index, context.incarnation)
+    arena = plan.source.arena(fleet.evaluation.num_envs, seed, test=True)
+    names = [fleet.agents[seat.spec].policy for seat in arena.seats]
+    players = [
+        Player(seat, policies[name], Inline(policies[name]), deterministic=True)
+        for seat, name in zip(arena.seats, names, strict=True)
+    ]
+    return EvalWorker(
+        context.name,
+        arena,
+        players,
+        names,
+        policies,
+        {name: ParameterReader(store, name, policy) for name, policy in policies.items()},
+        store,
+        num_envs=fleet.evaluation.num_envs,
+        episodes=fleet.evaluation.episodes,
+    )
+
+
+def _inference(fleet: Fleet, agent: AgentSpec, policy: Policy, rank: int, context: Context) -> InferenceStream:
+    if agent.inference == "inline":
+        return Inline(policy)
+    count = fleet.policies[agent.policy].workers
+    peers = [context.connect(policy_worker_name(agent.policy, i)) for i in range(count)]
+    return Remote(peers, rank)
+
+
+def _samples(fleet: Fleet, agent: AgentSpec, first: int, context: Context) -> SampleStream | None:
+    """Connect to one trainer of each policy that gets this spec's experience, in turn if there are several."""
+    streams: list[SampleStream] = []
+    for name in fleet.samples(agent):
+        ranks = range(fleet.policies[name].trainers)
+        queues = [QueueStream(context.connect(trainer_name(name, rank)), capacity=1) for rank in ranks]
+        streams.append(
+            queues[0] if len(queues) == 1 else RoundRobin(queues[first % len(queues) :] + queues[: first % len(queues)])
+        )
+    if not streams:
+        return None
+    return streams[0] if len(streams) == 1 else Zipped(streams)
+
+
+def _derived_seed(fleet: Fleet, what: str, index: int, incarnation: int) -> int:
+    """Return a seed that differs for every worker and each of its incarnations, and is the same in every run."""
+    entropy = [fleet.experiment.seed, zlib.crc32(what.encode()), index, incarnation]
+    return int(np.random.SeedSequence(entropy).generate_state(1)[0]) & 0x7FFFFFFF

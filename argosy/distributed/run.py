@@ -1,0 +1,279 @@
+"""Run a fleet: start its workers, watch them, log what they say, stop when the work is done."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from argosy.distributed.evaluation import EvalResult
+from argosy.distributed.fleet import Fleet
+from argosy.distributed.host import Launcher, PeerLostError, ThreadLauncher
+from argosy.distributed.parameters import ParameterStore, write_atomically
+from argosy.distributed.roles import Plan, eval_name, trainer_name
+from argosy.distributed.supervisor import Failure, Supervisor
+from argosy.errors import ConfigError
+from argosy.logger import JSONLLogger
+
+_GENERATION = 1_000_000
+"""Incarnations of each driver's workers: a resumed fleet starts counting at the next multiple."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """How a fleet is doing."""
+
+    wall_s: float
+    """Seconds since this driver started."""
+    env_steps: Mapping[str, int]
+    """Per learning policy, steps that it has been trained with."""
+    updates: Mapping[str, int]
+    steps_per_s: float
+    """Of all actor workers, since the last snapshot."""
+    updates_per_s: float
+    """Of all trainers, since the last snapshot."""
+    evaluations: Mapping[str, EvalResult]
+    """The newest one of each policy."""
+    workers: Mapping[str, Mapping[str, Any]]
+    """Per worker: state, restarts, pid, node, and what it counts."""
+    done: bool = False
+    reason: str = ""
+    """Why the fleet is done."""
+
+    def to_json(self) -> str:
+        """Return everything as one line of JSON."""
+        return json.dumps(dataclasses.asdict(self))
+
+
+class FleetRun:
+    """Iterate to run the fleet: one `Snapshot` per turn, about one a second; the last one is `done`.
+
+    Use it as a context manager, so that whatever happens no worker is left behind.
+
+    Args:
+        fleet: what to run.
+        directory: folder of this run.
+        launcher: where the workers run, closed by whoever made it; None: threads of this process.
+        resume: go on with what is in the folder.
+        interval_s: seconds between two snapshots.
+
+    Raises:
+        ConfigError: the folder holds a run and `resume` is not asked for, or the reverse; or the description does not
+            fit the environment or the cluster's resources.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        directory: Path,
+        launcher: Launcher | None = None,
+        *,
+        resume: bool = False,
+        interval_s: float = 1.0,
+    ) -> None:
+        self.fleet, self.directory = fleet, directory
+        self._launcher = launcher or ThreadLauncher()
+        self._interval_s = interval_s
+        self._closed = False
+        generation = self._prepare_folder(resume)
+        plan = Plan.make(fleet, directory.absolute())
+        roles = plan.roles()
+        _check_resources(self._launcher, {role.name: role.resources for role in roles})
+        self.supervisor = Supervisor(
+            self._launcher,
+            roles,
+            fleet.restart,
+            on_failure=self._note_failure,
+            first_incarnation=generation * _GENERATION,
+        )
+        self._logger = JSONLLogger(directory / "metrics.jsonl")
+        self._results: list[EvalResult] = []
+        self._heard = [0] * fleet.evaluation.count
+        self._started = time.monotonic()
+        self._last: Snapshot | None = None
+        self._reached: set[str] = set()
+
+    def __enter__(self) -> FleetRun:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Snapshot]:
+        while True:
+            snapshot = self._wait()
+            write_atomically(self.directory / "status.json", snapshot.to_json().encode())
+            yield snapshot
+            if snapshot.done:
+                return
+
+    def run(self) -> Snapshot:
+        """Run to the end and stop everything; returns the last snapshot."""
+        with self:
+            *_, last = self
+            return last
+
+    @property
+    def results(self) -> list[EvalResult]:
+        """All evaluations so far, oldest first."""
+        return list(self._results)
+
+    def store(self) -> ParameterStore:
+        """Return the versions that are kept, read from the folder; e.g. `.get("ppo", "best")`."""
+        return ParameterStore(self.directory / "parameters")
+
+    def close(self) -> None:
+        """Stop all workers; trainers save what they have learned. Calling twice is allowed."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self.supervisor.stop()
+        finally:
+            self._logger.close()
+            if self._last is not None and not self._last.done:
+                last = dataclasses.replace(self._last, done=True, reason="stopped")
+                write_atomically(self.directory / "status.json", last.to_json().encode())
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _prepare_folder(self, resume: bool) -> int:
+        """Return the number of drivers that this run has had before."""
+        info = self.directory / "fleet.json"
+        if resume and not info.exists():
+            raise ConfigError(f"there is no fleet to resume in {str(self.directory)!r}")
+        if not resume and info.exists():
+            raise ConfigError(
+                f"{str(self.directory)!r} holds a fleet already; go on with it by --resume (resume=True), or give the "
+                "new one another name"
+            )
+        self.directory.mkdir(parents=True, exist_ok=True)
+        generation = json.loads(info.read_text())["generation"] + 1 if resume else 0
+        content = {"name": self.fleet.name, "generation": generation, "pid": os.getpid(), "host": socket.gethostname()}
+        write_atomically(info, json.dumps(content).encode())
+        (self.directory / "stop").unlink(missing_ok=True)
+        return generation
+
+    def _wait(self) -> Snapshot:
+        """Look after the workers until the next snapshot is due, or the work is done."""
+        due = time.monotonic() + self._interval_s
+        while True:
+            self.supervisor.poll()
+            snapshot = self._snapshot()
+            if snapshot.done or time.monotonic() >= due:
+                self._log(snapshot)
+                self._last = snapshot
+                return snapshot
+            time.sleep(0.05)
+
+    def _snapshot(self) -> Snapshot:
+        self._hear_evaluations()
+        beats, states, restarts = self.supervisor.beats(), self.supervisor.states(), self.supervisor.restarts()
+        workers: dict[str, dict[str, Any]] = {}
+        for name, state in states.items():
+            workers[name] = {"state": state, "restarts": restarts[name]}
+            if name in beats:
+                beat = beats[name]
+                workers[name] |= {"pid": beat.pid, "node": beat.node, **beat.stats}
+        learners = [name for name, spec in self.fleet.policies.items() if spec.learns]
+        first = {name: workers[trainer_name(name, 0)] for name in learners}
+        wall_s = time.monotonic() - self._started
+        snapshot = Snapshot(
+            wall_s=wall_s,
+            env_steps={name: int(worker.get("env_steps", 0)) for name, worker in first.items()},
+            updates={name: int(worker.get("updates", 0)) for name, worker in first.items()},
+            steps_per_s=0.0,
+            updates_per_s=0.0,
+            evaluations={result.policy: result for result in self._results},
+            workers=workers,
+        )
+        last = self._last
+        passed = wall_s - (last.wall_s if last is not None else 0.0)
+        reason = self._reason_to_stop(snapshot)
+        return dataclasses.replace(
+            snapshot,
+            steps_per_s=_grown(snapshot, last, "actor.", "steps") / max(passed, 1e-9),
+            updates_per_s=_grown(snapshot, last, "trainer.", "updates") / max(passed, 1e-9),
+            done=reason != "",
+            reason=reason,
+        )
+
+    def _hear_evaluations(self) -> None:
+        for index, heard in enumerate(self._heard):
+            call = self._launcher.connect(eval_name(index)).call("results", heard)
+            with contextlib.suppress(PeerLostError, TimeoutError):
+                news: list[EvalResult] = call.result(2.0)
+                self._results += news
+                self._heard[index] += len(news)
+                for result in news:
+                    if result.return_mean >= self.fleet.stop.return_mean.get(result.policy, float("inf")):
+                        self._reached.add(result.policy)
+
+    def _reason_to_stop(self, snapshot: Snapshot) -> str:
+        stop = self.fleet.stop
+        if (self.directory / "stop").exists():
+            return "asked to stop"
+        if stop.return_mean and self._reached >= set(stop.return_mean):
+            return "return reached"
+        if stop.env_steps is not None and min(snapshot.env_steps.values(), default=0) >= stop.env_steps:
+            return "env_steps reached"
+        if stop.updates is not None and min(snapshot.updates.values(), default=0) >= stop.updates:
+            return "updates reached"
+        if stop.wall_s is not None and snapshot.wall_s >= stop.wall_s:
+            return "wall_s reached"
+        states = {worker["state"] for name, worker in snapshot.workers.items() if name.startswith("trainer.")}
+        return "all trainers are done" if states == {"done"} else ""
+
+    def _log(self, snapshot: Snapshot) -> None:
+        metrics = {"time/steps_per_s": snapshot.steps_per_s, "time/updates_per_s": snapshot.updates_per_s}
+        for name, worker in snapshot.workers.items():
+            numbers = {key: value for key, value in worker.items() if isinstance(value, float)}
+            metrics |= {f"{name}/{key}": value for key, value in numbers.items()}
+            metrics[f"{name}/restarts"] = worker["restarts"]
+        for name, result in snapshot.evaluations.items():
+            metrics |= {f"eval.{name}/return_mean": result.return_mean, f"eval.{name}/version": result.version}
+        steps = max(snapshot.env_steps.values(), default=0)
+        self._logger.log(metrics, env_step=steps, gradient_step=max(snapshot.updates.values(), default=0))
+
+    def _note_failure(self, failure: Failure) -> None:
+        with (self.directory / "failures.jsonl").open("a") as file:
+            file.write(json.dumps(dataclasses.asdict(failure)) + "\n")
+
+
+def _grown(now: Snapshot, before: Snapshot | None, prefix: str, key: str) -> float:
+    """Return by how much a counter of some workers has grown; a restarted worker counts from 0 again."""
+    total = 0.0
+    for name, worker in now.workers.items():
+        if name.startswith(prefix) and key in worker:
+            old = 0.0 if before is None else before.workers.get(name, {}).get(key, 0.0)
+            total += max(0.0, worker[key] - old)
+    return total
+
+
+def _check_resources(launcher: Launcher, wanted: Mapping[str, Any]) -> None:
+    """Refuse a fleet that the cluster can never hold.
+
+    Raises:
+        ConfigError: names what is asked for and what there is.
+    """
+    available = getattr(launcher, "available", None)
+    if available is None:
+        return
+    total = available()
+    asked: dict[str, float] = {}
+    for resources in wanted.values():
+        for key, amount in (("CPU", resources.num_cpus), ("GPU", resources.num_gpus), *resources.custom.items()):
+            asked[key] = asked.get(key, 0.0) + amount
+    for key, amount in asked.items():
+        if amount > total.get(key, 0.0) + 1e-9:
+            raise ConfigError(
+                f"the fleet's {len(wanted)} workers ask for {amount:g} {key} in all, the cluster has "
+                f"{total.get(key, 0.0):g}; use fewer workers, smaller shares (Resources), or more machines"
+            )

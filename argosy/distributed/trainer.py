@@ -1,0 +1,253 @@
+"""The trainer worker: takes segments, lets the algorithm learn, publishes parameters, saves its state."""
+
+from __future__ import annotations
+
+import collections
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from argosy.algorithm.base import Algorithm
+from argosy.data.stats import TrainingStats
+from argosy.distributed.fleet import StalenessConfig
+from argosy.distributed.host import Peer, PeerLostError, Progress
+from argosy.distributed.learning import Learning
+from argosy.distributed.parameters import encode
+from argosy.distributed.streams import Inbox, Segment
+from argosy.trainer.statefile import read_state, write_state
+
+KIND = "fleet trainer"
+_WAIT_S = 0.005
+_RECENT = 100
+
+
+class TrainerWorker:
+    """Learns one policy.
+
+    Args:
+        name: of the policy.
+        algorithm: learns.
+        learning: turns segments into updates.
+        store: the parameter server.
+        state_file: where the state is saved, and found after a restart.
+        producers: who sends segments; the order in which a synchronous round takes them.
+        max_env_step: length of the run for the algorithm's schedules.
+        capacity: segments that may wait in the inbox.
+        staleness: what to do with old experience.
+        sync: learn from one segment of each producer, publish, and wait for the next ones.
+        publish_updates: updates between two published versions.
+        save_updates: updates between two saved states.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        algorithm: Algorithm[Any, Any],
+        learning: Learning,
+        store: Peer,
+        state_file: Path,
+        producers: Sequence[str],
+        *,
+        max_env_step: int,
+        capacity: int,
+        staleness: StalenessConfig,
+        sync: bool = False,
+        publish_updates: int = 1,
+        save_updates: int = 20,
+    ) -> None:
+        self._name, self._algorithm, self._learning, self._store = name, algorithm, learning, store
+        self._state_file, self._producers, self._max_env_step = state_file, list(producers), max_env_step
+        self._staleness, self._sync = staleness, sync
+        self._publish_updates, self._save_updates = publish_updates, save_updates
+        self._inbox = Inbox(capacity)
+        self._round: dict[str, collections.deque[Segment]] = {producer: collections.deque() for producer in producers}
+        self._push: Future[int] | None = None
+        self._unpublished = True
+        self._healthy = True
+        self._env_steps = self._updates = self._gradient_steps = self._episodes = self._dropped = 0
+        self._saved_updates = self._published_updates = 0
+        self._updates_lost = 0
+        self._wait_s = self._update_s = 0.0
+        self._returns: collections.deque[float] = collections.deque(maxlen=_RECENT)
+        self._lags: collections.deque[int] = collections.deque(maxlen=_RECENT)
+        self._history: collections.deque[dict[str, float]] = collections.deque(maxlen=_RECENT)
+        if state_file.exists():
+            self._restore()
+        self._algorithm.schedule(self._env_steps, max_env_step)
+
+    # -- called by others ----------------------------------------------------------------------------------------------
+
+    def put(self, segment: Segment) -> bool:
+        """Take a segment; False: not now, ask again."""
+        return self._inbox.put(segment)
+
+    def stats(self) -> Mapping[str, float]:
+        """Return counters, the last update's metrics, and the lag of the experience that was learned from."""
+        lags = np.array(self._lags or [0])
+        return {
+            **(self._history[-1] if self._history else {}),
+            "env_steps": float(self._env_steps),
+            "updates": float(self._updates),
+            "gradient_steps": float(self._gradient_steps),
+            "episodes": float(self._episodes),
+            "return_mean": float(np.mean(self._returns)) if self._returns else float("nan"),
+            "version": float(self._algorithm.policy.version),
+            "queue": float(len(self._inbox)),
+            "dropped": float(self._dropped),
+            "duplicates": float(self._inbox.duplicates),
+            "lag_mean": float(lags.mean()),
+            "lag_max": float(lags.max()),
+            "updates_lost": float(self._updates_lost),
+            "wait_s": self._wait_s,
+            "update_s": self._update_s,
+        }
+
+    def lags(self) -> list[int]:
+        """Return the lags, in updates, of the last segments."""
+        return list(self._lags)
+
+    def history(self) -> list[dict[str, float]]:
+        """Return the metrics of the last updates, oldest first."""
+        return list(self._history)
+
+    # -- the loop ------------------------------------------------------------------------------------------------------
+
+    def poll(self) -> Progress:
+        """Make one update, or take in what has arrived."""
+        self._healthy = False
+        progress = self._advance()
+        self._healthy = True
+        return progress
+
+    def close(self) -> None:
+        """Save what was learned since the last time."""
+        if self._healthy:
+            self._save()
+
+    def _advance(self) -> Progress:
+        self._publish()
+        if self._sync and self._unpublished:
+            return Progress.IDLE  # the round is not over before its parameters are out
+        start = time.perf_counter()
+        stats = self._learning.update()
+        if stats is not None:
+            self._count(stats)
+            self._update_s += time.perf_counter() - start
+            if not self._sync:
+                self._end_of_round(self._updates - self._published_updates >= self._publish_updates)
+            return Progress.BUSY
+        if self._sync:
+            return self._sync_round()
+        segment = self._inbox.get(_WAIT_S)
+        self._wait_s += time.perf_counter() - start
+        if segment is not None and self._fresh(segment):
+            self._take([segment])
+        return Progress.BUSY
+
+    def _sync_round(self) -> Progress:
+        """Take one segment of every producer, in order, and make all updates that they earn."""
+        start = time.perf_counter()
+        segment = self._inbox.get(_WAIT_S)
+        self._wait_s += time.perf_counter() - start
+        if segment is not None:
+            self._round[segment.producer].append(segment)
+        if not all(self._round.values()):
+            return Progress.BUSY
+        self._take([self._round[producer].popleft() for producer in self._producers])
+        while (stats := self._learning.update()) is not None:
+            self._count(stats)
+        self._end_of_round(True)
+        return Progress.BUSY
+
+    def _take(self, segments: Sequence[Segment]) -> None:
+        for segment in segments:
+            self._env_steps += segment.steps
+            self._episodes += len(segment.episode_returns)
+            self._returns.extend(segment.episode_returns.tolist())
+            self._lags.append(self._lag(segment))
+        self._learning.take(segments)
+
+    def _fresh(self, segment: Segment) -> bool:
+        if self._staleness.rule == "drop" and self._lag(segment) > self._staleness.max_lag:
+            self._dropped += 1
+            return False
+        return True
+
+    def _lag(self, segment: Segment) -> int:
+        # A segment that a policy made before this trainer went back to a saved state is newer than the trainer.
+        return max(0, self._algorithm.policy.version - int(segment.data["version"].min()))
+
+    def _count(self, stats: TrainingStats) -> None:
+        self._updates += 1
+        self._gradient_steps += stats.gradient_steps
+        self._history.append(stats.metrics())
+
+    def _end_of_round(self, publish: bool) -> None:
+        self._algorithm.schedule(min(self._env_steps, self._max_env_step), self._max_env_step)
+        if publish:
+            self._unpublished = True
+            self._published_updates = self._updates
+            self._publish()
+        if self._updates - self._saved_updates >= self._save_updates:
+            self._save()
+
+    def _publish(self) -> None:
+        """Send the newest parameters to the store, again if need be; one push is under way at a time."""
+        if self._push is not None:
+            if not self._push.done():
+                return
+            push, self._push = self._push, None
+            try:
+                push.result()
+                if self._sync:
+                    self._unpublished = False
+            except PeerLostError:
+                self._unpublished = True
+        if self._unpublished and self._push is None:
+            checkpoint = self._algorithm.policy.get_checkpoint()
+            metadata = {"env_steps": self._env_steps, "updates": self._updates}
+            self._push = self._store.call("push", self._name, encode(checkpoint), checkpoint["version"], (), metadata)
+            if not self._sync:
+                self._unpublished = False
+            elif self._push.done():
+                self._publish()
+
+    # -- state ---------------------------------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        counters = {
+            "env_steps": self._env_steps,
+            "updates": self._updates,
+            "gradient_steps": self._gradient_steps,
+            "episodes": self._episodes,
+            "dropped": self._dropped,
+        }
+        state = {
+            "counters": counters,
+            "algorithm": self._algorithm.state_dict(),
+            "learning": self._learning.state_dict(),
+            "seen": self._inbox.seen(),
+        }
+        write_state(self._state_file, KIND, state)
+        self._saved_updates = self._updates
+
+    def _restore(self) -> None:
+        state = read_state(self._state_file, KIND)
+        self._algorithm.load_state_dict(state["algorithm"])
+        self._learning.load_state_dict(state["learning"])
+        self._inbox.restore(state["seen"])
+        counters = state["counters"]
+        self._env_steps, self._updates = counters["env_steps"], counters["updates"]
+        self._gradient_steps, self._episodes = counters["gradient_steps"], counters["episodes"]
+        self._dropped = counters["dropped"]
+        self._saved_updates = self._published_updates = self._updates
+        version = self._algorithm.policy.version
+        try:
+            gone = self._store.call("roll_back", self._name, version).result(10.0)
+            self._updates_lost = max(gone, default=version) - version
+        except (PeerLostError, TimeoutError):
+            pass  # a store that is down comes back with what it had; the next push is newer than all of that
