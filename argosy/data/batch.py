@@ -83,7 +83,8 @@ class Batch(Record):
 
     def update(self, batch: Mapping[str, Any] | Record | None = None, **kwargs: Any) -> None:
         """Set fields from a Batch or dict and from keywords; nested batches are replaced, not merged."""
-        for name, value in (*(batch.items() if batch is not None else ()), *kwargs.items()):
+        fields = batch.__dict__ if isinstance(batch, Record) else batch or {}
+        for name, value in (*fields.items(), *kwargs.items()):
             self.__dict__[_checked(name)] = parse(value)
 
     def is_empty(self, recurse: bool = False) -> bool:

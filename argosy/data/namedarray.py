@@ -92,8 +92,9 @@ class NamedArray(Record):
                 raise KeyError(self._unknown(index))
             self.__dict__[index] = value
             return
-        if isinstance(value, Record | dict):
-            missing = self.__dict__.keys() - value.keys()
+        fields = tree.fields_of(value)
+        if fields is not None:
+            missing = self.__dict__.keys() - fields.keys()
             if missing:
                 raise DataError(f"{type(self).__name__}: the value lacks {sorted(missing)}")
             tree.assign(self, index, value, absent="keep")

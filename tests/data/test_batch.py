@@ -181,7 +181,8 @@ def test_dictionary_methods():
 
 
 def test_fields_named_like_methods_are_read_by_key():
-    batch = Batch({"keys": [1, 2], "shape": [3, 4], "split": [5, 6]})
+    batch = Batch()
+    batch.update(Batch({"keys": [1, 2], "shape": [3, 4], "split": [5, 6], "items": [7, 8]}))
     assert batch["keys"].tolist() == [1, 2]
     assert batch["shape"].tolist() == [3, 4]
     assert plain(Batch.cat([batch, batch])["split"]) == [5, 6, 5, 6]
@@ -482,6 +483,11 @@ def test_split_draws_from_numpys_generator_by_default():
     assert [i for part in Batch(a=np.arange(7)).split(3) for i in part.a.tolist()] == order
 
 
+def test_split_merges_only_what_is_smaller():
+    parts = Batch(a=np.arange(4)).split(2, shuffle=False, merge_last=True)
+    assert [part.a.tolist() for part in parts] == [[0, 1], [2, 3]]
+
+
 @pytest.mark.parametrize("size", [0, -2])
 def test_split_size_must_be_positive(size):
     with pytest.raises(DataError, match=f"size={size}"):
@@ -536,6 +542,9 @@ def test_empty():
         "n": {"x": [0] * 3},
     }
     assert plain(batch.a) == [1] * 3
+    tensor, array = torch.ones(2), np.ones(2)
+    Batch(t=tensor, n={"a": array}).empty_()
+    assert tensor.tolist() == array.tolist() == [0, 0]
     with_rows = Batch(a=np.ones(3), o=np.array([1, "x", 2], object), n={"x": [1, 2, 3]})
     assert with_rows.empty_([0, 2]) is with_rows
     assert plain(with_rows) == {"a": [0, 1, 0], "o": [None, "x", None], "n": {"x": [0, 2, 0]}}
@@ -572,6 +581,9 @@ def test_in_place_arithmetic_changes_the_arrays():
     assert batch is same
     assert array.tolist() == [2, 2]
     assert batch.s == 2
+    row = Batch(a=[1, 2])[0]
+    row += 1
+    assert row.a == 2
     with pytest.raises(DataError, match="field 'a'"):
         Batch(a=[1]).__itruediv__(2)
 
@@ -580,8 +592,9 @@ def test_in_place_arithmetic_changes_the_arrays():
 def test_other_operands_are_refused(other):
     with pytest.raises(TypeError):
         Batch(a=[1, 2]) + other
-    with pytest.raises(TypeError):
-        other + Batch(a=[1, 2])
+    for left in (other, 1, np.float64(1)):
+        with pytest.raises(TypeError):
+            left + Batch(a=[1, 2])
 
 
 def test_comparison_is_by_value():
