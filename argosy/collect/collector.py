@@ -134,12 +134,14 @@ class Collector:
             self._abandon()
             raise
         elapsed = time.perf_counter() - start
-        returns = np.concatenate([r for r, _ in ended]) if ended else np.zeros(0)
-        lens = np.concatenate([n for _, n in ended]) if ended else np.zeros(0, dtype=np.int64)
         self.collect_time += elapsed
+        steps = self.collect_step - steps
+        if not ended:
+            return CollectStats(n_collected_steps=steps, collect_time=elapsed)
+        returns, lens = (np.concatenate(parts) for parts in zip(*ended, strict=True))
         return CollectStats(
             n_collected_episodes=len(lens),
-            n_collected_steps=self.collect_step - steps,
+            n_collected_steps=steps,
             collect_time=elapsed,
             returns=returns,
             lens=lens,
@@ -257,6 +259,8 @@ class Collector:
 
     def _start(self, quota: np.ndarray | None, reset_kwargs: Mapping[str, object]) -> Rows:
         """Reset the envs that need it and return the rows of those that take part."""
+        if quota is None and self._rows is not None and not np.count_nonzero(self._stale):
+            return self._rows
         taking_part = np.ones(self.env.num_envs, dtype=bool) if quota is None else quota > 0
         ids = np.flatnonzero(self._stale & taking_part)
         if self._rows is None or self._pending_seed is not None or len(ids) == len(taking_part):

@@ -99,25 +99,19 @@ class TrainingStats:
     def metrics(self) -> dict[str, float]:
         """Return the numbers for a logger: `loss` as loss/total, `loss_X` as loss/X, any other field as stat/X."""
         out: dict[str, float] = {}
-        for name, value in _numbers(self).items():
+        for name, value in vars(self).items():
+            if not _is_number(name, value):
+                continue
             if name == "loss":
-                out["loss/total"] = value
+                out["loss/total"] = float(value)
             elif name.startswith("loss_"):
-                out[f"loss/{name.removeprefix('loss_')}"] = value
+                out[f"loss/{name.removeprefix('loss_')}"] = float(value)
             else:
-                out[f"stat/{name}"] = value
+                out[f"stat/{name}"] = float(value)
         return out
 
 
 TrainingStatsT = TypeVar("TrainingStatsT", bound=TrainingStats)
-
-
-def _numbers(stats: TrainingStats) -> dict[str, float]:
-    return {
-        name: float(value)
-        for name, value in vars(stats).items()
-        if isinstance(value, float | int | np.floating | np.integer) and name != "gradient_steps"
-    }
 
 
 class TrainingStatsMean(Generic[TrainingStatsT]):
@@ -131,9 +125,11 @@ class TrainingStatsMean(Generic[TrainingStatsT]):
     def add(self, stats: TrainingStatsT) -> None:
         """Take in one update's numbers."""
         self._last = stats
-        for name, value in _numbers(stats).items():
-            self._sums[name] = self._sums.get(name, 0.0) + value
-            self._counts[name] = self._counts.get(name, 0) + 1
+        sums, counts = self._sums, self._counts
+        for name, value in stats.__dict__.items():
+            if type(value) is float or _is_number(name, value):
+                sums[name] = sums.get(name, 0.0) + value
+                counts[name] = counts.get(name, 0) + 1
 
     def mean(self) -> TrainingStatsT | None:
         """Return the mean over all updates so far, without priorities; None before the first one."""
@@ -141,6 +137,10 @@ class TrainingStatsMean(Generic[TrainingStatsT]):
             return None
         changes: dict[str, Any] = {name: total / self._counts[name] for name, total in self._sums.items()}
         return dataclasses.replace(self._last, priorities=None, **changes)
+
+
+def _is_number(name: str, value: object) -> bool:
+    return isinstance(value, float | int | np.floating | np.integer) and name != "gradient_steps"
 
 
 @dataclass(frozen=True, kw_only=True)

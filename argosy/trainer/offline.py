@@ -29,6 +29,7 @@ class OfflineTrainer(BaseTrainer[TrainingStatsT]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, "update_per_epoch", ge=1)
+        self._sampling = self.algorithm.sampling
         check_range(self, "batch_size", ge=1)
         if self.batch_size > len(self.buffer):
             raise ConfigError(
@@ -47,6 +48,6 @@ class OfflineTrainer(BaseTrainer[TrainingStatsT]):
     def _training_step(self, epoch: EpochRecord[TrainingStatsT]) -> None:
         start = time.perf_counter()
         self.algorithm.schedule(self.state.update_step, self.max_epoch * self.update_per_epoch)
-        batch, _ = self.buffer.sample(self.batch_size, self.algorithm.sampling)
+        batch, _ = self.buffer.sample(self.batch_size, self._sampling)
         self._update(batch, epoch)
         self.state.update_time += time.perf_counter() - start

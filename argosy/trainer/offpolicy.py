@@ -52,6 +52,7 @@ class OffpolicyTrainer(BaseTrainer[TrainingStatsT]):
                 f"batch_size is {self.batch_size}, but the buffer holds at most {buffer.maxsize} transitions; "
                 "make the buffer larger or the batch smaller"
             )
+        self._sampling = self.algorithm.sampling
         self._prioritized = None if buffer.priorities is None else buffer
 
     @property
@@ -79,7 +80,7 @@ class OffpolicyTrainer(BaseTrainer[TrainingStatsT]):
         start = time.perf_counter()
         state.updates_owed += stats.n_collected_steps * self.update_per_step
         while state.updates_owed > 1 - 1e-9:  # sums of fractions like 0.1 fall a little short
-            batch, indices = buffer.sample(self.batch_size, self.algorithm.sampling)
+            batch, indices = buffer.sample(self.batch_size, self._sampling)
             result = self._update(batch, epoch)
             if self._prioritized is not None and result.priorities is not None:
                 self._prioritized.update_weight(indices, result.priorities)
