@@ -337,13 +337,17 @@ class ReplayBuffer(BufferReader):
         """Continue exactly where `state` was taken.
 
         Raises:
-            DataError: it is of a buffer with other sizes or other columns.
+            DataError: it is of a buffer with other sizes (nothing changes) or other columns (the buffer is empty then).
         """
         self._rings.load_state_dict(state["rings"])
         self._data.clear()
         slot = self._rings.all_stored()
         if state["columns"]:
-            self._data.restore(state["columns"], slot)
+            try:
+                self._data.restore(state["columns"], slot)
+            except DataError:
+                self.reset()
+                raise
         if "rng" in state:
             self._rng.bit_generator.state = dict(state["rng"])
         if self.priorities is not None:

@@ -58,10 +58,12 @@ def draw_goals(data: Transitions, config: Hindsight, index: IntArray, rng: np.ra
     """
     leaves = data.fields["obs"].leaves
     if ("achieved_goal",) not in leaves or ("desired_goal",) not in leaves:
-        keys = sorted(".".join(path) for path in leaves)
+        keys = sorted(".".join(path) for path in leaves if path)
         raise DataError(
             f"hindsight needs obs with achieved_goal and desired_goal; the buffer's obs has {keys or 'no keys'}"
         )
+    if data.fields["rew"].leaves[()].shape:
+        raise DataError("hindsight needs one reward per row; the buffer stores one per agent")
     span, size = index.shape
     ahead = data.rings.ahead(index[0], max(config.horizon, span) - 1)
     lowest = np.minimum(ahead, span - 1)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 
 from argosy.data.buffer.rings import IntArray
+from argosy.data.tree import fields_of
 from argosy.errors import DataError
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -36,6 +37,8 @@ def as_array(value: object, name: str) -> Array:
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu().numpy()
     if not isinstance(value, np.ndarray):
+        if (fields := fields_of(value)) is not None:
+            raise DataError(f"{name} has the keys {sorted(fields)}; the buffer stores one array here")
         try:
             value = np.asarray(value)
         except ValueError as error:

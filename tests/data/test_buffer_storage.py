@@ -1,0 +1,284 @@
+"""Where columns live: torch tensors, memory-mapped files, HDF5 files, state dicts."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from argosy.data import Batch
+from argosy.data.buffer import (
+    CachedReplayBuffer,
+    HERReplayBuffer,
+    Hindsight,
+    PrioritizedReplayBuffer,
+    PrioritizedVectorReplayBuffer,
+    Priority,
+    ReplayBuffer,
+    Sampling,
+    VectorReplayBuffer,
+)
+from argosy.errors import DataError
+
+h5py = pytest.importorskip("h5py")
+
+
+def fill(buffer: ReplayBuffer, steps: int, n: int) -> None:
+    """Episodes of 4 rows ended by turns; dict observations, policy state and info."""
+    for time in range(steps):
+        place = np.arange(n) + 10.0 * time
+        obs = Batch(image=np.full((n, 2, 3), time % 256, np.uint8), place=place)
+        buffer.add(
+            Batch(
+                obs=obs,
+                act=np.full((n, 2), time, np.float32),
+                rew=place,
+                terminated=np.full(n, time % 8 == 3),
+                truncated=np.full(n, time % 8 == 7),
+                obs_next=Batch(image=obs.image + np.uint8(1), place=place + 0.5),
+                policy=Batch(logp=-place),
+                info=Batch(lives=np.full(n, time)),
+            )
+        )
+
+
+def assert_equal_batches(one: Batch, two: Batch) -> None:
+    assert one.keys() == two.keys()
+    for name, value in one.items():
+        if isinstance(value, Batch):
+            assert_equal_batches(value, two[name])
+        else:
+            first, second = np.asarray(value), np.asarray(two[name])
+            assert first.dtype == second.dtype, name
+            np.testing.assert_array_equal(first, second, err_msg=name)
+
+
+SAMPLINGS = [
+    Sampling(),
+    Sampling(n_step=3, gamma=0.5),
+    Sampling(n_step=2, gamma=0.5, sequence_length=3, burn_in=1),
+]
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize("options", [{}, {"ignore_obs_next": True, "stack_num": 3}, {"priority": Priority()}])
+@pytest.mark.parametrize("kind", ["device", "mapped"])
+def test_same_samples_wherever_the_columns_are(kind, options, sampling, tmp_path):
+    where = {"device": "cpu"} if kind == "device" else {"storage_dir": tmp_path / "columns"}
+    host = VectorReplayBuffer(30, 3, seed=0, info_keys=["lives"], **options)
+    other = VectorReplayBuffer(30, 3, seed=0, info_keys=["lives"], **options, **where)
+    for buffer in (host, other):
+        fill(buffer, 13, 3)
+        buffer.end_episodes([1])
+        fill(buffer, 2, 3)
+    for _ in range(3):
+        one, two = host.sample(16, sampling)[0], other.sample(16, sampling)[0]
+        if kind == "device":
+            assert all(isinstance(two[name], torch.Tensor) for name in ("rew", "discount", "weight", "indices", "act"))
+            assert isinstance(two.obs.image, torch.Tensor)
+        assert_equal_batches(one, two)
+    assert_equal_batches(host.rollout(), other.rollout())
+    assert_equal_batches(host[:], other[:])
+
+
+def test_mapped_files_lie_in_the_folder(tmp_path):
+    buffer = ReplayBuffer(1_000, storage_dir=tmp_path / "columns", ignore_obs_next=True)
+    fill(buffer, 5, 1)
+    files = {path.name: path.stat().st_size for path in (tmp_path / "columns").iterdir()}
+    assert files["obs.image.bin"] == 6_000
+    assert files["rew.bin"] == 4_000
+    assert np.fromfile(tmp_path / "columns" / "rew.bin", np.float32)[:5].tolist() == [0, 10, 20, 30, 40]
+
+
+def test_more_than_the_disk_holds_is_refused(tmp_path):
+    buffer = ReplayBuffer(10**7, storage_dir=tmp_path)
+    huge = np.broadcast_to(np.zeros(1, np.float32), (1, 10**9))
+    no = np.zeros(1, bool)
+    with pytest.raises(DataError, match=r"obs needs .* GiB in .*; there is less free space"):
+        buffer.add(Batch(obs=huge, act=no, rew=np.zeros(1), terminated=no, truncated=no, obs_next=huge))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("source", ["host", "device"])
+@pytest.mark.parametrize("target", ["host", "device"])
+def test_state_moves_between_storages(source, target):
+    places = {"host": {}, "device": {"device": "cpu"}}
+    one = VectorReplayBuffer(30, 3, info_keys=["lives"], ignore_obs_next=True, **places[source])
+    fill(one, 14, 3)
+    two = VectorReplayBuffer(30, 3, info_keys=["lives"], ignore_obs_next=True, **places[target])
+    two.load_state_dict(one.state_dict())
+    assert_equal_batches(one[:], two[:])
+    assert one.sample_indices(20).tolist() == two.sample_indices(20).tolist()
+
+
+def test_state_of_another_size_is_refused():
+    one = VectorReplayBuffer(30, 3)
+    with pytest.raises(DataError, match=r"\[10, 10, 10\], not \[15, 15\]"):
+        VectorReplayBuffer(30, 2).load_state_dict(one.state_dict())
+
+
+def test_state_of_other_columns_is_refused():
+    one, two = ReplayBuffer(5), ReplayBuffer(5)
+    fill(one, 2, 1)
+    no = np.zeros(1, bool)
+    two.add(Batch(obs=np.ones((1, 2)), act=no, rew=no, terminated=no, truncated=no, obs_next=np.ones((1, 2))))
+    with pytest.raises(DataError, match="obs has the keys"):
+        two.load_state_dict(one.state_dict())
+    assert len(two) == 0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ReplayBuffer(10, stack_num=2, info_keys=["lives"]),
+        lambda: VectorReplayBuffer(20, 2, ignore_obs_next=True),
+        lambda: PrioritizedVectorReplayBuffer(20, 2, alpha=0.5, beta=0.3),
+        lambda: CachedReplayBuffer(ReplayBuffer(10), 2, 8),
+    ],
+)
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_hdf5_round_trip(make, compression, tmp_path):
+    buffer = make()
+    fill(buffer, 13, getattr(buffer, "cached_buffer_num", buffer.buffer_num))
+    if buffer.priorities is not None:
+        buffer.update_weight([1, 2], [3.0, 4.0])
+    buffer.save_hdf5(tmp_path / "buffer.hdf5", compression=compression)
+    again = type(buffer).load_hdf5(tmp_path / "buffer.hdf5") if type(buffer) is not CachedReplayBuffer else None
+    again = again or ReplayBuffer.load_hdf5(tmp_path / "buffer.hdf5")
+    assert again.options() == buffer.options()
+    for _ in range(3):
+        assert_equal_batches(buffer.sample(8)[0], again.sample(8)[0])
+    assert_equal_batches(buffer[:], again[:])
+    assert [path.name for path in tmp_path.iterdir()] == ["buffer.hdf5"]
+    on_device = ReplayBuffer.load_hdf5(tmp_path / "buffer.hdf5", device="cpu")
+    assert isinstance(on_device.rew, torch.Tensor)
+
+
+def test_hdf5_of_hindsight_takes_the_function_again(tmp_path):
+    def reward(achieved, desired):
+        return -np.abs(achieved - desired)[:, 0]
+
+    buffer = HERReplayBuffer(10, reward, 5)
+    goal = {key: np.ones((1, 1)) for key in ("observation", "achieved_goal", "desired_goal")}
+    no = np.zeros(1, bool)
+    for _ in range(4):
+        buffer.add(Batch(obs=goal, obs_next=goal, act=no, rew=np.ones(1), terminated=no, truncated=no))
+    buffer.save_hdf5(tmp_path / "her.hdf5")
+    again = HERReplayBuffer.load_hdf5(
+        tmp_path / "her.hdf5", hindsight=Hindsight(compute_reward_fn=reward, horizon=5, future_k=8.0)
+    )
+    assert_equal_batches(buffer.sample(4)[0], again.sample(4)[0])
+
+
+def test_foreign_newer_and_damaged_files(tmp_path):
+    path = tmp_path / "file.hdf5"
+    with pytest.raises(DataError, match="cannot be read"):
+        ReplayBuffer.load_hdf5(path)
+    path.write_bytes(b"no HDF5")
+    with pytest.raises(DataError, match="cannot be read"):
+        ReplayBuffer.load_hdf5(path)
+    with h5py.File(path, "w") as file:
+        file["x"] = [1]
+    with pytest.raises(DataError, match="is no buffer"):
+        ReplayBuffer.load_hdf5(path)
+    with h5py.File(path, "w") as file:
+        file.attrs["argosy_buffer"] = 99
+    with pytest.raises(DataError, match="layout 99"):
+        ReplayBuffer.load_hdf5(path)
+
+
+class Bomb:
+    def __reduce__(self):
+        return (pytest.fail, ("a file was unpickled",))
+
+
+def write_tianshou(path: Path, ring: dict[str, object], *, with_next: bool, size: int, prioritised: bool) -> None:
+    """Write a file in the layout of Tianshou's save_hdf5: `_meta` with typed groups, ring state in attributes."""
+
+    def pickled(group, name, kind):
+        group.create_dataset(name, data=np.frombuffer(pickle.dumps(Bomb()), np.int8)).attrs["__data_type__"] = kind
+
+    time = np.array([6, 7, 2, 3, 4, 5]) if size == 6 else np.array([4, 5, 6, 3, 2, 3, 0, 0])
+    with h5py.File(path, "w") as file:
+        common = {"maxsize": size, "stack_num": 2, "_save_obs_next": with_next, "_save_only_last_obs": False}
+        for key, value in {**common, "_sample_avail": False, **ring}.items():
+            if isinstance(value, np.ndarray):
+                file.create_dataset(key, data=value).attrs["__data_type__"] = "ndarray"
+            else:
+                file.attrs[key] = value
+        if prioritised:
+            file.attrs.update({"_alpha": 0.7, "_beta": 0.2, "_weight_norm": False, "_max_prio": 1.0})
+            pickled(file, "weight", "SegmentTree")
+        pickled(file, "buffers", "pickled_ndarray")
+        meta = file.create_group("_meta")
+        meta.attrs["__data_type__"] = "Batch"
+        columns = {
+            "obs": np.stack([time, time], 1).astype(np.float32),
+            "act": time,
+            "rew": time * 1.0,
+            "terminated": time % 4 == 3,
+            "truncated": np.zeros(size, bool),
+            "done": time % 4 == 3,
+        }
+        if with_next:
+            columns["obs_next"] = columns["obs"] + 1
+        for key, value in columns.items():
+            meta.create_dataset(key, data=value).attrs["__data_type__"] = "ndarray"
+        info = meta.create_group("info")
+        info.create_dataset("lives", data=time).attrs["__data_type__"] = "ndarray"
+        pickled(info, "name", "pickled_ndarray")
+        meta.create_group("policy")
+
+
+def test_tianshou_file_of_a_single_ring(tmp_path):
+    ring = {"_index": 2, "_size": 6, "_ep_rew": 0.0, "_ep_len": 0, "_ep_idx": 2, "last_index": np.array([1])}
+    write_tianshou(tmp_path / "a.hdf5", ring, with_next=True, size=6, prioritised=True)
+    buffer = PrioritizedReplayBuffer.load_hdf5(tmp_path / "a.hdf5")
+    batch, _ = buffer.sample(0, Sampling(n_step=2, gamma=0.5))
+    assert batch.act.tolist() == [2, 3, 4, 5, 6, 7]
+    assert batch.rew.tolist() == [2 + 1.5, 3, 4 + 2.5, 5 + 3, 6 + 3.5, 7]
+    assert batch.obs[..., 0].tolist() == [[2, 2], [2, 3], [4, 4], [4, 5], [5, 6], [6, 7]]
+    assert batch.obs_next[:, 1, 0].tolist() == [4, 4, 6, 7, 8, 8]
+    assert batch.info.lives.tolist() == [2, 3, 4, 5, 6, 7]
+    assert buffer.priorities.config == Priority(alpha=0.7, beta=0.2, weight_norm=False)
+    assert len(set(buffer.priorities.tree[buffer.sample_indices(0)])) == 1
+
+
+def test_tianshou_file_of_a_vector_buffer_without_obs_next(tmp_path):
+    """Ring 0 is full (3, 4, 5, 6 in slots 3, 0, 1, 2), ring 1 holds 2, 3 in two of four slots."""
+    ring = {
+        "buffer_num": 2,
+        "_extend_offset": np.array([0, 4, 8]),
+        "_offset": np.array([0, 4]),
+        "_lengths": np.array([4, 2]),
+        "last_index": np.array([2, 5]),
+    }
+    write_tianshou(tmp_path / "v.hdf5", ring, with_next=False, size=8, prioritised=False)
+    buffer = VectorReplayBuffer.load_hdf5(tmp_path / "v.hdf5")
+    assert buffer.buffer_num == 2
+    assert buffer.ignore_obs_next
+    batch = buffer[:]
+    assert batch.act.tolist() == [3, 4, 5, 6, 2, 3]
+    assert batch.obs_next[:, 1, 0].tolist() == [3, 5, 6, 6, 3, 3]  # of episode ends the file does not know it
+    assert buffer.unfinished_index().tolist() == []  # what was running there does not go on here
+
+
+def test_from_hdf5_datasets(tmp_path):
+    with h5py.File(tmp_path / "data.hdf5", "w") as file:
+        file["obs"] = np.arange(4.0)[:, None]
+        file["act"] = np.arange(4)
+        file["done"] = np.array([0, 1, 0, 1], bool)
+        file["none"] = np.zeros(4, bool)
+        group = file.create_group("dict")
+        group["x"] = np.arange(4)
+        buffer = ReplayBuffer.from_data(
+            file["obs"], file["act"], file["act"], file["done"], file["none"], file["done"], file["obs"]
+        )
+        assert buffer.prev(np.arange(4)).tolist() == [0, 0, 2, 2]
+        nested = ReplayBuffer.from_data(
+            group, file["act"], file["act"], file["done"], file["none"], file["done"], group
+        )
+        assert nested[:].obs.x.tolist() == [0, 1, 2, 3]
