@@ -89,7 +89,6 @@ class Record(tree.Node):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Record) and tree.equal(self, other)
 
-    __array_ufunc__ = None  # so that `array + record` is a TypeError instead of an array of records
     __hash__ = None  # type: ignore[assignment]  # mutable and compared by value, like list and dict
 
     def __copy__(self) -> Self:

@@ -134,6 +134,8 @@ def _check_assignable(tree: object, value: object) -> None:
         if key not in target:
             hint = nearest(key, target) if target else "the target is empty"
             raise FieldError(key, f"does not exist, and item assignment creates none; {hint}")
+        if type(part) is _ndarray and type(target[key]) is _ndarray:
+            continue
         try:
             _check_assignable(target[key], part)
         except FieldError as error:
@@ -144,26 +146,27 @@ def _assign(tree: object, at: Any, value: object, absent: Literal["zero", "keep"
     target, source = fields_of(tree), fields_of(value)
     if target is not None:
         for key, part in target.items():
+            new = None if source is None else source.get(key)
             try:
-                _assign(part, at, None if source is None else source.get(key), absent)
+                if type(part) is _ndarray and isinstance(new, np.ndarray | np.generic):
+                    part[at] = new
+                else:
+                    _assign(part, at, new, absent)
             except FieldError as error:
                 raise error.within(key) from error.__cause__
+            except (TypeError, RuntimeError, ValueError) as error:
+                raise FieldError(key, f"({describe(part)}) cannot take {describe(new)}: {error}") from error
         return
     if value is None or source is not None:
         if absent == "keep" or tree is None:
             return
         value = None if isinstance(tree, np.ndarray) and tree.dtype.kind not in NUMERIC else 0
-    try:
-        if isinstance(tree, np.ndarray):
-            tree[at] = value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value
-        elif isinstance(tree, torch.Tensor):
-            tree[at] = torch.as_tensor(value, dtype=tree.dtype, device=tree.device)
-        else:
-            raise FieldError("", f"is {describe(tree)}, which has no items to assign")
-    except (TypeError, RuntimeError, ValueError) as error:
-        if isinstance(error, FieldError):
-            raise
-        raise FieldError("", f"({describe(tree)}) cannot take {describe(value)}: {error}") from error
+    if isinstance(tree, np.ndarray):
+        tree[at] = value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value
+    elif isinstance(tree, torch.Tensor):
+        tree[at] = torch.as_tensor(value, dtype=tree.dtype, device=tree.device)
+    else:
+        raise FieldError("", f"is {describe(tree)}, which has no items to assign")
 
 
 def fill(tree: TreeT, value: float = 0) -> TreeT:
