@@ -18,11 +18,13 @@ from argosy.distributed.arena import Arena
 from argosy.distributed.evaluation import EvalWorker
 from argosy.distributed.fleet import AgentSpec, EnvSource, Fleet, Space
 from argosy.distributed.host import Context, Resources, Worker
-from argosy.distributed.inference import InferenceStream, Inline, ParameterReader, PolicyWorker, Remote
+from argosy.distributed.inference import InferenceStream, Inline, ParameterReader, Remote
 from argosy.distributed.learning import Learning, OffpolicyLearning, OnpolicyLearning
 from argosy.distributed.parameterserver import ParameterServer
 from argosy.distributed.player import Player
+from argosy.distributed.policyworker import PolicyWorker
 from argosy.distributed.recorder import Recorder
+from argosy.distributed.sharedmemory import Shared
 from argosy.distributed.streams import QueueStream, RoundRobin, SampleStream, Zipped
 from argosy.distributed.supervisor import Role
 from argosy.distributed.trainer import TrainerWorker
@@ -248,7 +250,7 @@ def _inference(fleet: Fleet, agent: AgentSpec, policy: Policy, rank: int, contex
         return Inline(policy)
     count = fleet.policies[agent.policy].workers
     peers = [context.connect(policy_worker_name(agent.policy, i)) for i in range(count)]
-    return Remote(peers, rank)
+    return Shared(peers, rank) if agent.inference == "shared" else Remote(peers, rank)
 
 
 def _samples(fleet: Fleet, agent: AgentSpec, first: int, context: Context) -> SampleStream | None:

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+import policies
 import workers
 
 from argosy.distributed.host import ThreadLauncher
@@ -16,7 +17,8 @@ def ray_launcher():
 
     from argosy.distributed.rayhost import RayLauncher
 
-    cloudpickle.register_pickle_by_value(workers)  # Ray's processes cannot import test files
+    for module in (policies, workers):  # Ray's processes cannot import test files
+        cloudpickle.register_pickle_by_value(module)
     with RayLauncher(num_cpus=64, object_store_bytes=200 * 2**20, namespace="tests") as launcher:
         yield launcher
 

@@ -8,7 +8,7 @@ import pytest
 from workers import Sink
 
 from argosy.data import NamedArray
-from argosy.distributed.host import Resources
+from argosy.distributed.host import Resources, ThreadLauncher
 from argosy.distributed.streams import Inbox, QueueStream, RoundRobin, Segment, Zipped
 
 COUNT = 12
@@ -40,7 +40,16 @@ STREAMS = {
 
 
 @pytest.fixture
-def sinks(launcher):
+def sinks_in_threads():
+    yield from _sinks(ThreadLauncher())
+
+
+@pytest.fixture
+def sinks_in_ray(ray_launcher):
+    yield from _sinks(ray_launcher)
+
+
+def _sinks(launcher):
     handles = []
 
     def start(count, **kwargs):
@@ -84,7 +93,18 @@ def drained(peers, expected, timeout_s=20.0):
 
 
 @pytest.mark.parametrize("kind", STREAMS)
-def test_contract(kind, sinks):
+def test_contract_over_threads(kind, sinks_in_threads):
+    check_contract(kind, sinks_in_threads)
+
+
+@pytest.mark.parametrize(
+    "kind", [kind if kind == "broadcast" else pytest.param(kind, marks=pytest.mark.slow) for kind in STREAMS]
+)
+def test_contract_over_ray(kind, sinks_in_ray):
+    check_contract(kind, sinks_in_ray)
+
+
+def check_contract(kind, sinks):
     """Closed receivers stop the sender; opened ones get everything once, in order, unchanged, answers lost or not."""
     make, count, share = STREAMS[kind]
     peers = sinks(count, capacity=2, lose_every=3)
@@ -109,8 +129,8 @@ def test_contract(kind, sinks):
     assert sum(call(peer, "duplicates") for peer in peers) > 0  # lost answers made it send again
 
 
-def test_large_segments_arrive_whole(sinks):
-    (peer,) = sinks(1)
+def test_large_segments_arrive_whole(sinks_in_ray):
+    (peer,) = sinks_in_ray(1)
     call(peer, "set_open", True)
     assert push(QueueStream(peer), [segment(1, steps=300_000)]) == 1
     assert drained([peer], 1) == [[value(1, steps=300_000)]]

@@ -1,0 +1,138 @@
+"""One contract for all inference streams: inline, shared memory, calls; the last two over threads and over Ray."""
+
+import functools
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+from policies import OBS, Server, Store, SumPolicy, inline
+
+from argosy.data import NamedArray
+from argosy.distributed.host import PeerLostError, Resources, ThreadLauncher
+from argosy.distributed.inference import ParameterReader, Remote
+from argosy.distributed.sharedmemory import Shared
+from argosy.errors import ConfigError
+from argosy.policy import RolloutRequest
+
+STREAMS = {"inline": inline, "calls": Remote, "shared memory": Shared}
+KINDS = [
+    ("inline", "threads"),
+    ("calls", "threads"),
+    ("shared memory", "threads"),
+    ("calls", "ray"),
+    ("shared memory", "ray"),
+]
+
+
+def request(obs, total=None, on_reset=None, evaluation=None):
+    n = len(obs)
+    return RolloutRequest(
+        obs=np.asarray(obs, np.float32)[:, None],
+        policy_state=NamedArray(total=np.zeros((n, 1), np.float32) if total is None else total),
+        on_reset=np.full(n, total is None) if on_reset is None else np.asarray(on_reset),
+        is_evaluation=evaluation,
+    )
+
+
+@pytest.fixture
+def serve(request):
+    handles = []
+
+    def start(where, count=1, build=Server, names=None):
+        launcher = ThreadLauncher() if where == "threads" else request.getfixturevalue("ray_launcher")
+        names = names or [f"server.{i}" for i in range(count)]
+        started = [launcher.start(name, 0, build, Resources(num_cpus=0.1)) for name in names]
+        handles.extend(started)
+        for handle in started:
+            while not handle.beat().result(60).ready:
+                time.sleep(0.01)
+        return [launcher.connect(name) for name in names]
+
+    yield start
+    for handle in handles:
+        handle.kill(1.0)
+
+
+@pytest.mark.parametrize(("kind", "where"), KINDS)
+def test_contract(kind, where, serve):
+    """State is carried from answer to question, by value; flags hold row by row; answers come to who asked."""
+    peers = [] if kind == "inline" else serve(where)
+    first, second = STREAMS[kind](peers), STREAMS[kind](peers)
+
+    one = first.post(request([1.0, 2.0, 3.0]))
+    other = second.post(request([50.0], evaluation=np.array([True])))
+    reply = one.result(20)
+    assert reply.result.action.tolist() == [1, 2, 3]
+    assert reply.version == -1
+    assert other.result(20).result.action.tolist() == [0]  # evaluates, though others in its batch explore
+    assert other.result(20).result.policy_state.total.tolist() == [[50.0]]
+
+    total = reply.result.policy_state.total
+    for step in range(2, 5):
+        reply = first.post(request([1.0, 2.0, 3.0], total, on_reset=[False, False, step == 3])).result(20)
+        total = reply.result.policy_state.total
+    # row 2 began anew in the third step: 3 + 3
+    assert total[:, 0].tolist() == [4.0, 8.0, 6.0]
+    assert reply.result.action.tolist() == [4, 8, 6]
+    big = np.arange(100_000, dtype=np.float32) % 7
+    np.testing.assert_array_equal(first.post(request(big)).result(20).result.action, big.astype(int))
+    assert total[:, 0].tolist() == [4.0, 8.0, 6.0]  # an answer stays what it was when the next one comes
+    for stream in (first, second):
+        stream.close()
+
+
+def test_what_arrives_during_a_pass_is_the_next_batch(serve):
+    (peer,) = serve("threads", build=functools.partial(Server, extra_s=0.2))
+    streams = [Remote([peer]) for _ in range(5)]
+    pending = [streams[0].post(request([0.0]))]
+    time.sleep(0.1)  # its pass has begun
+    pending += [stream.post(request([float(i)])) for i, stream in enumerate(streams[1:], 1)]
+    assert [int(p.result(20).result.analyzed_result.rows[0]) for p in pending] == [1, 4, 4, 4, 4]
+    assert [p.result().result.action.tolist() for p in pending] == [[i] for i in range(5)]
+
+
+@pytest.mark.parametrize("kind", [pytest.param(Remote, marks=pytest.mark.slow), Shared])
+def test_dead_server_is_replaced_by_another(kind, serve, ray_launcher):
+    peers = serve("ray", 2, names=["mortal.0", "mortal.1"])
+    stream = kind(peers)
+    assert stream.post(request([1.0])).result(20).result.action.tolist() == [1]
+    os.kill(ray_launcher._ray.get(ray_launcher._ray.get_actor("mortal.0").beat.remote()).pid, signal.SIGKILL)
+    # the same question, state and all, is put to the other one
+    assert stream.post(request([2.0], np.array([[5.0]], np.float32))).result(60).result.action.tolist() == [7]
+    stream.close()
+
+
+def test_failing_policy_is_not_an_answer(serve):
+    (peer,) = serve("threads")
+    peer.hosts["server.0"]._worker._policy.fail = True
+    with pytest.raises(PeerLostError, match="planted"):
+        peer.call("infer", request([1.0])).result(5)
+    with pytest.raises(TimeoutError):
+        Remote([peer]).post(request([1.0])).result(0.3)
+
+
+def test_shared_memory_passes_over_other_machines(serve, monkeypatch):
+    (peer,) = serve("threads")
+    stream = Shared([peer])
+    monkeypatch.setattr(peer.hosts["server.0"]._worker, "connect_shared", lambda *_: None)
+    with pytest.raises(ConfigError, match="no policy worker runs on this machine"):
+        stream.post(request([1.0])).result(5)
+    stream.close()
+
+
+def test_parameters_are_read_once_per_change(launcher):
+    handle = launcher.start("parameters", 0, Store, Resources(num_cpus=0.1))
+    policy = SumPolicy(OBS)
+    reader = ParameterReader(launcher.connect("parameters"), "sum", policy, every_s=0.0)
+    deadline = time.monotonic() + 60
+    loads = 0
+    while time.monotonic() < deadline and loads == 0:
+        loads += reader.poll()
+        time.sleep(0.005)
+    assert (policy.version, policy.weight.item(), reader.token) == (7, 10.0, 5)
+    for _ in range(20):
+        assert not reader.poll()
+        time.sleep(0.005)
+    handle.kill(1.0)
