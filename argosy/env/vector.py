@@ -17,7 +17,6 @@ from argosy.env.base import Ids, Info, Obs, Received, StepReturn, check_ids
 from argosy.env.spaces import Space, concatenate, take
 from argosy.env.worker.base import EnvFn, EnvSpaces, EnvWorker, StepArrays
 from argosy.errors import ConfigError, EnvError
-from argosy.rng import spawn_seeds
 
 WorkerFn: TypeAlias = "Callable[[Sequence[EnvFn], int], EnvWorker]"
 CLOSE_GRACE_S = 5.0
@@ -124,7 +123,7 @@ class BaseVectorEnv:
         if seed is None:
             self._seeds = [None] * self._num_envs
         elif isinstance(seed, int | np.integer):
-            self._seeds = [*spawn_seeds(int(seed), self._num_envs)]
+            self._seeds = _derived_seeds(int(seed), self._num_envs)
         elif len(seed) != self._num_envs:
             raise ConfigError(f"seed is a list of {len(seed)}; {self._num_envs} envs need as many seeds")
         else:
@@ -370,11 +369,17 @@ class BaseVectorEnv:
 
 def _seeds_for(ids: Sequence[int], seed: object) -> list[int | None]:
     if isinstance(seed, int | np.integer):
-        return [*spawn_seeds(int(seed), len(ids))]
+        return _derived_seeds(int(seed), len(ids))
     seeds = list(cast("Iterable[int | None]", seed))
     if len(seeds) != len(ids):
         raise ConfigError(f"reset: seed is a list of {len(seeds)} for {len(ids)} envs")
     return seeds
+
+
+def _derived_seeds(seed: int, n: int) -> list[int | None]:
+    from argosy.rng import spawn_seeds  # here: it brings torch, which spawned workers do without
+
+    return [*spawn_seeds(seed, n)]
 
 
 def _concatenate(parts: Sequence[Received]) -> Received:

@@ -1,7 +1,8 @@
 """Envs in a process of their own, commanded over a pipe; data through the pipe or through shared memory.
 
-Messages are bytes: one letter, then what belongs to it. A step through shared memory costs one byte each way (and
-the infos, where an env has any to tell).
+Messages are bytes: one letter, the command's number (mod 256), then what belongs to it; an answer repeats the number,
+so that answers nobody waits for any more (after an error or Ctrl-C) are told apart and skipped. A step through shared
+memory costs three bytes there and two back (and the infos, where an env has any to tell).
 """
 
 from __future__ import annotations
@@ -16,10 +17,9 @@ import select
 import signal
 import sys
 import time
-import traceback
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from ctypes import Array, c_int32
+from ctypes import c_int32
 from multiprocessing.connection import Connection
 from typing import Literal, Self, TypeAlias, cast
 
@@ -28,15 +28,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from argosy.env.base import Obs
-from argosy.env.spaces import Space, copy_rows, read, write
+from argosy.env.spaces import copy_rows, write
 from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, Infos, StepArrays
-from argosy.env.worker.group import EnvGroup
-from argosy.env.worker.shared import SLOTS, SharedArrays
+from argosy.env.worker.serve import PULSE_S, PickledEnvFns, serve
+from argosy.env.worker.shared import SharedArrays, as_slice
 from argosy.errors import EnvError
 
 StartMethod: TypeAlias = Literal["fork", "spawn", "forkserver"]
 MAKE_TIMEOUT_S = 120.0  # a spawned process imports the user's script before it makes its envs
-PULSE_S = 0.5  # how often whoever waits looks whether the other side is still alive
 
 
 class ProcessWorker(EnvWorker):
@@ -59,18 +58,20 @@ class ProcessWorker(EnvWorker):
     ) -> None:
         self.first, self.num_envs = first, len(env_fns)
         self.hang_timeout_s = hang_timeout_s
-        self._sent: deque[Sequence[int] | None] = deque()
+        self._sent: deque[tuple[int, Sequence[int] | None]] = deque()
+        self._number = 0
         self._shared: SharedArrays | None = None
         self._spaces: EnvSpaces | None = None
         self._failure: str | None = None
         self._owner = os.getpid()
-        default = "fork" if sys.platform == "linux" else "spawn"
-        context = multiprocessing.get_context(start_method or default)
+        start_method = start_method or ("fork" if sys.platform == "linux" else "spawn")
+        context = multiprocessing.get_context(start_method)
+        parent = 0 if start_method == "forkserver" else self._owner
         current = context.RawArray(c_int32, [-1])
         self._current: NDArray[np.int32] = np.ctypeslib.as_array(current)
         self._conn, theirs = context.Pipe(duplex=True)
         self.process = context.Process(  # type: ignore[attr-defined]  # every concrete context has it
-            target=_main, args=(theirs, _Pickled(env_fns), first, current, self._owner), daemon=True
+            target=serve, args=(theirs, PickledEnvFns(env_fns), first, current, parent), daemon=True
         )
         with _no_interrupt():  # the process inherits the mask until it ignores Ctrl-C by itself
             self.process.start()
@@ -82,15 +83,14 @@ class ProcessWorker(EnvWorker):
     def spaces(self) -> EnvSpaces:  # type: ignore[override]  # waits for the process to have made its envs
         """Spaces of the envs; waits until they are made."""
         if self._spaces is None:
-            self._spaces = cast(EnvSpaces, self._reply("being made", at_least_s=MAKE_TIMEOUT_S))
+            self._spaces = cast(EnvSpaces, self._reply(0, "being made", at_least_s=MAKE_TIMEOUT_S))
         return self._spaces
 
     def share(self, shared: SharedArrays) -> None:
         """Use shared memory from now on."""
-        self._send(b"M")
+        number = self._send(b"M", pickle.dumps((self.spaces, shared.n)))
         multiprocessing.reduction.send_handle(self._conn, shared.fd, self.process.pid)
-        self._send(pickle.dumps((self.spaces, shared.n)))
-        self._reply("mapping shared memory")
+        self._reply(number, "mapping shared memory")
         self._shared = shared
 
     @property
@@ -99,29 +99,29 @@ class ProcessWorker(EnvWorker):
 
     def send_step(self, ids: Sequence[int] | None, actions: Actions, slot: int = 0) -> None:  # noqa: D102
         if self._shared is None:
-            self._send(b"P" + pickle.dumps((ids, actions), pickle.HIGHEST_PROTOCOL))
+            number = self._send(b"P", pickle.dumps((ids, actions), pickle.HIGHEST_PROTOCOL))
         else:
             which = range(self.first, self.first + self.num_envs) if ids is None else ids
             _write_actions(self._shared.action, which, actions)
-            message = b"S" + bytes([slot])
-            self._send(message if ids is None else message + np.asarray(ids, np.int32).tobytes())
-        self._sent.append(ids)
+            some = b"" if ids is None else np.asarray(ids, np.int32).tobytes()
+            number = self._send(b"S", bytes((slot,)) + some)
+        self._sent.append((number, ids))
 
     def send_reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> None:  # noqa: D102
-        self._send(b"R" + cloudpickle.dumps((list(ids), list(kwargs))))
-        self._sent.append(ids)
+        number = self._send(b"R", cloudpickle.dumps((list(ids), list(kwargs))))
+        self._sent.append((number, ids))
 
     def recv(self, out: StepArrays, rows: Sequence[int]) -> Infos:  # noqa: D102
-        sent = self._sent.popleft()
-        reply = self._reply("a step or reset")
+        number, sent = self._sent.popleft()
+        reply = self._reply(number, "a step or reset")
         ids = range(self.first, self.first + self.num_envs) if sent is None else sent
         if self._shared is None:
             arrays, infos = cast("tuple[StepArrays, Infos]", reply)
-            at = _as_slice(rows)
+            at = as_slice(rows)
             copy_rows(arrays.obs, out.obs, at)
             out.rew[at], out.terminated[at], out.truncated[at] = arrays.rew, arrays.terminated, arrays.truncated
             return infos
-        self._shared.read(out, _as_slice(ids), _as_slice(rows), obs=out.slot == 0)
+        self._shared.read(out, as_slice(ids), as_slice(rows), obs=out.slot == 0)
         return [{"env_id": i} for i in ids] if reply is None else cast(Infos, reply)
 
     @classmethod
@@ -135,19 +135,16 @@ class ProcessWorker(EnvWorker):
         return [by_conn[cast(Connection, conn)] for conn in multiprocessing.connection.wait(list(by_conn), timeout_s)]
 
     def drain(self) -> None:  # noqa: D102
-        while self._sent:
-            self._sent.popleft()
-            with contextlib.suppress(EnvError):  # told already, or of no interest any more
-                self._reply("a step or reset")
+        self._sent.clear()  # their answers are skipped when they come
 
     def call(self, name: str, ids: Sequence[int], *args: object, **kwargs: object) -> list[object]:  # noqa: D102
-        self._send(b"C" + cloudpickle.dumps((name, list(ids), args, kwargs)))
-        return cast("list[object]", self._reply(name))
+        number = self._send(b"C", cloudpickle.dumps((name, list(ids), args, kwargs)))
+        return cast("list[object]", self._reply(number, name))
 
     def start_close(self) -> None:  # noqa: D102
         if os.getpid() == self._owner:
             with contextlib.suppress(OSError):
-                self._conn.send_bytes(b"X")
+                self._conn.send_bytes(b"X0")
 
     def close(self, deadline: float) -> None:  # noqa: D102
         if os.getpid() != self._owner:  # a fork of the owner let go of its copy of this object
@@ -159,16 +156,19 @@ class ProcessWorker(EnvWorker):
         self._conn.close()
         self._failure = self._failure or "the vector env is closed"
 
-    def _send(self, message: bytes) -> None:
+    def _send(self, letter: bytes, content: bytes) -> int:
+        """Send a command and return its number."""
         if self._failure is not None:
             raise EnvError(self._failure)
+        self._number = (self._number + 1) % 256
         try:
-            self._conn.send_bytes(message)
+            self._conn.send_bytes(letter + bytes((self._number,)) + content)
         except OSError:
             raise self._died("a command") from None
+        return self._number
 
-    def _reply(self, during: str, at_least_s: float = 0.0) -> object:
-        """Wait for one answer.
+    def _reply(self, number: int, during: str, at_least_s: float = 0.0) -> object:
+        """Wait for the answer to the command `number`.
 
         Raises:
             EnvError: the env raised (with its traceback), the process died (exit code) or hangs (it is killed).
@@ -177,19 +177,21 @@ class ProcessWorker(EnvWorker):
             raise EnvError(self._failure)
         limit_s = None if self.hang_timeout_s is None else max(self.hang_timeout_s, at_least_s)
         deadline = None if limit_s is None else time.monotonic() + limit_s
-        try:
-            while not self._poller.poll(PULSE_S * 1000):
-                # something that the env started may hold the pipe open: ask the system, too
-                if not self.process.is_alive() and not self._poller.poll(0):
-                    raise self._died(during)
-                if deadline is not None and time.monotonic() > deadline:
-                    raise self._hangs(during, limit_s)
-            message = self._conn.recv_bytes()
-        except (EOFError, OSError):
-            raise self._died(during) from None
+        message = b""
+        while message[1:2] != bytes((number,)):
+            try:
+                while not self._poller.poll(PULSE_S * 1000):
+                    # something that the env started may hold the pipe open: ask the system, too
+                    if not self.process.is_alive() and not self._poller.poll(0):
+                        raise self._died(during)
+                    if deadline is not None and time.monotonic() > deadline:
+                        raise self._hangs(during, limit_s)
+                message = self._conn.recv_bytes()
+            except (EOFError, OSError):
+                raise self._died(during) from None
         if message[:1] == b"0":
             return None
-        content = pickle.loads(memoryview(message)[1:])
+        content = pickle.loads(memoryview(message)[2:])
         if message[:1] == b"E":
             text, trace = content
             raise EnvError(f"{text}\n\nIn the worker process (pid {self.process.pid}):\n{trace}")
@@ -225,19 +227,6 @@ class ProcessWorker(EnvWorker):
         return EnvError(self._failure)
 
 
-class _Pickled:
-    """Env functions, lambdas among them, that travel to a spawned process (forked ones need no pickle)."""
-
-    def __init__(self, env_fns: Sequence[EnvFn]) -> None:
-        self.env_fns = env_fns
-
-    def __getstate__(self) -> bytes:
-        return cast(bytes, cloudpickle.dumps(list(self.env_fns)))
-
-    def __setstate__(self, state: bytes) -> None:
-        self.env_fns = pickle.loads(state)
-
-
 @contextlib.contextmanager
 def _no_interrupt() -> Iterator[None]:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -247,102 +236,11 @@ def _no_interrupt() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _as_slice(rows: Sequence[int]) -> slice | list[int]:
-    return slice(rows.start, rows.stop) if isinstance(rows, range) else list(rows)
-
-
 def _write_actions(storage: Obs, ids: Sequence[int], actions: Actions) -> None:
     if isinstance(actions, np.ndarray) and isinstance(storage, np.ndarray):
         if actions.dtype != storage.dtype and not np.can_cast(actions.dtype, storage.dtype, "same_kind"):
             raise EnvError(f"step: actions of type {actions.dtype} do not fit the action space's type {storage.dtype}")
-        storage[_as_slice(ids)] = actions
+        storage[as_slice(ids)] = actions
     else:
         for i, action in zip(ids, actions, strict=True):
             write(storage, i, action)
-
-
-def _main(conn: Connection, pickled: _Pickled, first: int, current: Array[c_int32], owner: int) -> None:
-    """Life of a worker process: make the envs, obey, and end when told to or when the owner is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the owner's to handle: it closes us
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    group: EnvGroup | None = None
-    try:
-        group = EnvGroup(pickled.env_fns, first, np.ctypeslib.as_array(current))
-        conn.send_bytes(b"1" + cloudpickle.dumps(group.spaces))
-        _serve(conn, group, owner)
-    except EnvError as error:  # an env could not be made
-        conn.send_bytes(_failure_message(error))
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        pass  # the owner is gone
-    finally:
-        if group is not None:
-            group.close()
-        conn.close()
-
-
-def _serve(conn: Connection, group: EnvGroup, owner: int) -> None:
-    poller = select.poll()
-    poller.register(conn.fileno(), select.POLLIN)
-    shared: SharedArrays | None = None
-    slots: list[StepArrays] = []
-    all_ids = range(group.first, group.first + len(group.envs))
-    while True:
-        while not poller.poll(PULSE_S * 1000):
-            # siblings forked after us hold the owner's end of our pipe, too: its closing alone says nothing
-            if os.getppid() != owner and multiprocessing.get_start_method() != "forkserver":
-                return
-        message = conn.recv_bytes()
-        letter = message[:1]
-        try:
-            if letter == b"X":
-                return
-            if letter == b"S":
-                assert shared is not None
-                partial = np.frombuffer(message, np.int32, offset=2).tolist() if len(message) > 2 else None
-                ids: Sequence[int] = all_ids if partial is None else partial
-                actions = _read_actions(shared, ids, group.spaces.action)
-                infos = group.step(partial, actions, slots[message[1]], ids)
-                reply = b"1" + pickle.dumps(infos, -1) if any(len(info) > 1 for info in infos) else b"0"
-            elif letter == b"M":
-                fd = multiprocessing.reduction.recv_handle(conn)
-                spaces, n = pickle.loads(conn.recv_bytes())
-                shared = SharedArrays(spaces, n, fd)
-                shared.close_fd()
-                slots = [shared.slot(slot) for slot in range(SLOTS)]
-                reply = b"0"
-            else:
-                reply = _obey(letter, message, group, slots)
-        except EnvError as error:
-            reply = _failure_message(error)
-        conn.send_bytes(reply)
-
-
-def _obey(letter: bytes, message: bytes, group: EnvGroup, slots: list[StepArrays]) -> bytes:
-    content = pickle.loads(memoryview(message)[1:])
-    if letter == b"C":
-        name, ids, args, kwargs = content
-        try:
-            return b"1" + cast(bytes, cloudpickle.dumps(getattr(group, name)(ids, *args, **kwargs)))
-        except Exception as error:
-            raise EnvError(f"{name} of envs {ids}: {type(error).__name__}: {error}") from error
-    ids, given = content
-    count = len(group.envs) if ids is None else len(ids)
-    which = range(group.first, group.first + count) if ids is None else ids
-    if letter == b"R" and slots:
-        infos = group.reset(ids, given, slots[0], which)
-        return b"1" + pickle.dumps(infos, -1)
-    out = StepArrays.empty(group.spaces, count)
-    rows = range(count)
-    infos = group.reset(ids, given, out, rows) if letter == b"R" else group.step(ids, given, out, rows)
-    return b"1" + pickle.dumps((out, infos), -1)
-
-
-def _read_actions(shared: SharedArrays, ids: Sequence[int], space: Space) -> Actions:
-    if isinstance(shared.action, np.ndarray):
-        return shared.action[_as_slice(ids)].copy()  # envs may keep their action; the memory is written again
-    return [read(shared.action, i, space) for i in ids]
-
-
-def _failure_message(error: EnvError) -> bytes:
-    trace = "".join(traceback.format_exception(error.__cause__ or error))
-    return b"E" + pickle.dumps((str(error), trace))

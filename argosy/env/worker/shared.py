@@ -115,3 +115,8 @@ def _new_memory(nbytes: int) -> int:
         os.unlink(name)
     os.ftruncate(fd, nbytes)
     return fd
+
+
+def as_slice(rows: Sequence[int]) -> slice | list[int]:
+    """Return rows in the cheapest form to index an array with."""
+    return slice(rows.start, rows.stop) if isinstance(rows, range) else list(rows)
