@@ -43,6 +43,7 @@ class CollectorState(TypedDict):
     counters: dict[str, float]
     pending_seed: int | None
     env: Mapping[str, object] | None
+    hooks: list[dict[str, np.ndarray]]
 
 
 class Collector:
@@ -169,7 +170,7 @@ class Collector:
         self.collect_step, self.collect_episode, self.collect_time = 0, 0, 0.0
 
     def state_dict(self) -> CollectorState:
-        """Return what a collector needs to go on: generators, counters, the seed to come, the env wrappers' state.
+        """Return what a collector needs to go on: generators, counters, the seed to come, wrappers and hooks.
 
         Simulators cannot give their state: call `restart_envs` first, so that going on and resuming are the same.
         """
@@ -178,6 +179,7 @@ class Collector:
             "counters": {"step": self.collect_step, "episode": self.collect_episode, "time": self.collect_time},
             "pending_seed": self._pending_seed,
             "env": self.env.state_dict() if isinstance(self.env, HasState) else None,
+            "hooks": [hook.state_dict() for hook in self.hooks],
         }
 
     def load_state_dict(self, state: CollectorState) -> None:
@@ -190,6 +192,8 @@ class Collector:
         self._stale[:] = True
         if state["env"] is not None and isinstance(self.env, HasState):
             self.env.load_state_dict(state["env"])
+        for hook, hook_state in zip(self.hooks, state["hooks"], strict=False):
+            hook.load_state_dict(hook_state)
 
     def restart_envs(self) -> None:
         """Start new episodes at the next `collect`, in envs seeded anew from the collector's own generator."""

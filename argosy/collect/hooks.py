@@ -48,6 +48,13 @@ class CollectHook:
     def on_episode(self, event: EpisodeEvent) -> None:
         """See one ended episode (after the `on_step` of its last step)."""
 
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Return what has to outlive a checkpoint."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
+        """Go on from what `state_dict` returned."""
+
 
 def episode_slots(last: int, length: int, size: int) -> np.ndarray:
     """Return the slots [min(length, size)] of an episode, in order.
@@ -95,3 +102,11 @@ class MonteCarloReturns(CollectHook):
             running = rew[t] + self.gamma * running
             to_go[t] = running
         self.returns[event.slots] = to_go
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Return the returns of all slots."""
+        return {"returns": self.returns}
+
+    def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
+        """Go on from what `state_dict` returned."""
+        self.returns = np.array(state["returns"])

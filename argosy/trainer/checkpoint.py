@@ -12,7 +12,7 @@ import torch
 
 from argosy.collect import Collector
 from argosy.data.buffer import ReplayBuffer
-from argosy.errors import CheckpointError, nearest
+from argosy.errors import CheckpointError, DataError, nearest
 from argosy.trainer.base import BaseTrainer, TrainerState
 from argosy.trainer.offline import OfflineTrainer
 from argosy.trainer.statefile import read_state, write_state
@@ -77,13 +77,16 @@ def load_checkpoint(path: str | Path, trainer: BaseTrainer[Any]) -> None:
         if name not in collectors:
             raise CheckpointError(f"{str(path)!r} holds a {name}; this trainer has none")
     trainer_state = _trainer_state(path, state["trainer"])
+    buffer = _replay_buffer(collectors)
+    if buffer is not None:
+        try:
+            buffer.load_state_dict(state["buffer"])
+        except DataError as error:
+            raise CheckpointError(f"{str(path)!r} does not fit the buffer: {error}") from error
     trainer.algorithm.load_state_dict(state["algorithm"])
     for name, collector in collectors.items():
         if name in state["collectors"]:
             collector.load_state_dict(state["collectors"][name])
-    buffer = _replay_buffer(collectors)
-    if buffer is not None:
-        buffer.load_state_dict(state["buffer"])
     if isinstance(trainer, OfflineTrainer):
         trainer.buffer.seed(state["sampler_seed"])
     trainer.state = trainer_state

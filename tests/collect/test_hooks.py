@@ -39,3 +39,15 @@ def test_monte_carlo_returns_forget_rows_that_were_overwritten() -> None:
     Collector(ScriptedPolicy(env), env, VectorReplayBuffer(3, 1), hooks=[hook]).collect(n_step=4)
     assert np.isnan(hook.returns[[0, 2]]).all()
     assert hook.returns[1] == 2.0
+
+
+def test_returns_outlive_a_checkpoint() -> None:
+    def make() -> tuple[Collector, MonteCarloReturns]:
+        env, hook = make_env([3], [2]), MonteCarloReturns()
+        return Collector(ScriptedPolicy(env), env, VectorReplayBuffer(8, 2), hooks=[hook]), hook
+
+    collector, hook = make()
+    collector.collect(n_step=8)
+    other, other_hook = make()
+    other.load_state_dict(collector.state_dict())
+    np.testing.assert_array_equal(other_hook.returns, hook.returns)

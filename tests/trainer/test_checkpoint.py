@@ -202,6 +202,15 @@ def test_another_algorithms_checkpoint_is_refused(tmp_path: Path) -> None:
         load_checkpoint(tmp_path / "run.checkpoint", make_trainer("sac"))
 
 
+def test_a_buffer_of_another_size_is_refused(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    trainer = make_trainer("dqn")
+    trainer.train_collector.buffer = VectorReplayBuffer(90, 3)
+    with pytest.raises(CheckpointError, match=r"run\.checkpoint.*does not fit the buffer"):
+        load_checkpoint(path, trainer)
+    assert trainer.algorithm.num_updates == 0
+
+
 def test_a_torn_checkpoint_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     path = saved(tmp_path)
     path.write_bytes(path.read_bytes()[:-100])
