@@ -44,6 +44,8 @@ def leaves(space: Space, name: str = "") -> Iterator[tuple[str, tuple[int, ...],
 
 def allocate(space: Space, n: int) -> Obs:
     """Return uninitialised storage for `n` elements of `space` (in `normal_form`)."""
+    if isinstance(space, spaces.Box):  # once per step, and nearly every space is one
+        return np.empty((n, *space.shape), space.dtype)
     return build(space, lambda _, shape, dtype: np.empty((n, *shape), dtype))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from os import PathLike
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from argosy.data.buffer.assemble import assemble, sequences
 from argosy.data.buffer.field import flatten, leaf_maker, read_columns
 from argosy.data.buffer.hdf5 import load_state, save_state
 from argosy.data.buffer.hindsight import Hindsight
-from argosy.data.buffer.leaf import as_array, keep_freed_memory
+from argosy.data.buffer.leaf import Array, as_array, keep_freed_memory
 from argosy.data.buffer.priority import Priorities, Priority
 from argosy.data.buffer.reader import BufferReader, as_batch
 from argosy.data.buffer.rings import IntArray, Rings
@@ -25,6 +25,7 @@ from argosy.data.tree import fields_of
 from argosy.errors import ConfigError, DataError
 
 _SINGLE = Sampling()
+_NEEDED = frozenset(REQUIRED)
 
 
 class ReplayBuffer(BufferReader):
@@ -154,18 +155,18 @@ class ReplayBuffer(BufferReader):
         given = fields_of(batch)
         if given is None:
             given = vars(batch)
-        for name in REQUIRED:
-            if name not in given:
-                raise DataError(f"the batch has no field {name!r}; add() needs {', '.join(REQUIRED)}")
+        if not given.keys() >= _NEEDED:
+            name = next(name for name in REQUIRED if name not in given)
+            raise DataError(f"the batch has no field {name!r}; add() needs {', '.join(REQUIRED)}")
         ended = given["terminated"]
-        lift = np.ndim(ended) == 0
+        lift = (ended.ndim if type(ended) is np.ndarray else np.ndim(ended)) == 0
         rows = 1 if lift else len(ended)
         ids = self._rings.check_ids(buffer_ids, rows)
         data = self._data
         if not data.fields:
             data.allocate(given, lift)
         plan = data.plan(given, rows, lift)
-        rew, terminated, truncated = (np.asarray(value) for _, value in plan[:3])
+        rew, terminated, truncated = (cast(Array, plan[0][1]), cast(Array, plan[1][1]), cast(Array, plan[2][1]))
         nan = np.isnan(rew)
         if np.count_nonzero(nan):
             bad = np.flatnonzero(nan.reshape(rows, -1).any(axis=1))

@@ -101,7 +101,9 @@ class Rings:
         if np.count_nonzero(wrapped):
             head[wrapped] -= (self.capacity if ids is None else self.capacity[ids])[wrapped]
         if self.total < self.slots:
-            count = np.minimum(count + 1, self.capacity if ids is None else self.capacity[ids])
+            grows = count < (self.capacity if ids is None else self.capacity[ids])
+            count = count + grows
+            self.total += int(np.count_nonzero(grows))
         if rew.ndim != self.ep_rew.ndim:
             self.ep_rew = np.zeros((self.num, *rew.shape[1:]))
         if ids is None:
@@ -114,8 +116,6 @@ class Rings:
             self.ep_rew[ids] += rew
             self.ep_len[ids] += 1
             ep_start = self.ep_start[ids]
-        if self.total < self.slots:
-            self.total = int(self.count.sum())
         ep_rew, ep_len = np.zeros(rew.shape), np.zeros(len(slot), np.int64)
         if np.count_nonzero(done):
             ended = self.ids[done] if ids is None else ids[done]
