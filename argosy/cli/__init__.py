@@ -14,6 +14,8 @@ COMMANDS = {
     "resume": ("argosy.cli.resume", "resume RUN: go on with a run that was stopped"),
     "eval": ("argosy.cli.evaluate", "eval RUN --episodes N: play with a run's best policy"),
     "watch": ("argosy.cli.watch", "watch RUN --video FILE: film a run's best policy"),
+    "launch": ("argosy.cli.launch", "launch FILE [--address A]: run a fleet on this machine or a Ray cluster"),
+    "fleet": ("argosy.cli.fleet", "fleet status|stop NAME: look at a running fleet, or end it"),
     "algorithms": ("argosy.cli.algorithms", "list the algorithms and what they are for"),
     "doctor": ("argosy.cli.doctor", "versions, cores, GPU, extras: what works, what is missing"),
     "check-env": ("argosy.cli.check_env", "check-env MODULE:ENV: is this environment sound?"),
@@ -59,6 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"argosy: error: {error}", file=sys.stderr)
         return 2 if isinstance(error, USER_ERRORS) else 1
+    except BrokenPipeError:  # `argosy ... | head` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except KeyboardInterrupt:
         if debug:
             raise

@@ -1,0 +1,149 @@
+"""The commands on a real, small run: train, resume, eval, watch; Ctrl-C in a process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import argosy
+from argosy import cli
+from argosy.experiment import Experiment
+
+SMALL = [
+    "--net.hidden-sizes=16", "--env.num-envs=2", "--env.test-num-envs=2", "--trainer.max-epoch=2",
+    "--trainer.step-per-epoch=200", "--trainer.start-steps=50", "--trainer.batch-size=16",
+    "--trainer.episode-per-test=2", "--stop.episodes=3",
+]  # fmt: skip
+KEYS = [
+    "algorithm", "task", "seed", "env_steps", "gradient_steps", "wall_s", "steps_per_s", "test_return_mean",
+    "test_return_std", "run_dir",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run by the command; its exit code, output lines and result."""
+    runs = tmp_path_factory.mktemp("runs")
+    command = ["train", "dqn", "--task=CartPole-v1", "--seed=4", "--lr=0.002", "--json", f"--runs={runs}", *SMALL]
+    done = subprocess.run([sys.executable, "-c", RUN, *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done, json.loads(done.stdout.splitlines()[-1])
+
+
+RUN = "import sys; from argosy.cli import main; sys.exit(main())"
+
+
+def test_train_prints_one_line_of_json_last(trained):
+    done, result = trained
+    assert list(result) == KEYS
+    assert len(done.stdout.splitlines()) == 1
+    assert (result["algorithm"], result["task"], result["seed"]) == ("dqn", "CartPole-v1", 4)
+    assert result["env_steps"] == 400
+    assert result["steps_per_s"] == pytest.approx(400 / result["wall_s"], rel=0.01)
+
+
+def test_train_reports_preset_epochs_table_and_places(trained):
+    done, result = trained
+    assert "dqn on CartPole-v1, seed 4   (preset: dqn on classic tasks)" in done.stderr
+    assert "lr 0.002" in done.stderr
+    assert "epoch 2, 400 steps" in done.stderr
+    for name in ("return", "steps", "seconds", "steps/s", "files", "picture"):
+        assert f"\n  {name} " in done.stderr
+    assert result["run_dir"] in done.stderr
+    assert Path(result["run_dir"], "curve.png").is_file()
+
+
+def test_flags_reach_the_experiment(trained):
+    experiment = Experiment.load(Path(trained[1]["run_dir"], "config.json"))
+    assert experiment.config.lr == 0.002
+    assert experiment.net.hidden_sizes == (16,)
+    assert (experiment.env.num_envs, experiment.trainer.batch_size, experiment.stop.episodes) == (2, 16, 3)
+
+
+def test_python_does_what_the_command_does(trained, tmp_path):
+    result = trained[1]
+    trainer = {"max_epoch": 2, "step_per_epoch": 200, "start_steps": 50, "batch_size": 16, "episode_per_test": 2}
+    same = argosy.train(
+        "dqn", "CartPole-v1", seed=4, lr=0.002, runs=tmp_path, show_progress=False, net={"hidden_sizes": (16,)},
+        env={"num_envs": 2, "test_num_envs": 2}, trainer=trainer, stop={"episodes": 3},
+    )  # fmt: skip
+    mine = json.loads(same.to_json())
+    for key in ("env_steps", "gradient_steps", "test_return_mean", "test_return_std"):
+        assert mine[key] == result[key], key
+
+
+def test_a_config_file_makes_the_same_run_again(trained, tmp_path, capsys):
+    result = trained[1]
+    config = str(Path(result["run_dir"], "config.json"))
+    assert cli.main(["train", "--config", config, "--runs", str(tmp_path), "--json", "--quiet"]) == 0
+    captured = capsys.readouterr()
+    again = json.loads(captured.out)
+    assert captured.err == ""
+    assert (again["seed"], again["test_return_mean"]) == (4, result["test_return_mean"])
+    assert again["run_dir"].startswith(str(tmp_path))
+
+
+def test_a_config_file_of_another_algorithm_is_refused(trained, capsys):
+    config = str(Path(trained[1]["run_dir"], "config.json"))
+    assert cli.main(["train", "ppo", "--config", config]) == 2
+    assert "is about 'dqn', not about 'ppo'" in capsys.readouterr().err
+
+
+def test_eval_says_how_good_the_policy_is(trained, capsys):
+    run_dir = trained[1]["run_dir"]
+    assert cli.main(["eval", run_dir, "--episodes", "4", "--json"]) == 0
+    numbers = json.loads(capsys.readouterr().out)
+    assert (numbers["episodes"], numbers["run_dir"]) == (4, run_dir)
+    assert cli.main(["eval", run_dir, "--episodes", "4"]) == 0
+    assert (
+        f"return   {numbers['return_mean']:.1f} ± {numbers['return_std']:.1f} over 4 episodes"
+        in capsys.readouterr().out
+    )
+
+
+def test_watch_makes_a_film(trained, tmp_path, capsys):
+    image = pytest.importorskip("PIL.Image")
+    pytest.importorskip("pygame")
+    path = tmp_path / "film.gif"
+    assert cli.main(["watch", trained[1]["run_dir"], "--video", str(path), "--max-steps", "5"]) == 0
+    assert str(path) in capsys.readouterr().out
+    with image.open(path) as gif:
+        assert gif.n_frames > 1
+
+
+def test_resume_of_a_finished_run_gives_its_result_again(trained, capsys):
+    result = trained[1]
+    assert cli.main(["resume", result["run_dir"], "--json", "--quiet"]) == 0
+    assert json.loads(capsys.readouterr().out) == result
+
+
+@pytest.mark.parametrize("vector", ["dummy", "subproc"])
+def test_ctrl_c_saves_says_how_to_resume_and_leaves_no_process(tmp_path, vector):
+    psutil = pytest.importorskip("psutil")
+    flags = [*SMALL, "--trainer.max-epoch", "100000", "--env.vector", vector]
+    command = ["train", "dqn", "--task", "CartPole-v1", "--runs", str(tmp_path), "--json", *flags]
+    # A new session, as on a terminal of its own: Ctrl-C then reaches all of its processes
+    process = subprocess.Popen(
+        [sys.executable, "-c", RUN, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        while not list(tmp_path.rglob("checkpoint.safetensors")):  # after the first epoch
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.05)
+        children = psutil.Process(process.pid).children(recursive=True)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, err
+    result = json.loads(out.splitlines()[-1])
+    assert list(result) == KEYS
+    assert f"Go on with: argosy resume {result['run_dir']}" in err
+    assert "Traceback" not in err
+    assert psutil.wait_procs(children, timeout=10)[1] == []
