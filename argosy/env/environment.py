@@ -37,22 +37,15 @@ class Environment(ABC):
 
     An episode is over when no agent is left that is not done; then `reset` is called. An agent acts in a step if
     `reset` or `step` returned a result for it just before that is not done; all others get None as their action.
+    A subclass sets the three attributes in its constructor.
     """
 
-    @property
-    @abstractmethod
-    def agent_count(self) -> int:
-        """Number of agents, the same during the whole run."""
-
-    @property
-    @abstractmethod
-    def observation_spaces(self) -> Sequence[Space]:
-        """Space of each agent's observation."""
-
-    @property
-    @abstractmethod
-    def action_spaces(self) -> Sequence[Space]:
-        """Space of each agent's action."""
+    agent_count: int
+    """Number of agents, the same during the whole run."""
+    observation_spaces: Sequence[Space]
+    """Space of each agent's observation."""
+    action_spaces: Sequence[Space]
+    """Space of each agent's action."""
 
     @abstractmethod
     def reset(self) -> list[StepResult | None]:
@@ -169,6 +162,9 @@ test_environment.__test__ = False  # type: ignore[attr-defined]  # tells pytest 
 
 
 def _check_spaces(env: Environment) -> list[str]:
+    for name in ("agent_count", "observation_spaces", "action_spaces"):
+        if not hasattr(env, name):
+            return [f"{type(env).__name__} has no {name}; set it in the constructor."]
     found = []
     count: object = env.agent_count  # what users return is what is checked here
     if not isinstance(count, int) or count < 1:
@@ -251,18 +247,9 @@ class _Pettingzoo(Environment):
         self._env = env
         self._names = list(env.possible_agents)
         self._seed: int | None = None
-
-    @property
-    def agent_count(self) -> int:
-        return len(self._names)
-
-    @property
-    def observation_spaces(self) -> Sequence[Space]:
-        return [self._env.observation_space(name) for name in self._names]
-
-    @property
-    def action_spaces(self) -> Sequence[Space]:
-        return [self._env.action_space(name) for name in self._names]
+        self.agent_count = len(self._names)
+        self.observation_spaces = [env.observation_space(name) for name in self._names]
+        self.action_spaces = [env.action_space(name) for name in self._names]
 
     def seed(self, seed: int) -> None:
         self._seed = seed

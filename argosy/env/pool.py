@@ -132,7 +132,7 @@ class EnvPoolVectorEnv:
         seeds = spawn_seeds(int(seed), self._num_envs) if isinstance(seed, int | np.integer) else list(seed)
         if len(seeds) != self._num_envs:
             raise ConfigError(f"seed is a list of {len(seeds)}; {self._num_envs} envs need as many seeds")
-        self._fresh_seeds = seeds
+        self._fresh_seeds = seeds if self._started or seeds != self._seeds else None
         return [*seeds]
 
     def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Info]:
@@ -150,16 +150,14 @@ class EnvPoolVectorEnv:
         if kwargs:
             raise EnvError(f"reset: EnvPool takes no {', '.join(kwargs)}")
         ids = self._ids(id)
-        if self._fresh_seeds is not None or (self.is_async and self._started):
-            self._need_all(ids)
-            self._pool.close()
-            self._open(self._fresh_seeds or spawn_seeds(self._seeds[0], self._num_envs))
-            self._fresh_seeds = None
         if self.is_async:
+            if self._started and self._fresh_seeds is None:  # a pool at work cannot be stopped and reset
+                self._fresh_seeds = spawn_seeds(self._seeds[0], self._num_envs)
             self.send_reset(ids)
             parts = [self.recv() for _ in range(self._num_envs // self._batch_size)]
             order = np.argsort(np.concatenate([part.env_id for part in parts]))[ids]
             return _joined([(part.obs, part.info) for part in parts], order)
+        self._renew(ids)
         self._started = True
         over = self._done[ids]
         self._done[ids] = False
@@ -170,6 +168,14 @@ class EnvPoolVectorEnv:
         parts_of = [self._next_episode(ids[over]), _tidy_reset(self._pool.reset(ids[~over]))]
         order = np.argsort(np.concatenate([np.flatnonzero(over), np.flatnonzero(~over)]))
         return _joined(parts_of, order)
+
+    def _renew(self, ids: NDArray[np.int32]) -> None:
+        """Make the pool anew if it was seeded."""
+        if self._fresh_seeds is not None:
+            self._need_all(ids)
+            self._pool.close()
+            self._open(self._fresh_seeds)
+            self._fresh_seeds = None
 
     def _next_episode(self, ids: NDArray[np.int32]) -> tuple[Obs, Info]:
         obs, _, _, _, info = self._pool.step(self._any_actions[ids], ids)
@@ -205,6 +211,7 @@ class EnvPoolVectorEnv:
             EnvError: an env is in the middle of an episode (EnvPool can only go on from an episode's end).
         """
         ids = self._ids(id)
+        self._renew(ids)
         if not self._started:
             self._need_all(ids)
             self._claim(ids)

@@ -59,7 +59,8 @@ def make_vector_env(
     wait_num = None if test or config.wait_num is None else min(config.wait_num, num_envs)
     vector = _vector_kind(task, config, num_envs)
     if vector == "envpool":
-        env: VectorEnv = _make_pool(task, num_envs, wait_num, config, test=test, render_mode=render_mode)
+        seeds = spawn_seeds(seed, num_envs)
+        env: VectorEnv = _make_pool(task, seeds, wait_num, config, test=test, render_mode=render_mode)
     else:
         env_fns = [env_factory(task, config, test=test, render_mode=render_mode)] * num_envs
         if vector == "dummy":
@@ -187,10 +188,10 @@ class _EnvPoolModule(Protocol):
 
 
 def _make_pool(
-    task: str, num_envs: int, wait_num: int | None, config: EnvConfig, *, test: bool, render_mode: str | None
+    task: str, seeds: list[int], wait_num: int | None, config: EnvConfig, *, test: bool, render_mode: str | None
 ) -> VectorEnv:
     envpool = cast(_EnvPoolModule, require("envpool", "atari"))
-    settings: dict[str, object] = {"num_envs": num_envs, "batch_size": wait_num or num_envs}
+    settings: dict[str, object] = {"num_envs": len(seeds), "batch_size": wait_num or len(seeds)}
     if render_mode is not None:
         settings["render_mode"] = render_mode
     if config.max_episode_steps is not None:
@@ -218,4 +219,4 @@ def _make_pool(
     def make(seeds: Sequence[int]) -> Pool:
         return envpool.make_gymnasium(ids[task_id.lower()], env_seed=list(seeds), **settings)
 
-    return EnvPoolVectorEnv(make, spawn_seeds(None, num_envs))
+    return EnvPoolVectorEnv(make, seeds)

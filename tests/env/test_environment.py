@@ -24,12 +24,10 @@ class Duel(Environment):
         if fault == "constructor":
             raise RuntimeError("planted")
         self.fault, self.agent_count = fault, 0 if fault == "no agents" else 2
+        if fault == "nothing set":
+            del self.agent_count
         self.observation_spaces = [spaces.Box(0, 10, (1,))] * (1 if fault == "spaces" else 2)
         self.action_spaces = [spaces.Discrete(2)] * 2
-
-    agent_count = 2
-    observation_spaces = ()
-    action_spaces = ()
 
     def reset(self):
         self.turn = 0
@@ -76,6 +74,7 @@ def test_faultless_environment_passes():
     ("fault", "sentence"),
     [
         ("constructor", "planted"),
+        ("nothing set", "has no agent_count"),
         ("no agents", "agent_count is 0"),
         ("spaces", "observation_spaces has 1 entries for 2 agents"),
         ("reset", "reset of episode 0 raised RuntimeError"),
