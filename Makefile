@@ -45,7 +45,7 @@ format: $(READY)  ## format the code and mend what can be mended
 	@$(BIN)/ruff format .
 
 docs: $(READY)  ## build the documentation into site/ (strict)
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "documentation: site/index.html"
 
 bench: $(READY)  ## measure speed against the floor and peers, update docs/benchmarks.md
