@@ -1,1 +1,38 @@
-"""The fleet: the same policies and algorithms on many processes and machines."""
+"""The fleet: the same policies and algorithms on many processes and machines.
+
+Importing this package needs no Ray; running a fleet in threads does not either.
+"""
+
+from argosy.distributed.evaluation import EvalResult
+from argosy.distributed.fleet import (
+    ActorGroup,
+    AgentSpec,
+    EvalGroup,
+    Fleet,
+    FleetStop,
+    PolicySpec,
+    StalenessConfig,
+)
+from argosy.distributed.host import Resources, ThreadLauncher
+from argosy.distributed.parameters import ParameterStore
+from argosy.distributed.run import FleetRun, Snapshot
+from argosy.distributed.supervisor import Failure, FleetError, RestartConfig
+
+__all__ = [
+    "ActorGroup",
+    "AgentSpec",
+    "EvalGroup",
+    "EvalResult",
+    "Failure",
+    "Fleet",
+    "FleetError",
+    "FleetRun",
+    "FleetStop",
+    "ParameterStore",
+    "PolicySpec",
+    "Resources",
+    "RestartConfig",
+    "Snapshot",
+    "StalenessConfig",
+    "ThreadLauncher",
+]

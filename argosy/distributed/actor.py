@@ -37,9 +37,13 @@ class Seated:
         stream: SampleStream | None,
         reader: ParameterReader | None,
         random_segments: int,
+        *,
+        throttled: bool = False,
     ) -> None:
         self.spec, self.player, self.recorder, self.stream, self.reader = spec, player, recorder, stream, reader
         self.random_segments = random_segments
+        self.throttled = throttled
+        """Step on only when the last segment has been taken by its receiver."""
         self.outbox: deque[Segment] = deque()
         self.sent_at_token = -1
         """Token of the parameters with which the last segment was made."""
@@ -63,13 +67,13 @@ class Group:
         self.fresh = True
 
     def renew(self) -> None:
-        """Make the environments anew; what was not sent of their episodes is lost."""
+        """Make the environments anew; their episodes under way are cut short."""
         self.arena.close()
         self.arena = self._make_arena(self.rng.draw_seed())
         for seated, seat in zip(self.seated, self.arena.seats, strict=True):
             seated.player.seat = seat
             seated.player.forget()
-            seated.recorder.drop()
+            seated.recorder.cut()
         self.fresh = True
 
 
@@ -149,7 +153,7 @@ class ActorWorker:
             seated.stream.poll()
             while seated.outbox and seated.stream.offer(seated.outbox[0]):
                 seated.outbox.popleft()
-            if seated.outbox:
+            if seated.outbox or (seated.throttled and seated.stream.pending):
                 return "samples"
         for seated in group.seated:
             reader = seated.reader

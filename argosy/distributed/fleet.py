@@ -42,7 +42,8 @@ class StalenessConfig:
     rule: Literal["accept", "drop", "throttle"] = "accept"
     """accept: learn from all; drop: throw segments away that lag too much; throttle: let actors wait instead."""
     max_lag: int = 2
-    """Updates that the learner may be ahead of a segment ("drop"), or batches that may wait for it ("throttle")."""
+    """Updates that the learner may be ahead of a segment ("drop": exact), or batches that may wait while actors pause
+    ("throttle": the lag is about one more, and the time that parameters take to arrive)."""
 
     def __post_init__(self) -> None:
         check_choice(self, "rule", ("accept", "drop", "throttle"))
@@ -265,6 +266,15 @@ class Fleet:
     def num_envs(self) -> int:
         """Environments per group of an actor worker's ring."""
         return self.actors.num_envs or self.experiment.env.num_envs
+
+    def num_cpus(self) -> float:
+        """Return how many CPUs all workers ask for."""
+        total = self.actors.count * self.actors.resources.num_cpus
+        total += self.evaluation.count * self.evaluation.resources.num_cpus
+        for spec in self.policies.values():
+            total += spec.workers * spec.worker_resources.num_cpus
+            total += spec.trainers * spec.trainer_resources.num_cpus if spec.learns else 0.0
+        return total
 
     def samples(self, agent: AgentSpec) -> tuple[str, ...]:
         """Return the policies whose trainers get this spec's experience."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,6 +20,7 @@ class ParameterServer:
     def __init__(self, context: Context, directory: Path | None, *, keep: int = 10) -> None:
         self._store = ParameterStore(directory, keep=keep)
         self._share = context.share
+        self._lock = threading.Lock()  # peers in this process call from threads of their own
         self._shared: dict[tuple[str, str], tuple[int, Shared[Blob]]] = {}
         self._pushes = self._reads = 0
 
@@ -31,40 +33,47 @@ class ParameterServer:
         metadata: Mapping[str, object] | None = None,
     ) -> int:
         """Store a version; see `ParameterStore.push`."""
-        self._pushes += 1
-        return self._store.push(name, blob.copy(), version=version, tags=tags, metadata=metadata)
+        with self._lock:
+            self._pushes += 1
+            return self._store.push(name, blob.copy(), version=version, tags=tags, metadata=metadata)
 
     def newest(self, name: str, token: int = 0, tag: str = "latest") -> tuple[int, int, Shared[Blob]] | None:
         """Return (token, version, shared blob) of a tag, None when nothing changed since `token`."""
-        news = self._store.newest(name, token, tag)
-        if news is None:
-            return None
-        self._reads += 1
-        now, version, blob = news
-        known = self._shared.get((name, tag))
-        if known is None or known[0] != now:
-            known = self._shared[name, tag] = (now, self._share(blob))
-        return now, version, known[1]
+        with self._lock:
+            news = self._store.newest(name, token, tag)
+            if news is None:
+                return None
+            self._reads += 1
+            now, version, blob = news
+            known = self._shared.get((name, tag))
+            if known is None or known[0] != now:
+                known = self._shared[name, tag] = (now, self._share(blob))
+            return now, version, known[1]
 
     def roll_back(self, name: str, version: int) -> list[int]:
         """Forget all newer versions; see `ParameterStore.roll_back`."""
-        return self._store.roll_back(name, version)
+        with self._lock:
+            return self._store.roll_back(name, version)
 
     def tag(self, name: str, version: int, tag: str) -> None:
         """Move a tag; see `ParameterStore.tag`."""
-        self._store.tag(name, version, tag)
+        with self._lock:
+            self._store.tag(name, version, tag)
 
     def update_metadata(self, name: str, version: int, values: Mapping[str, object]) -> None:
         """Add to what is known of a version; see `ParameterStore.update_metadata`."""
-        self._store.update_metadata(name, version, values)
+        with self._lock:
+            self._store.update_metadata(name, version, values)
 
     def versions(self, name: str) -> list[int]:
         """Return the versions that are kept."""
-        return self._store.versions(name)
+        with self._lock:
+            return self._store.versions(name)
 
     def tags(self, name: str) -> dict[str, int]:
         """Return tag -> version."""
-        return self._store.tags(name)
+        with self._lock:
+            return self._store.tags(name)
 
     def poll(self) -> Progress:
         """Nothing to do: all happens in calls."""

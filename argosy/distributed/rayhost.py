@@ -227,6 +227,15 @@ class RayLauncher:
         self.close()
 
 
+def ship_module(module: ModuleType) -> None:
+    """Let what a module defines travel to the workers by value: their machines need not have its file."""
+    require("ray", "fleet")
+    from ray import cloudpickle
+
+    register: Any = cloudpickle.register_pickle_by_value
+    register(module)
+
+
 class FleetStartError(ArgosyError, RuntimeError):
     """A worker could not be started at all."""
 

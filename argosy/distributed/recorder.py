@@ -76,10 +76,14 @@ class Recorder:
             full |= done
         return self._hand_out(rows[full]) if full.any() else []
 
-    def drop(self) -> None:
-        """Forget what was not handed out: its environments are gone."""
-        self._cursor[:] = 0
-        self._in_step = True
+    def cut(self) -> None:
+        """Say that the environments are new: what was recorded last is the end of an episode that was cut short."""
+        begun = np.flatnonzero(self._cursor > 0)
+        if self._storage is not None and len(begun):
+            at = self._cursor[begun] - 1
+            self._storage["truncated"][at, begun] = ~self._storage["terminated"][at, begun]
+        if len(begun) < self._rows:
+            self.seq += 1  # the gap tells the receiver that the next segment does not continue the last one
         self._returns[:], self._lengths[:] = 0.0, 0
 
     def _allocate(self, fields: Fields) -> None:

@@ -207,6 +207,7 @@ def _actor(plan: Plan, index: int, context: Context) -> Worker:
                     _samples(fleet, agent, group, context),
                     readers.get(agent.policy) if agent.inference == "inline" else None,
                     -(-random_steps // per_round) if context.incarnation == 0 else 0,
+                    throttled=any(fleet.policies[name].staleness.rule == "throttle" for name in fleet.samples(agent)),
                 )
             )
         return made

@@ -35,6 +35,7 @@ class Snapshot:
     env_steps: Mapping[str, int]
     """Per learning policy, steps that it has been trained with."""
     updates: Mapping[str, int]
+    gradient_steps: Mapping[str, int]
     steps_per_s: float
     """Of all actor workers, since the last snapshot."""
     updates_per_s: float
@@ -46,6 +47,25 @@ class Snapshot:
     done: bool = False
     reason: str = ""
     """Why the fleet is done."""
+
+    def bottleneck(self) -> str:
+        """Say who waits for whom, from the times that the workers have spent waiting."""
+        waits: dict[str, float] = {}
+        for name, worker in self.workers.items():
+            kind = name.split(".")[0]
+            for key, value in worker.items():
+                if key.startswith("wait_") and isinstance(value, float):
+                    waits[f"{kind} {key}"] = waits.get(f"{kind} {key}", 0.0) + value
+        meaning = {
+            "actor wait_samples_s": "actors wait for trainers",
+            "actor wait_inference_s": "actors wait for policy workers",
+            "actor wait_parameters_s": "actors wait for parameters",
+            "trainer wait_s": "trainers wait for actors",
+        }
+        counts = {kind: sum(name.startswith(kind) for name in self.workers) for kind in ("actor", "trainer")}
+        shares = {key: waits.get(key, 0.0) / max(counts[key.split()[0]], 1) for key in meaning}
+        worst = max(shares, key=lambda key: shares[key])
+        return meaning[worst] if shares[worst] > 0.2 * self.wall_s else "nobody waits"
 
     def to_json(self) -> str:
         """Return everything as one line of JSON."""
@@ -125,6 +145,11 @@ class FleetRun:
         """All evaluations so far, oldest first."""
         return list(self._results)
 
+    def best(self, policy: str) -> EvalResult | None:
+        """Return the best evaluation of a policy, None before the first."""
+        own = [result for result in self._results if result.policy == policy]
+        return max(own, key=lambda result: result.return_mean, default=None)
+
     def store(self) -> ParameterStore:
         """Return the versions that are kept, read from the folder; e.g. `.get("ppo", "best")`."""
         return ParameterStore(self.directory / "parameters")
@@ -189,6 +214,7 @@ class FleetRun:
             wall_s=wall_s,
             env_steps={name: int(worker.get("env_steps", 0)) for name, worker in first.items()},
             updates={name: int(worker.get("updates", 0)) for name, worker in first.items()},
+            gradient_steps={name: int(worker.get("gradient_steps", 0)) for name, worker in first.items()},
             steps_per_s=0.0,
             updates_per_s=0.0,
             evaluations={result.policy: result for result in self._results},

@@ -1,0 +1,88 @@
+"""`argosy fleet status|stop NAME`: look at a running fleet, or end it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from argosy.errors import ConfigError, nearest
+
+
+def main(args: Sequence[str]) -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(prog="argosy fleet", description="Look at a running fleet, or end it.")
+    parser.add_argument("action", choices=("status", "stop"))
+    parser.add_argument("name", metavar="NAME", help="the fleet's name")
+    parser.add_argument("--runs", default="runs/fleet", help="folder of all fleets' runs (default: runs/fleet)")
+    parser.add_argument("--wait-s", type=float, default=60.0, help="stop: seconds to wait for its end")
+    parser.add_argument("--json", action="store_true", help="status: print the whole snapshot as one line of JSON")
+    options = parser.parse_args(args)
+    folder = _find(Path(options.runs), options.name)
+    return _stop(folder, options.wait_s) if options.action == "stop" else _status(folder, options.json)
+
+
+def _find(runs: Path, name: str) -> Path:
+    if not (runs / name / "fleet.json").is_file():
+        known = [path.parent.name for path in runs.glob("*/fleet.json")]
+        hint = nearest(name, known) if known else f"there is none in {str(runs)!r}"
+        raise ConfigError(f"there is no fleet {name!r}; {hint}")
+    return runs / name
+
+
+def _status(folder: Path, as_json: bool) -> int:
+    path = folder / "status.json"
+    if not path.is_file():
+        print(f"{folder.name}: starting")
+        return 0
+    text = path.read_text()
+    if as_json:
+        print(text)
+        return 0
+    status = json.loads(text)
+    age = time.time() - path.stat().st_mtime
+    state = f"done ({status['reason']})" if status["done"] else "running" if _alive(folder) else "its driver is gone"
+    print(f"{folder.name}: {state}, as of {age:.0f} s ago")
+    print(f"  {status['wall_s']:.0f} s, {status['steps_per_s']:,.0f} steps/s, {status['updates_per_s']:,.1f} updates/s")
+    for name, steps in status["env_steps"].items():
+        judged = status["evaluations"].get(name)
+        shown = "" if judged is None else f", return {judged['return_mean']:.1f} (version {judged['version']})"
+        print(f"  {name}: {steps:,} steps, {status['updates'][name]:,} updates{shown}")
+    for name, worker in status["workers"].items():
+        print(f"  {name:<20} {worker['state']:<9} restarts {worker['restarts']}")
+    return 0
+
+
+def _stop(folder: Path, wait_s: float) -> int:
+    if not _alive(folder):
+        print(f"{folder.name} is not running")
+        return 0
+    (folder / "stop").touch()
+    deadline = time.monotonic() + wait_s
+    while time.monotonic() < deadline:
+        status = folder / "status.json"
+        if not _alive(folder) or (status.is_file() and json.loads(status.read_text())["done"]):
+            print(f"{folder.name} has stopped")
+            return 0
+        time.sleep(0.2)
+    print(f"{folder.name} has been asked to stop, but runs on after {wait_s:.0f} s")
+    return 1
+
+
+def _alive(folder: Path) -> bool:
+    """Whether the driver runs; one on another machine counts as running while it writes its status."""
+    info = json.loads((folder / "fleet.json").read_text())
+    if info["host"] != socket.gethostname():
+        path = folder / "status.json"
+        return path.is_file() and time.time() - path.stat().st_mtime < 30
+    try:
+        os.kill(info["pid"], 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

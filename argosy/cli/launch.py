@@ -1,0 +1,180 @@
+"""`argosy launch FILE`: run a fleet, on this machine or on a Ray cluster, with a live view."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.util
+import json
+import math
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING
+
+from argosy.errors import ConfigError
+
+if TYPE_CHECKING:
+    from argosy.distributed.fleet import Fleet
+    from argosy.distributed.host import Launcher
+    from argosy.distributed.run import FleetRun, Snapshot
+
+
+def main(args: Sequence[str]) -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(prog="argosy launch", description="Run the fleet that a Python file describes.")
+    parser.add_argument("file", metavar="FILE", help="Python file that defines `fleet = argosy.distributed.Fleet(...)`")
+    parser.add_argument("--address", help="Ray cluster to run on (auto: the one of this machine); default: a local one")
+    parser.add_argument("--in-threads", action="store_true", help="run all workers in this process, without Ray")
+    parser.add_argument("--resume", action="store_true", help="go on with the run of this fleet's name")
+    parser.add_argument("--name", help="name of the run, instead of the file's")
+    parser.add_argument("--runs", default="runs/fleet", help="folder of all fleets' runs (default: runs/fleet)")
+    parser.add_argument("--json", action="store_true", help="print one line of JSON last, the view to standard error")
+    options = parser.parse_args(args)
+    if options.in_threads and options.address:
+        raise ConfigError("--in-threads runs in this process; --address names a cluster: give one of them")
+
+    from argosy.distributed.run import FleetRun
+
+    module = load(options.file)
+    fleet = fleet_of(module, options.file)
+    if options.name:
+        fleet = dataclasses.replace(fleet, name=options.name)
+    directory = Path(options.runs) / fleet.name
+    launcher = _launcher(fleet, module, options.address, options.in_threads)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with FleetRun(fleet, directory, launcher, resume=options.resume) as run:
+            return _watch(run, options.json)
+    finally:
+        launcher.close()
+
+
+def load(file: str) -> ModuleType:
+    """Import a Python file.
+
+    Raises:
+        ConfigError: there is no such file.
+    """
+    path = Path(file)
+    if not path.is_file():
+        raise ConfigError(f"there is no file {file!r}")
+    spec = importlib.util.spec_from_file_location(f"argosy_fleet_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def fleet_of(module: ModuleType, file: str) -> Fleet:
+    """Return what the file describes.
+
+    Raises:
+        ConfigError: it defines no `fleet`.
+    """
+    from argosy.distributed.fleet import Fleet
+
+    fleet = getattr(module, "fleet", None)
+    if not isinstance(fleet, Fleet):
+        raise ConfigError(f"{file!r} defines no `fleet = argosy.distributed.Fleet(...)`")
+    return fleet
+
+
+def _launcher(fleet: Fleet, module: ModuleType, address: str | None, in_threads: bool) -> Launcher:
+    from argosy.distributed.host import ThreadLauncher
+
+    if in_threads:
+        return ThreadLauncher()
+    from argosy.distributed.rayhost import RayLauncher, ship_module
+
+    ship_module(module)
+    # One machine is there to try things out: more workers than cores are slow, but right.
+    cpus = max(float(os.cpu_count() or 1), fleet.num_cpus())
+    return RayLauncher(address, namespace=f"argosy-{fleet.name}", num_cpus=None if address else math.ceil(cpus))
+
+
+def _watch(run: FleetRun, as_json: bool) -> int:
+    stream = sys.stderr if as_json else sys.stdout
+    live = stream.isatty()
+    interrupted = False
+    last = None
+    print(f"argosy: fleet {run.fleet.name!r} in {run.directory}", file=stream, flush=True)
+    try:
+        for last in run:
+            if live:
+                print("\x1b[H\x1b[J" + view(run, last), file=stream, flush=True)
+            elif int(last.wall_s) % 10 == 0 or last.done:
+                print(line(last), file=stream, flush=True)
+    except KeyboardInterrupt:
+        interrupted = True
+        print("argosy: stopping the workers ...", file=stream, flush=True)
+    run.close()
+    if interrupted:
+        print(f"stopped; everything learned is saved in {run.directory}. Go on with --resume", file=stream)
+    if as_json and last is not None:
+        print(json.dumps(result(run, last)), flush=True)
+    return 130 if interrupted else 0
+
+
+def result(run: FleetRun, snapshot: Snapshot) -> dict[str, object]:
+    """Return what --json prints: the keys of `argosy train`, some of them per policy."""
+    experiment = run.fleet.experiment
+    best = {name: run.best(name) for name in run.fleet.policies}
+    wall_s = round(snapshot.wall_s, 3)
+    return {
+        "algorithm": {name: spec.experiment.algorithm for name, spec in run.fleet.policies.items()},
+        "task": experiment.task,
+        "seed": experiment.seed,
+        "env_steps": dict(snapshot.env_steps),
+        "gradient_steps": dict(snapshot.gradient_steps),
+        "wall_s": wall_s,
+        "steps_per_s": round(max(snapshot.env_steps.values(), default=0) / max(wall_s, 1e-9), 1),
+        "test_return_mean": {name: None if r is None else r.return_mean for name, r in best.items()},
+        "test_return_std": {name: None if r is None else r.return_std for name, r in best.items()},
+        "run_dir": str(run.directory),
+        "reason": snapshot.reason,
+        "restarts": sum(int(worker["restarts"]) for worker in snapshot.workers.values()),
+    }
+
+
+def line(snapshot: Snapshot) -> str:
+    """Say in one line how the fleet is doing."""
+    parts = [f"{snapshot.wall_s:6.0f} s", f"{snapshot.steps_per_s:,.0f} steps/s"]
+    for name, steps in snapshot.env_steps.items():
+        parts.append(f"{name}: {steps:,} steps, {snapshot.updates[name]:,} updates")
+        if name in snapshot.evaluations:
+            parts.append(f"return {snapshot.evaluations[name].return_mean:.1f}")
+    parts.append(snapshot.bottleneck())
+    if snapshot.done:
+        parts.append(snapshot.reason)
+    return ", ".join(parts)
+
+
+def view(run: FleetRun, snapshot: Snapshot) -> str:
+    """Return the live view: the fleet in a line, then a line per worker and the newest failures."""
+    width = shutil.get_terminal_size((120, 40)).columns
+    lines = [f"fleet {run.fleet.name}   {line(snapshot)}", ""]
+    lines.append(f"{'worker':<20} {'state':<9} {'restarts':>8}  what it counts")
+    for name, worker in snapshot.workers.items():
+        shown = [
+            f"{key} {_short(value)}"
+            for key, value in worker.items()
+            if isinstance(value, float) and "/" not in key and math.isfinite(value)
+        ]
+        lines.append(f"{name:<20} {worker['state']:<9} {worker['restarts']:>8}  {'  '.join(shown)}")
+    lines += [f"! {failure.role} {failure.reason}" for failure in run.supervisor.failures[-3:]]
+    return "\n".join(text[:width] for text in lines)
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) or abs(value) >= 100 else f"{value:.3g}"
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

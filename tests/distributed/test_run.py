@@ -1,0 +1,219 @@
+import dataclasses
+import json
+import time
+
+import pytest
+
+from argosy.cli import main
+from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec, StalenessConfig
+from argosy.distributed.host import Resources, ThreadLauncher
+from argosy.env import Environment, register, registered_environments
+from argosy.errors import ConfigError
+from argosy.presets import preset
+
+PPO = preset("ppo", "CartPole-v1", seed=1, env={"num_envs": 4}, trainer={"step_per_collect": 128})
+DQN = preset("dqn", "CartPole-v1", seed=1, trainer={"start_steps": 200, "update_per_step": 0.05})
+
+
+def fleet(experiment=PPO, **changes):
+    settings = {
+        "name": "test",
+        "policies": {"p": PolicySpec(experiment=experiment)},
+        "agents": (AgentSpec(policy="p", sample_steps=16),),
+        "evaluation": EvalGroup(num_envs=2, episodes=2),
+        "stop": FleetStop(updates=3, wall_s=60),
+    }
+    return Fleet(**settings | changes)
+
+
+def run(description, folder, **kwargs):
+    return FleetRun(description, folder / "run", interval_s=0.1, **kwargs)
+
+
+@pytest.mark.parametrize("experiment", [PPO, DQN], ids=["ppo", "dqn"])
+@pytest.mark.parametrize("inference", ["inline", "shared", "ray"])
+def test_asynchronous_fleet_learns_and_judges(experiment, inference, tmp_path):
+    remote = inference != "inline"
+    driver = run(
+        fleet(
+            policies={"p": PolicySpec(experiment=experiment, workers=1 if remote else 0)},
+            agents=(AgentSpec(policy="p", sample_steps=16, inference=inference),),
+            actors=ActorGroup(count=2, ring=2 if remote else 1),
+        ),
+        tmp_path,
+    )
+    last = driver.run()
+    assert last.reason == "updates reached", driver.supervisor.failures
+    assert last.updates["p"] >= 3
+    assert last.env_steps["p"] >= 3 * (128 if experiment is PPO else 20)
+    assert not driver.supervisor.failures
+    store = driver.store()
+    assert store.version_of("p", "latest") >= 1
+    assert all(store.get("p", version)["version"] == version for version in store.versions("p"))
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert rows[-1]["trainer.p.0/updates"] >= 3
+    assert json.loads((tmp_path / "run" / "status.json").read_text())["done"]
+
+
+def test_resume_counts_on_and_never_twice(tmp_path):
+    first = run(fleet(policies={"p": PolicySpec(experiment=PPO, save_updates=1)}), tmp_path)
+    before = first.run()
+    with pytest.raises(ConfigError, match="holds a fleet already"):
+        run(fleet(), tmp_path)
+    second = run(fleet(stop=FleetStop(updates=6, wall_s=60)), tmp_path, resume=True)
+    after = second.run()
+    assert after.updates["p"] >= 6
+    assert after.env_steps["p"] == after.updates["p"] * 128 or after.env_steps["p"] > before.env_steps["p"]
+    with pytest.raises(ConfigError, match="no fleet to resume"):
+        FleetRun(fleet(), tmp_path / "nothing", resume=True)
+
+
+def test_evaluation_tags_the_best_version(tmp_path):
+    driver = run(fleet(stop=FleetStop(return_mean={"p": 5.0}, wall_s=60)), tmp_path)
+    last = driver.run()
+    assert last.reason == "return reached"
+    best = driver.best("p")
+    assert best.return_mean >= 5.0
+    assert best.episodes == 2
+    assert driver.store().metadata("p", driver.store().version_of("p", "best"))["episodes"] == 2
+
+
+@pytest.mark.parametrize(
+    ("rule", "max_lag"),
+    [("drop", 0), ("throttle", 1)],
+)
+def test_staleness_rules_bound_the_lag(rule, max_lag, tmp_path):
+    spec = PolicySpec(experiment=PPO, staleness=StalenessConfig(rule=rule, max_lag=max_lag))
+    driver = run(
+        fleet(policies={"p": spec}, actors=ActorGroup(count=2), stop=FleetStop(updates=5, wall_s=60)), tmp_path
+    )
+    last = driver.run()
+    trainer = last.workers["trainer.p.0"]
+    if rule == "drop":
+        assert trainer["lag_max"] == 0.0
+        assert trainer["dropped"] > 0
+    else:
+        assert trainer["lag_max"] <= 4.0  # one batch in the inbox, one under way, and parameters on their way
+        assert trainer["dropped"] == 0
+
+
+FED = (AgentSpec(policy="p", samples=("p",)),)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"agents": (AgentSpec(policy="q"),)}, "name a policy 'q'; known names: p"),
+        ({"agents": (AgentSpec(policy="p", samples=()),)}, "no agent sends it experience"),
+        ({"agents": (AgentSpec(policy="p", inference="ray"),)}, "has workers=0"),
+        ({"agents": (AgentSpec(agents="1", policy="p"),)}, "no spec matches"),
+        ({"policies": {}}, "at least one policy"),
+        ({"policies": {"p": PolicySpec(experiment=PPO), "q": PolicySpec(experiment=PPO)}}, "no agent plays"),
+        ({"policies": {"p": PolicySpec(experiment=PPO, learns=False)}, "agents": FED}, "does not learn"),
+        ({"name": "../x"}, "Fleet.name"),
+        ({"stop": FleetStop(return_mean={"x": 1.0})}, "stop.return_mean names 'x'"),
+        ({"sync": True, "policies": {"p": PolicySpec(experiment=PPO, trainers=2)}}, "needs trainers=1"),
+    ],
+)  # fmt: skip
+def test_contradictions_are_said_before_anything_starts(changes, message, tmp_path):
+    with pytest.raises(ConfigError, match=message):
+        run(fleet(**changes), tmp_path)
+
+
+def test_a_stop_condition_is_needed():
+    with pytest.raises(ConfigError, match="never end"):
+        FleetStop()
+
+
+def test_more_than_the_cluster_has_is_refused(tmp_path):
+    class Small(ThreadLauncher):
+        def available(self):
+            return {"CPU": 2.0}
+
+    with pytest.raises(ConfigError, match=r"ask for 42 CPU in all, the cluster has 2"):
+        run(fleet(actors=ActorGroup(count=40)), tmp_path, launcher=Small())
+    resources = Resources(num_cpus=0, custom={"fast_disk": 1})
+    with pytest.raises(ConfigError, match="1 fast_disk"):
+        run(fleet(actors=ActorGroup(resources=resources)), tmp_path / "b", launcher=Small())
+
+
+class Flaky(Environment):
+    """One agent, ten steps; raises every 50 steps."""
+
+    agent_count = 1
+    steps = 0
+
+    def __init__(self):
+        from gymnasium import spaces
+
+        self.observation_spaces = [spaces.Box(-1, 1, (2,))]
+        self.action_spaces = [spaces.Discrete(2)]
+
+    def reset(self):
+        from argosy.env import StepResult
+
+        self.t = 0
+        return [StepResult(self.observation_spaces[0].sample())]
+
+    def step(self, actions):
+        from argosy.env import StepResult
+
+        self.t += 1
+        Flaky.steps += 1
+        if Flaky.steps % 50 == 0:
+            raise RuntimeError("the simulator crashed")
+        return [StepResult(self.observation_spaces[0].sample(), float(actions[0]), terminated=self.t == 10)]
+
+
+def test_environments_that_raise_are_made_anew(tmp_path):
+    if "flaky" not in registered_environments():
+        register("flaky", Flaky)
+    experiment = preset("ppo", "CartPole-v1", trainer={"step_per_collect": 64}, env={"num_envs": 4})
+    experiment = dataclasses.replace(experiment, task="flaky")
+    driver = run(fleet(experiment, evaluation=EvalGroup(count=0)), tmp_path)
+    last = driver.run()
+    assert last.reason == "updates reached"
+    assert last.workers["actor.0"]["env_failures"] > 0
+    assert last.workers["actor.0"]["restarts"] == 0
+
+
+FILE = """
+from argosy.distributed import *
+from argosy.presets import preset
+fleet = Fleet(
+    name="from-file",
+    policies={"p": PolicySpec(experiment=preset("ppo", "CartPole-v1", trainer={"step_per_collect": 128}))},
+    agents=(AgentSpec(policy="p", sample_steps=16),),
+    evaluation=EvalGroup(num_envs=2, episodes=2),
+    stop=FleetStop(updates=2, wall_s=60),
+)
+"""
+
+
+def test_command_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    file, runs = tmp_path / "f.py", str(tmp_path / "runs")
+    file.write_text(FILE)
+    assert main(["launch", str(file), "--in-threads", "--json", "--runs", runs]) == 0
+    out = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert out["task"] == "CartPole-v1"
+    assert out["env_steps"]["p"] >= 256
+    assert out["reason"] == "updates reached"
+    assert main(["fleet", "status", "from-file", "--runs", runs]) == 0
+    assert "done (updates reached)" in capsys.readouterr().out
+    assert main(["fleet", "status", "from-fil", "--runs", runs]) == 2
+    assert "did you mean 'from-file'" in capsys.readouterr().err
+    assert main(["launch", str(file), "--in-threads", "--runs", runs]) == 2
+    assert "--resume" in capsys.readouterr().err
+    assert main(["launch", str(tmp_path / "no.py")]) == 2
+    (tmp_path / "empty.py").write_text("")
+    assert main(["launch", str(tmp_path / "empty.py")]) == 2
+
+
+def test_stop_file_ends_a_fleet(tmp_path):
+    driver = run(fleet(stop=FleetStop(wall_s=60)), tmp_path)
+    start = time.monotonic()
+    with driver:
+        reasons = [(tmp_path / "run" / "stop").touch() or snapshot.reason for snapshot in driver]
+    assert reasons[-1] == "asked to stop"
+    assert time.monotonic() - start < 55
