@@ -1,0 +1,116 @@
+import dataclasses
+
+import numpy as np
+import pytest
+from games import Pairs, Turns
+from policies import SumPolicy
+
+from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec
+from argosy.distributed.arena import AgentArena
+from argosy.distributed.inference import Inline
+from argosy.distributed.player import Player
+from argosy.env import register, registered_environments, test_environment
+from argosy.errors import ConfigError
+from argosy.presets import preset
+
+GAMES = {"pairs": Pairs, "turns": Turns}
+for game, cls in GAMES.items():
+    if game not in registered_environments():
+        register(game, cls)
+
+
+def experiment(algorithm, game, **changes):
+    return dataclasses.replace(preset(algorithm, "CartPole-v1", seed=2, **changes), task=game)
+
+
+def two_policies(game, **changes):
+    ppo = experiment("ppo", game, trainer={"step_per_collect": 256}, lr=3e-3)
+    dqn = experiment(
+        "dqn", game, eps_decay_steps=1500, trainer={"start_steps": 200, "update_per_step": 0.25}, target_update_freq=50
+    )
+    settings = {
+        "name": "two",
+        "policies": {"first": PolicySpec(experiment=ppo), "second": PolicySpec(experiment=dqn, publish_updates=10)},
+        "agents": (
+            AgentSpec(agents="0", policy="first", sample_steps=16),
+            AgentSpec(agents="1", policy="second", sample_steps=16),
+        ),
+        "actors": ActorGroup(num_envs=8),
+        "evaluation": EvalGroup(num_envs=4, episodes=20),
+        "stop": FleetStop(return_mean={"first": 7.6, "second": 7.6}, wall_s=90),
+    }
+    return Fleet(**settings | changes)
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_games_are_sound(game):
+    assert test_environment(game) == []
+
+
+@pytest.mark.parametrize(("game", "best"), [("pairs", 8.0), ("turns", 4.0)])
+def test_two_policies_learn_with_different_algorithms(game, best, tmp_path):
+    """PPO plays agent 0, DQN agent 1, with different spaces, at the same time and in turn."""
+    goal = {"first": 0.95 * best, "second": 0.95 * best}
+    driver = FleetRun(two_policies(game, stop=FleetStop(return_mean=goal, wall_s=90)), tmp_path / "run")
+    last = driver.run()
+    assert last.reason == "return reached", (last.evaluations, driver.supervisor.failures)
+    assert all(driver.best(name).return_mean >= 0.95 * best for name in goal)
+
+
+def test_rewards_reach_the_action_that_earned_them():
+    """In turns: every completed transition pairs an observation with the pay for naming it right."""
+    arena = AgentArena([Turns(), Turns()], [0, 1])
+    arena.reset()
+    rng = np.random.default_rng(0)
+    seats = arena.seats
+    told = [{}, {}]
+    done = 0
+    for _ in range(100):
+        actions = []
+        for seat, memory in zip(seats, told, strict=True):
+            rows = np.flatnonzero(seat.acting)
+            acts = rng.integers(2, size=len(rows))
+            for row, act in zip(rows, acts, strict=True):
+                memory[row] = (seat.obs[row].copy(), act)
+            actions.append(acts)
+        for number, (memory, stepped) in enumerate(zip(told, arena.step(actions), strict=True)):
+            for k, row in enumerate(stepped.rows):
+                obs, act = memory.pop(row)
+                right = (act == (obs[0] > 0)) if number == 0 else (act != (obs[0] > 0))
+                assert stepped.rew[k] == right
+                done += stepped.terminated[k]
+    assert done == 2 * 2 * (100 // 8)
+
+
+def test_state_follows_its_row_when_agents_act_in_turn():
+    class Alike(Turns):
+        def _look(self):
+            self.signs = [0, 0]
+            return [np.ones(1, np.float32)] * 2  # every look adds one
+
+    games = [Alike(), Alike()]
+    for one in games:
+        one.observation_spaces = one.observation_spaces[:1] * 2
+    arena = AgentArena(games, [0, 0])
+    (seat,) = arena.seats
+    policy = SumPolicy()
+    player = Player(seat, policy, Inline(policy))
+    sums = np.zeros(4)
+
+    arena.reset()
+    for _ in range(40):
+        rows = np.flatnonzero(seat.acting)
+        sums[rows[seat.on_reset[rows]]] = 0.0
+        sums[rows] += 1.0
+        player.ask()
+        acts = player.act()
+        assert acts.tolist() == sums[rows].astype(int).tolist()
+        arena.step([acts])
+
+
+def test_agents_without_spec_and_specs_without_agents():
+    base = two_policies("pairs")
+    with pytest.raises(ConfigError, match="agent 1 of 'pairs' matches no spec"):
+        dataclasses.replace(base, agents=(base.agents[0], AgentSpec(agents="7", policy="second"))).source().spaces()
+    with pytest.raises(ConfigError, match="give them specs and policies of their own"):
+        dataclasses.replace(base, agents=(AgentSpec(policy="first"), base.agents[1])).source().spaces()
