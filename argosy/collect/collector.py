@@ -11,6 +11,7 @@ import numpy as np
 from argosy.collect.hooks import CollectHook, EpisodeEvent, StepEvent, episode_slots
 from argosy.collect.random_actions import random_actions
 from argosy.collect.rows import Rows, check_finite
+from argosy.collect.stage import Stage
 from argosy.data import Batch, tree
 from argosy.data.buffer import ReplayBuffer
 from argosy.data.stats import CollectStats
@@ -20,6 +21,8 @@ from argosy.policy import Policy, RolloutRequest
 from argosy.rng import Rng, RngState
 
 _EMPTY = Batch()
+STAGE_FROM = 4
+"""Vector steps from which on a collection is stored in stages instead of step by step."""
 Ended: TypeAlias = list[tuple[np.ndarray, np.ndarray]]  # returns and lengths of episodes, in order of their ends
 
 
@@ -76,27 +79,39 @@ class Collector:
     ) -> None:
         self.policy = policy
         self.env: VectorEnv = as_vector_env(env)
-        self.buffer = buffer
         self.exploration_noise = exploration_noise
         self.hooks = tuple(hooks)
         self._check_kind()
+        self.buffer = buffer
+        self.rng = Rng(seed)
+        self._pending_seed = None if seed is None else self.rng.draw_seed()
+        self._step_hooks = [h.on_step for h in hooks if type(h).on_step is not CollectHook.on_step]
+        self._episode_hooks = [h.on_episode for h in hooks if type(h).on_episode is not CollectHook.on_episode]
+        self._rows: Rows | None = None
+        self._stale = np.ones(self.env.num_envs, dtype=bool)
+        self._is_evaluation = None if exploration_noise else np.ones(self.env.num_envs, dtype=bool)
+        self._staging = False
+        self.reset_stat()
+
+    # what a user calls
+
+    @property
+    def buffer(self) -> ReplayBuffer | None:
+        """Where transitions go."""
+        return self._buffer
+
+    @buffer.setter
+    def buffer(self, buffer: ReplayBuffer | None) -> None:
         n = self.env.num_envs
         if buffer is not None and buffer.buffer_num < n:
             raise ConfigError(
                 f"the buffer has {buffer.buffer_num} sub-buffer(s) for {n} envs; "
                 f"make a VectorReplayBuffer(total_size, buffer_num={n})"
             )
-        self.rng = Rng(seed)
-        self._pending_seed = None if seed is None else self.rng.draw_seed()
-        self._step_hooks = [h.on_step for h in hooks if type(h).on_step is not CollectHook.on_step]
-        self._episode_hooks = [h.on_episode for h in hooks if type(h).on_episode is not CollectHook.on_episode]
-        self._rows: Rows | None = None
-        self._stale = np.ones(n, dtype=bool)
-        self._is_evaluation = None if exploration_noise else np.ones(n, dtype=bool)
+        self._buffer = buffer
         self._stored_info = tuple(buffer.info_keys) if buffer is not None else ()
-        self.reset_stat()
-
-    # what a user calls
+        # Hooks are told where each step is stored, so with hooks each is stored at once
+        self._stage = Stage(buffer, n) if buffer is not None and not self.hooks else None
 
     def collect(
         self,
@@ -129,11 +144,15 @@ class Collector:
         start = time.perf_counter()
         ended: Ended = []
         steps = self.collect_step
+        self._staging = quota is None and remaining >= STAGE_FROM * self.env.num_envs
         try:
             self._loop(quota, remaining, random, render, kwargs, ended)
         except BaseException:
             self._abandon()
             raise
+        finally:
+            self._staging = False
+        self._flush()
         elapsed = time.perf_counter() - start
         self.collect_time += elapsed
         steps = self.collect_step - steps
@@ -338,9 +357,10 @@ class Collector:
                 fields["policy"] = stored
             if self._stored_info:
                 fields["info"] = {key: info_column(info, key) for key in self._stored_info}
-            # None: every ring in order, which spares the buffer from looking
-            ids = None if rows.is_all and len(rows) == self.buffer.buffer_num else rows.env_ids
-            slots = self.buffer.add(tree.rebuild(_EMPTY, fields), ids)[0]
+            if not (self._staging and rows.is_all and self._stage is not None and self._stage.put(fields)):
+                # None: every ring in order, which spares the buffer from looking
+                ids = None if rows.is_all and len(rows) == self.buffer.buffer_num else rows.env_ids
+                slots = self.buffer.add(tree.rebuild(_EMPTY, fields), ids)[0]
         self.collect_step += len(rows)
         rows.count(rew)
         for step_hook in self._step_hooks:
@@ -377,8 +397,13 @@ class Collector:
         self.env.render()
         time.sleep(seconds)
 
+    def _flush(self) -> None:
+        if self._stage is not None:
+            self._stage.flush()
+
     def _abandon(self) -> None:
         """Give up the episodes under way; what was stored of them ends there."""
         self._stale[:] = True
+        self._flush()
         if self.buffer is not None:
             self.buffer.end_episodes()

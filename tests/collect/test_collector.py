@@ -11,7 +11,7 @@ from argosy.collect import CollectHook, Collector, EpisodeEvent, StepEvent
 from argosy.collect.collector import CollectorState
 from argosy.data import VectorReplayBuffer
 from argosy.env import DummyVectorEnv
-from argosy.errors import ConfigError, EnvError
+from argosy.errors import ConfigError, DataError, EnvError
 
 
 def make(*lengths: list[int], size: int = 1000, recurrent: bool = False, **kwargs: Any) -> Collector:
@@ -202,6 +202,52 @@ def test_a_recurrent_policy_sees_the_observations_of_random_steps() -> None:
     collector.collect(n_step=3, random=True)
     collector.collect(n_step=1)
     assert collector.policy.requests[-1].policy_state.tolist() == [[3]]
+
+
+# storing in stages
+
+
+@pytest.mark.parametrize("size", [6, 30, 1000])  # per env: smaller than a stage, smaller than the collection, large
+def test_steps_that_are_stored_together_are_stored_as_one_by_one(size: int) -> None:
+    def contents(*hooks: CollectHook) -> Any:
+        env = make_env([3, 2], [7], [1, 30])
+        buffer = VectorReplayBuffer(3 * size, 3, seed=0)
+        collector = Collector(ScriptedPolicy(env), env, buffer, exploration_noise=True, hooks=hooks)
+        collector.collect(n_step=1)
+        stats = [collector.collect(n_step=3 * n) for n in (1, 5, 64, 150)]
+        collector.reset_env()
+        stats.append(collector.collect(n_step=31))
+        assert sum(part.n_collected_steps for part in stats) == 3 * (1 + 5 + 64 + 150 + 11)
+        flat = buffer.rollout()
+        return flat, [(part.returns.tolist(), part.lens.tolist()) for part in stats], buffer.unfinished_index().tolist()
+
+    at_once, one_by_one = contents(), contents(CollectHook())  # with hooks every step is stored by itself
+    assert at_once == one_by_one
+
+
+def test_a_step_of_another_shape_than_the_first_is_still_refused_by_name() -> None:
+    class Grows(ScriptedPolicy):
+        def rollout(self, requests: Any) -> Any:
+            result = super().rollout(requests)
+            if len(self.requests) > 6:
+                result.analyzed_result.value = np.zeros((1, 2))
+            return result
+
+    env = make_env([100])
+    buffer = VectorReplayBuffer(50, 1)
+    with pytest.raises(DataError, match=r"policy\.value"):
+        Collector(Grows(env), env, buffer, exploration_noise=True).collect(n_step=20)
+    assert len(buffer) == 6
+
+
+def test_another_buffer_can_be_given() -> None:
+    collector = make([9])
+    collector.collect(n_step=8)
+    collector.buffer = VectorReplayBuffer(20, 1)
+    collector.collect(n_step=8)
+    assert len(collector.buffer) == 8
+    with pytest.raises(ConfigError, match="sub-buffer"):
+        make([3], [3]).buffer = VectorReplayBuffer(20, 1)
 
 
 # what goes wrong
