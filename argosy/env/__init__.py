@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from argosy.env.adapters import GymVectorEnv, as_vector_env
     from argosy.env.atari import AtariPreprocessing
     from argosy.env.base import AsyncVectorEnv, Info, Obs, Received, VectorEnv, info_column
+    from argosy.env.checker import check_env
     from argosy.env.config import EnvConfig
     from argosy.env.environment import (
         Environment,
@@ -23,34 +24,53 @@ if TYPE_CHECKING:
         registered_environments,
         test_environment,
     )
+    from argosy.env.finding import Finding
     from argosy.env.norm import VectorEnvNormObs, VectorEnvNormReward, VectorEnvWrapper
+    from argosy.env.pettingzoo import PettingZooEnv, PettingZooParallelEnv
     from argosy.env.pool import EnvPoolVectorEnv
     from argosy.env.registry import make_vector_env, task_family, task_spaces
     from argosy.env.vector import BaseVectorEnv
-    from argosy.env.venvs import DummyVectorEnv, ShmemVectorEnv, SubprocVectorEnv
+    from argosy.env.venvs import DummyVectorEnv, RayVectorEnv, ShmemVectorEnv, SubprocVectorEnv
+    from argosy.env.wrappers import (
+        ActionMaskFromInfo,
+        ContinuousToDiscrete,
+        FrameStack,
+        MultiDiscreteToDiscrete,
+        TruncatedAsTerminated,
+    )
 
 _HOME = {
+    "ActionMaskFromInfo": "wrappers",
     "AsyncVectorEnv": "base",
     "AtariPreprocessing": "atari",
     "BaseVectorEnv": "vector",
+    "ContinuousToDiscrete": "wrappers",
     "DummyVectorEnv": "venvs",
     "EnvConfig": "config",
     "EnvPoolVectorEnv": "pool",
     "Environment": "environment",
+    "Finding": "finding",
+    "FrameStack": "wrappers",
     "GymVectorEnv": "adapters",
     "Info": "base",
+    "MultiDiscreteToDiscrete": "wrappers",
     "Obs": "base",
+    "PettingZooEnv": "pettingzoo",
+    "PettingZooParallelEnv": "pettingzoo",
     "PettingzooAEC": "environment",
     "PettingzooParallel": "environment",
+    "RayVectorEnv": "venvs",
     "Received": "base",
     "ShmemVectorEnv": "venvs",
     "StepResult": "environment",
     "SubprocVectorEnv": "venvs",
+    "TruncatedAsTerminated": "wrappers",
     "VectorEnv": "base",
     "VectorEnvNormObs": "norm",
     "VectorEnvNormReward": "norm",
     "VectorEnvWrapper": "norm",
     "as_vector_env": "adapters",
+    "check_env": "checker",
     "info_column": "base",
     "make_environment": "environment",
     "make_vector_env": "registry",
@@ -62,27 +82,37 @@ _HOME = {
 }
 
 __all__ = [
+    "ActionMaskFromInfo",
     "AsyncVectorEnv",
     "AtariPreprocessing",
     "BaseVectorEnv",
+    "ContinuousToDiscrete",
     "DummyVectorEnv",
     "EnvConfig",
     "EnvPoolVectorEnv",
     "Environment",
+    "Finding",
+    "FrameStack",
     "GymVectorEnv",
     "Info",
+    "MultiDiscreteToDiscrete",
     "Obs",
+    "PettingZooEnv",
+    "PettingZooParallelEnv",
     "PettingzooAEC",
     "PettingzooParallel",
+    "RayVectorEnv",
     "Received",
     "ShmemVectorEnv",
     "StepResult",
     "SubprocVectorEnv",
+    "TruncatedAsTerminated",
     "VectorEnv",
     "VectorEnvNormObs",
     "VectorEnvNormReward",
     "VectorEnvWrapper",
     "as_vector_env",
+    "check_env",
     "info_column",
     "make_environment",
     "make_vector_env",

@@ -13,6 +13,7 @@ from gymnasium.vector import VectorEnv as ForeignVectorEnv
 from numpy.typing import NDArray
 
 from argosy.env.base import Ids, Info, Obs, StepReturn, VectorEnv, check_ids
+from argosy.env.pettingzoo import AECGame, ParallelGame, PettingZooEnv, PettingZooParallelEnv
 from argosy.env.pool import EnvPoolVectorEnv, Pool
 from argosy.env.spaces import Space, as_tree, copy_rows, normal_form, take
 from argosy.env.venvs import DummyVectorEnv
@@ -207,7 +208,7 @@ def as_vector_env(env: object) -> VectorEnv:
 
     Args:
         env: a vector env of ours; a gymnasium env; a gymnasium vector env or ale-py's AtariVectorEnv; a pool of
-            `envpool.make_gymnasium`; a function that makes a gymnasium env, or a list of such functions.
+            `envpool.make_gymnasium`; a PettingZoo game; a function that makes a gymnasium env, or a list of these.
 
     Raises:
         ConfigError: anything else.
@@ -218,6 +219,9 @@ def as_vector_env(env: object) -> VectorEnv:
         return GymVectorEnv(env)
     if isinstance(env, gym.Env):
         return DummyVectorEnv([lambda: env])
+    if hasattr(env, "possible_agents"):
+        game = _pettingzoo(env)
+        return DummyVectorEnv([lambda: game])
     if isinstance(env, VectorEnv):
         return env
     if callable(env):
@@ -228,6 +232,12 @@ def as_vector_env(env: object) -> VectorEnv:
         f"{env!r:.80} is no environment that could be stepped; give a gymnasium env, a gymnasium vector env, "
         "an EnvPool pool, a function that makes an env, or a list of such functions"
     )
+
+
+def _pettingzoo(game: object) -> gym.Env[object, object]:
+    if hasattr(game, "last"):
+        return PettingZooEnv(cast(AECGame, game))
+    return PettingZooParallelEnv(cast(ParallelGame, game))
 
 
 def _from_pool(env: object) -> VectorEnv:

@@ -122,5 +122,40 @@ class ShmemVectorEnv(SubprocVectorEnv):
         return StepArrays.empty(self._spaces, n, obs, slot)
 
 
+class RayVectorEnv(BaseVectorEnv):
+    """Envs in Ray actors, on this machine or on a cluster. A step costs about a millisecond: for slow envs.
+
+    Args:
+        env_fns: functions that make one env each; they run in the actors.
+        wait_num: see `BaseVectorEnv`.
+        timeout: see `BaseVectorEnv`.
+        envs_per_worker: how many envs an actor holds.
+        num_cpus: cores that Ray reserves for an actor.
+        hang_timeout_s: an env that needs longer for one command is an error and its actor is killed.
+
+    Raises:
+        ConfigError: see `BaseVectorEnv`.
+        EnvError: an env could not be made, or the envs' spaces differ.
+        MissingExtraError: Ray is not installed.
+    """
+
+    def __init__(
+        self,
+        env_fns: Sequence[EnvFn],
+        wait_num: int | None = None,
+        timeout: float | None = None,
+        *,
+        envs_per_worker: int = 1,
+        num_cpus: float = 1,
+        hang_timeout_s: float | None = 300.0,
+    ) -> None:
+        from argosy.env.worker.ray import RayEnvWorker
+
+        def worker_fn(fns: Sequence[EnvFn], first: int) -> RayEnvWorker:
+            return RayEnvWorker(fns, first, num_cpus=num_cpus, hang_timeout_s=hang_timeout_s)
+
+        super().__init__(env_fns, worker_fn, wait_num, timeout, envs_per_worker=envs_per_worker)
+
+
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,305 @@
+"""Say in sentences what is wrong with an environment: spaces, types, ends of episodes, seeds, determinism."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import cast
+
+import cloudpickle
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from argosy.env.checker_seeds import check_determinism
+from argosy.env.checker_spaces import check_spaces
+from argosy.env.config import EnvConfig
+from argosy.env.finding import Env, Finding, StopCheckError, leaves, same
+from argosy.env.registry import env_factory
+from argosy.env.spaces import mismatch
+
+RESERVED_INFO = ("env_id", "final_obs", "final_info")
+
+
+@dataclass
+class _Trace:
+    """What a run with random actions showed."""
+
+    obs: list[object]
+    rewards: list[float]
+    lengths: list[int]  # of the episodes that ended
+    ends: list[tuple[bool, bool]]  # (terminated, truncated) of each
+    seconds: float = 0.0
+
+
+def check_env(env: str | Env | Callable[[], Env], *, steps: int = 1000, seed: int = 0) -> list[Finding]:
+    """Check an environment by looking at it and by taking random steps.
+
+    Args:
+        env: name of a task (or "MODULE:NAME"), an env, or a function that makes one. With a name or a function the
+            reproducibility is checked between two envs, too. The env is closed in the end.
+        steps: random steps to take.
+        seed: of the env and of the actions.
+
+    Returns:
+        What was found, errors first; an empty list means that nothing is wrong.
+
+    Raises:
+        ConfigError: the name is unknown.
+    """
+    make = env_factory(env, EnvConfig()) if isinstance(env, str) else None if isinstance(env, gym.Env) else env
+    made: list[Env] = []
+    findings: list[Finding] = []
+    try:
+        for finding in _check(env, make, made, steps, seed):
+            findings.append(finding)  # noqa: PERF402  # keep those that came before an exception
+    except StopCheckError:
+        pass
+    except Exception as error:
+        findings.append(Finding("error", "check", f"the env raised {type(error).__name__}: {error}"))
+    for one in made:
+        try:
+            one.close()
+        except Exception as error:
+            findings.append(Finding("error", "close", f"close raised {type(error).__name__}: {error}"))
+    order = {"error": 0, "warning": 1, "note": 2}
+    return sorted(dict.fromkeys(findings), key=lambda finding: order[finding.level])
+
+
+def _check(given: object, make: Callable[[], Env] | None, made: list[Env], steps: int, seed: int) -> Iterator[Finding]:
+    env: object = given
+    if make is not None:
+        try:
+            env = make()
+        except Exception as error:
+            yield Finding("error", "constructor", f"making the env raised {type(error).__name__}: {error}")
+            return
+    if not isinstance(env, gym.Env):
+        yield Finding(
+            "error",
+            "class",
+            f"{type(env).__name__} does not inherit from gymnasium.Env; envs of the old gym need "
+            "a wrapper (shimmy), others the base class.",
+        )
+        return
+    made.append(env)
+    yield from check_spaces(env)
+    yield from _check_reset(env, seed)
+    trace: list[_Trace] = []
+    yield from _check_steps(env, steps, seed, trace)
+    yield from _check_extremes(env)
+    if trace:
+        yield from _judge(trace[0], env, steps)
+    yield from check_determinism(env, make, made, min(steps, 200), seed)
+    if make is not None:
+        try:
+            cloudpickle.loads(cloudpickle.dumps(make))
+        except Exception as error:
+            yield Finding(
+                "warning",
+                "processes",
+                f"the function that makes the env cannot be sent to a spawned process ({type(error).__name__}: "
+                f"{error}); define it at the top level of a module.",
+            )
+
+
+# reset and step
+
+
+def _check_reset(env: Env, seed: int) -> Iterator[Finding]:
+    parameters = inspect.signature(env.unwrapped.reset).parameters
+    takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    for name in ("seed", "options"):
+        if name not in parameters and not takes_all:
+            yield Finding(
+                "error", "reset", f"it takes no {name!r}; write: def reset(self, *, seed=None, options=None)."
+            )
+            raise StopCheckError
+    try:
+        result: object = env.reset(seed=seed)
+    except Exception as error:
+        yield Finding("error", "reset", f"it raised {type(error).__name__}: {error}")
+        raise StopCheckError from error
+    if not isinstance(result, tuple) or len(result) != 2:
+        what = f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
+        yield Finding("error", "reset", f"it returned {what}; return the observation and a dict: (obs, info).")
+        raise StopCheckError
+    obs, info = result
+    if not isinstance(info, dict):
+        yield Finding("error", "reset", f"info is a {type(info).__name__}; it must be a dict, {{}} if there is none.")
+        raise StopCheckError
+    yield from _check_obs(env, obs, "reset")
+    drawn = getattr(env.unwrapped, "np_random_seed", None)
+    if drawn != seed:
+        yield Finding(
+            "warning",
+            "seed",
+            f"after reset(seed={seed}) the env's np_random has the seed {drawn}; call super().reset(seed=seed) first "
+            "in reset, and draw all random numbers from self.np_random.",
+        )
+
+
+def _check_obs(env: Env, obs: object, where: str) -> Iterator[Finding]:
+    if sentence := mismatch(env.observation_space, obs):
+        yield Finding("error", where, f"{sentence}.")
+        raise StopCheckError
+    for name, space, part in leaves(env.observation_space, obs, "observation"):
+        if isinstance(part, list | float):
+            yield Finding(
+                "warning", where, f"{name} is a {type(part).__name__}; return a numpy array of {space.dtype}."
+            )
+        array = np.asarray(part)
+        if array.dtype != space.dtype and space.dtype is not None and not isinstance(space, spaces.Discrete):
+            yield Finding(
+                "note", where, f"{name} has type {array.dtype}, its space {space.dtype}: it is converted in each step."
+            )
+        if array.dtype.kind == "f" and np.isinf(array).any():
+            yield Finding("error", where, f"{name} holds infinite values.")
+            raise StopCheckError
+
+
+def _check_steps(env: Env, steps: int, seed: int, out: list[_Trace]) -> Iterator[Finding]:
+    trace = _Trace([], [], [], [])
+    env.action_space.seed(seed)
+    obs, _ = env.reset(seed=seed)
+    length = 0
+    for _ in range(steps):
+        kept = copy.deepcopy(obs)
+        action = env.action_space.sample()
+        action_before = copy.deepcopy(action)
+        start = time.perf_counter()
+        try:
+            result: object = env.step(action)
+        except Exception as error:
+            yield Finding("error", "step", f"it raised {type(error).__name__}: {error} (action {action_before!r:.60})")
+            raise StopCheckError from error
+        trace.seconds += time.perf_counter() - start
+        yield from _check_result(result)
+        before, (obs, rew, terminated, truncated, info) = (
+            obs,
+            cast("tuple[object, float, bool, bool, dict[str, object]]", result),
+        )
+        yield from _check_obs(env, obs, "step")
+        if not same(before, kept):
+            yield Finding(
+                "error",
+                "step",
+                "the observation that the last call returned was overwritten by this step: stored transitions would "
+                "change afterwards; return a new array, e.g. self.state.copy().",
+            )
+        if not same(action, action_before):
+            yield Finding("error", "step", "it changes the action that it was given; work on a copy: action.copy().")
+        for key in RESERVED_INFO:
+            if key in info:
+                yield Finding("warning", "step", f"info has the key {key!r}, which vector envs overwrite; rename it.")
+        if "TimeLimit.truncated" in info:
+            yield Finding(
+                "warning", "step", "info['TimeLimit.truncated'] is of the old gym; return truncated=True instead."
+            )
+        trace.obs.append(kept)
+        trace.rewards.append(float(rew))
+        length += 1
+        if terminated or truncated:
+            trace.lengths.append(length)
+            trace.ends.append((bool(terminated), bool(truncated)))
+            length = 0
+            obs, _ = env.reset()
+            yield from _check_obs(env, obs, "reset")
+    out.append(trace)
+
+
+def _check_result(result: object) -> Iterator[Finding]:
+    if not isinstance(result, tuple) or len(result) != 5:
+        what = f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
+        old = " (four were the API of the old gym)" if isinstance(result, tuple) and len(result) == 4 else ""
+        yield Finding("error", "step", f"it returned {what}{old}; return (obs, reward, terminated, truncated, info).")
+        raise StopCheckError
+    _, rew, terminated, truncated, info = result
+    array = np.asarray(rew)
+    if array.dtype.kind not in "fiub" or array.ndim > 1 or array.size == 0:
+        yield Finding("error", "step", f"the reward is {rew!r:.60}; it must be a number.")
+        raise StopCheckError
+    if not np.isfinite(array).all():
+        yield Finding("error", "step", f"the reward is {rew!r:.60}; rewards must be finite.")
+        raise StopCheckError
+    if array.ndim == 1:
+        yield Finding(
+            "note", "step", f"the reward is an array of {array.size}: one per agent, or return float(reward)."
+        )
+        raise StopCheckError
+    for name, flag in (("terminated", terminated), ("truncated", truncated)):
+        if not isinstance(flag, bool | np.bool_):
+            yield Finding("error", "step", f"{name} is {flag!r:.40} ({type(flag).__name__}); it must be True or False.")
+            raise StopCheckError
+    if not isinstance(info, dict):
+        yield Finding("error", "step", f"info is a {type(info).__name__}; it must be a dict, {{}} if there is none.")
+        raise StopCheckError
+
+
+def _check_extremes(env: Env) -> Iterator[Finding]:
+    """Take the outermost actions: out-of-range errors hide there."""
+    space = env.action_space
+    actions: list[object] = []
+    if isinstance(space, spaces.Discrete):
+        actions = [space.start, space.start + space.n - 1]
+    elif isinstance(space, spaces.Box) and space.is_bounded():
+        actions = [space.low.copy(), space.high.copy()]
+    elif isinstance(space, spaces.MultiDiscrete):
+        actions = [np.zeros_like(space.nvec) + space.start, space.nvec - 1 + space.start]
+    for action in actions:
+        env.reset()
+        try:
+            result = env.step(action)
+        except Exception as error:
+            yield Finding("error", "step", f"the action {action!r:.60} raised {type(error).__name__}: {error}")
+            raise StopCheckError from error
+        yield from _check_obs(env, result[0], "step")
+
+
+# what the run showed
+
+
+def _judge(trace: _Trace, env: Env, steps: int) -> Iterator[Finding]:
+    if steps >= 50 and len(set(trace.rewards)) == 1:
+        value = trace.rewards[0]
+        if value == 0:
+            text = f"the reward was 0 in all {steps} random steps: an agent that explores like that learns nothing."
+            yield Finding("warning", "step", text)
+        elif len(set(trace.lengths)) <= 1:
+            text = (
+                f"the reward was {value} in all {steps} random steps; it has to depend on what the agent does, or end."
+            )
+            yield Finding("note", "step", text)
+    if steps >= 50 and all(same(trace.obs[0], obs) for obs in trace.obs):
+        yield Finding("warning", "step", f"the observation never changed in {steps} random steps.")
+    limit = env.spec.max_episode_steps if env.spec is not None else None
+    if not trace.lengths:
+        if limit is None:
+            yield Finding(
+                "note",
+                "episode",
+                f"no episode ended in {steps} random steps, and no time limit is declared; wrap the env in "
+                "gymnasium.wrappers.TimeLimit if episodes can go on for ever.",
+            )
+    elif len(trace.lengths) >= 3 and len(set(trace.lengths)) == 1 and all(t for t, _ in trace.ends):
+        yield Finding(
+            "warning",
+            "episode",
+            f"every episode was terminated after exactly {trace.lengths[0]} steps; if that is a time limit, return "
+            "truncated=True instead: the value of the last state is then not taken as 0.",
+        )
+    if len(trace.lengths) >= 3 and set(trace.lengths) == {1}:
+        yield Finding("note", "episode", "every episode has one step.")
+    largest, name = 0.0, ""
+    for obs in trace.obs:
+        for part_name, space, part in leaves(env.observation_space, obs, "observation"):
+            if isinstance(space, spaces.Box) and space.dtype != np.uint8:
+                peak = float(np.abs(np.asarray(part, np.float64)).max(initial=0.0))
+                largest, name = max((largest, name), (peak, part_name))
+    if largest > 100:
+        yield Finding("note", "observation_space", f"{name} reaches {largest:.3g}; train with norm_obs=True.")
+    if trace.rewards and max(map(abs, trace.rewards)) > 1000:
+        yield Finding("note", "step", f"rewards reach {max(map(abs, trace.rewards)):.3g}; scale them to about 1.")

@@ -1,0 +1,55 @@
+"""What the env checker reports, and what its parts share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from argosy.env.spaces import Space, is_array_space
+
+Env = gym.Env[object, object]
+Level = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing about an env. An error breaks training, a warning often spoils it, a note is good to know."""
+
+    level: Level
+    where: str
+    """The part it is about: "observation_space", "action_space", "reset", "step", "seed", "episode", "processes"."""
+    text: str
+    """What is the case, the value, and what to do."""
+
+    def __str__(self) -> str:
+        return f"{self.level}: {self.where}: {self.text}"
+
+
+class StopCheckError(Exception):
+    """What was found makes further checks meaningless."""
+
+
+def leaves(space: Space, obs: object, name: str) -> Iterator[tuple[str, Space, object]]:
+    """Yield (name, space, value) of every array in an observation."""
+    if isinstance(space, spaces.Dict):
+        for key, part in space.items():
+            yield from leaves(part, cast("dict[str, object]", obs)[key], f"{name}[{key!r}]")
+    elif isinstance(space, spaces.Tuple):
+        for i, part in enumerate(space.spaces):
+            yield from leaves(part, cast("tuple[object, ...]", obs)[i], f"{name}[{i}]")
+    elif is_array_space(space):
+        yield name, space, obs
+
+
+def same(a: object, b: object) -> bool:
+    """Whether two nested values are equal, array by array."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, tuple | list) and isinstance(b, tuple | list):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    return bool(np.array_equal(np.asarray(a), np.asarray(b)))

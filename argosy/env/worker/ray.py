@@ -1,0 +1,146 @@
+"""Envs in Ray actors, on this machine or on a cluster."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Protocol, Self, cast
+
+from argosy.env.spaces import copy_rows
+from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, Infos, StepArrays
+from argosy.env.worker.group import EnvGroup
+from argosy.env.worker.shared import as_slice
+from argosy.errors import EnvError, require
+
+
+class _Method(Protocol):
+    """A method of an actor."""
+
+    def remote(self, *args: object, **kwargs: object) -> object:
+        """Call it; returns a reference to the result."""
+
+
+class _Actor:
+    """What runs in the actor: the group, with results in arrays of its own."""
+
+    def __init__(self, env_fns: Sequence[EnvFn], first: int) -> None:
+        self.group = EnvGroup(env_fns, first)
+
+    def spaces(self) -> EnvSpaces:
+        return self.group.spaces
+
+    def step(self, ids: Sequence[int] | None, actions: Actions) -> tuple[StepArrays, Infos]:
+        rows = range(len(self.group.envs) if ids is None else len(ids))
+        out = StepArrays.empty(self.group.spaces, len(rows))
+        return out, self.group.step(ids, actions, out, rows)
+
+    def reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> tuple[StepArrays, Infos]:
+        out = StepArrays.empty(self.group.spaces, len(ids))
+        return out, self.group.reset(ids, kwargs, out, range(len(ids)))
+
+    def call(self, name: str, ids: Sequence[int], args: Sequence[object], kwargs: dict[str, object]) -> list[object]:
+        result: list[object] = getattr(self.group, name)(ids, *args, **kwargs)
+        return result
+
+    def close(self) -> None:
+        self.group.close()
+
+
+class RayEnvWorker(EnvWorker):
+    """Runs its envs in one Ray actor. A local Ray is started if none is connected.
+
+    Args:
+        env_fns: functions that make the envs; they run in the actor.
+        first: index of the first env in the vector env.
+        num_cpus: cores that Ray reserves for the actor.
+        hang_timeout_s: a command that takes longer is an error, and the actor is killed (None: wait for ever).
+
+    Raises:
+        MissingExtraError: Ray is not installed.
+    """
+
+    def __init__(
+        self, env_fns: Sequence[EnvFn], first: int = 0, *, num_cpus: float = 1, hang_timeout_s: float | None = 300.0
+    ) -> None:
+        self.ray: ModuleType = require("ray", "fleet")
+        if not self.ray.is_initialized():
+            # "local": a dead cluster's address may lie around and would be connected to otherwise
+            self.ray.init(address="local", include_dashboard=False, log_to_driver=False)
+        self.first, self.num_envs, self.hang_timeout_s = first, len(env_fns), hang_timeout_s
+        self.actor = self.ray.remote(_Actor).options(num_cpus=num_cpus).remote(list(env_fns), first)
+        self._sent: deque[object] = deque()
+        self._spaces: EnvSpaces | None = None
+
+    @property
+    def spaces(self) -> EnvSpaces:  # type: ignore[override]  # waits for the actor to have made its envs
+        """Spaces of the envs; waits until they are made."""
+        if self._spaces is None:
+            self._spaces = cast(EnvSpaces, self._get(self._method("spaces").remote()))
+        return self._spaces
+
+    @property
+    def outstanding(self) -> int:  # noqa: D102
+        return len(self._sent)
+
+    def send_step(self, ids: Sequence[int] | None, actions: Actions, slot: int = 0) -> None:  # noqa: D102
+        self._sent.append(self._method("step").remote(ids, actions))
+
+    def send_reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> None:  # noqa: D102
+        self._sent.append(self._method("reset").remote(ids, kwargs))
+
+    def recv(self, out: StepArrays, rows: Sequence[int]) -> Infos:  # noqa: D102
+        arrays, infos = cast("tuple[StepArrays, Infos]", self._get(self._sent.popleft()))
+        at = as_slice(rows)
+        copy_rows(arrays.obs, out.obs, at)
+        out.rew[at], out.terminated[at], out.truncated[at] = arrays.rew, arrays.terminated, arrays.truncated
+        return infos
+
+    @classmethod
+    def wait_any(cls, workers: Sequence[Self], timeout_s: float | None) -> list[Self]:  # noqa: D102
+        by_ref = {worker._sent[0]: worker for worker in workers}
+        refs = list(by_ref)
+        limits = [worker.hang_timeout_s for worker in workers if worker.hang_timeout_s is not None]
+        limit_s = timeout_s if timeout_s is not None else min(limits, default=None)
+        ray = workers[0].ray
+        ready, _ = ray.wait(refs, num_returns=1, timeout=limit_s)
+        more, _ = ray.wait(refs, num_returns=len(refs), timeout=0)
+        found = [by_ref[ref] for ref in refs if ref in {*ready, *more}]
+        return found or ([] if timeout_s is not None else list(workers))  # recv tells which one hangs
+
+    def drain(self) -> None:  # noqa: D102
+        self._sent.clear()
+
+    def call(self, name: str, ids: Sequence[int], *args: object, **kwargs: object) -> list[object]:  # noqa: D102
+        return cast("list[object]", self._get(self._method("call").remote(name, list(ids), args, kwargs)))
+
+    def close(self, deadline: float) -> None:  # noqa: D102
+        try:
+            self.ray.get(self._method("close").remote(), timeout=5.0)
+            self.ray.kill(self.actor)
+        except Exception:
+            self._kill()
+
+    def _method(self, name: str) -> _Method:
+        return cast(_Method, getattr(self.actor, name))
+
+    def _get(self, ref: object) -> object:
+        last = self.first + self.num_envs - 1
+        held = f"env {self.first}" if last == self.first else f"envs {self.first} to {last}"
+        try:
+            return self.ray.get(ref, timeout=self.hang_timeout_s)
+        except self.ray.exceptions.GetTimeoutError:
+            self._kill()
+            raise EnvError(
+                f"the Ray actor of {held} did not answer in {self.hang_timeout_s} s and was killed"
+            ) from None
+        except self.ray.exceptions.RayTaskError as error:
+            raise EnvError(f"{error.cause or error}\n\nIn the Ray actor of {held}:\n{error}") from None
+        except self.ray.exceptions.RayError as error:
+            raise EnvError(f"the Ray actor of {held} died: {error}") from None
+
+    def _kill(self) -> None:
+        try:
+            self.ray.kill(self.actor)
+        except Exception:  # Ray is shut down already, and the actor with it
+            return

@@ -1,0 +1,173 @@
+"""Wrappers around one env: other action spaces, ends of episodes, stacked frames, action masks."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TypeAlias, cast
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from argosy.env.spaces import Space
+from argosy.errors import ConfigError, SpaceError
+
+Env: TypeAlias = "gym.Env[object, object]"
+Info: TypeAlias = "dict[str, object]"
+Array: TypeAlias = "NDArray[np.generic]"
+
+
+class ContinuousToDiscrete(gym.ActionWrapper[object, object, object]):
+    """Choose each dimension of a bounded Box action [d] from evenly spaced values, both bounds among them.
+
+    Args:
+        env: env with a bounded one-dimensional Box action space.
+        action_per_dim: how many values per dimension: one number, or one for each.
+
+    Raises:
+        SpaceError: another action space.
+        ConfigError: `action_per_dim` has the wrong length or a number below 2.
+    """
+
+    def __init__(self, env: Env, action_per_dim: int | Sequence[int]) -> None:
+        super().__init__(env)
+        box = env.action_space
+        if not isinstance(box, spaces.Box) or len(box.shape) != 1 or not box.is_bounded():
+            raise SpaceError(f"ContinuousToDiscrete needs a bounded Box action space of one axis, got {box}")
+        dims = box.shape[0]
+        counts = [action_per_dim] * dims if isinstance(action_per_dim, int) else list(action_per_dim)
+        if len(counts) != dims or min(counts) < 2:
+            raise ConfigError(f"action_per_dim is {action_per_dim}; give {dims} whole number(s) >= 2")
+        self.action_space = cast(Space, spaces.MultiDiscrete(counts))
+        self._values = [
+            np.linspace(low, high, n, dtype=box.dtype) for low, high, n in zip(box.low, box.high, counts, strict=True)
+        ]
+
+    def action(self, action: object) -> Array:
+        """Return the Box action [d] that an action [d] of indices stands for."""
+        indices = np.asarray(action, np.int64)
+        return np.array([values[i] for values, i in zip(self._values, indices, strict=True)])
+
+
+class MultiDiscreteToDiscrete(gym.ActionWrapper[object, object, object]):
+    """Number the combinations of a MultiDiscrete action [d]; the last dimension changes fastest.
+
+    Args:
+        env: env with a MultiDiscrete action space of one axis.
+
+    Raises:
+        SpaceError: another action space.
+    """
+
+    def __init__(self, env: Env) -> None:
+        super().__init__(env)
+        multi = env.action_space
+        if not isinstance(multi, spaces.MultiDiscrete) or multi.nvec.ndim != 1:
+            raise SpaceError(f"MultiDiscreteToDiscrete needs a MultiDiscrete action space of one axis, got {multi}")
+        self._sizes = tuple(int(n) for n in multi.nvec)
+        self._start = np.asarray(multi.start)
+        self.action_space = cast(Space, spaces.Discrete(int(np.prod(self._sizes))))
+
+    def action(self, action: object) -> Array:
+        """Return the combination [d] with this number."""
+        combination = np.unravel_index(int(np.asarray(action)), self._sizes)
+        return cast(Array, np.add(combination, self._start, dtype=np.int64))
+
+
+class TruncatedAsTerminated(gym.Wrapper[object, object, object, object]):
+    """Report a truncated episode as terminated, for algorithms that know one kind of end (no bootstrap there)."""
+
+    def step(self, action: object) -> tuple[object, float, bool, bool, Info]:
+        """Step; truncated is always False."""
+        obs, rew, terminated, truncated, info = self.env.step(action)
+        return obs, float(rew), terminated or truncated, False, info
+
+
+class FrameStack(gym.Wrapper[object, object, object, object]):
+    """Stack the last observations along a new first axis, oldest first; a reset fills the stack with the first one.
+
+    Args:
+        env: env with a Box observation space.
+        num_stack: how many.
+
+    Raises:
+        SpaceError: another observation space.
+        ConfigError: `num_stack` is below 1.
+    """
+
+    def __init__(self, env: Env, num_stack: int) -> None:
+        super().__init__(env)
+        box = env.observation_space
+        if not isinstance(box, spaces.Box):
+            raise SpaceError(f"FrameStack needs a Box observation space, got {box}")
+        if num_stack < 1:
+            raise ConfigError(f"num_stack is {num_stack}; it must be >= 1")
+        self._frames: deque[object] = deque(maxlen=num_stack)
+        low, high = (np.repeat(bound[None], num_stack, axis=0) for bound in (box.low, box.high))
+        self.observation_space = cast(Space, spaces.Box(low, high, dtype=box.dtype.type))
+
+    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[Array, Info]:
+        """Start an episode: num_stack times its first observation."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        self._frames.extend([obs] * (self._frames.maxlen or 1))
+        return np.stack(self._frames), info  # type: ignore[arg-type]  # a deque is a sequence
+
+    def step(self, action: object) -> tuple[Array, float, bool, bool, Info]:
+        """Step and push the new observation."""
+        obs, rew, terminated, truncated, info = self.env.step(action)
+        self._frames.append(obs)
+        return np.stack(self._frames), float(rew), terminated, truncated, info  # type: ignore[arg-type]  # as above
+
+
+class ActionMaskFromInfo(gym.Wrapper[object, object, object, object]):
+    """Carry the allowed actions from the infos to the policy: the observation becomes {"obs", "action_mask"}.
+
+    Policies for discrete actions honour the entry "action_mask" of a dict observation. A Dict observation keeps its
+    keys and gains that one. An info without mask means that everything is allowed.
+
+    Args:
+        env: env with a Discrete or MultiDiscrete action space; the mask has one element per action, or per value of
+            each dimension, one after the other.
+        key: entry of the infos.
+
+    Raises:
+        SpaceError: another action space, or the observation has that key already.
+    """
+
+    def __init__(self, env: Env, key: str = "action_mask") -> None:
+        super().__init__(env)
+        space, actions = env.observation_space, env.action_space
+        if isinstance(actions, spaces.Discrete):
+            self._size = int(actions.n)
+        elif isinstance(actions, spaces.MultiDiscrete):
+            self._size = int(actions.nvec.sum())
+        else:
+            raise SpaceError(f"ActionMaskFromInfo needs a Discrete or MultiDiscrete action space, got {actions}")
+        self._key, self._is_dict = key, isinstance(space, spaces.Dict)
+        parts: dict[str, Space] = dict(space.spaces) if isinstance(space, spaces.Dict) else {"obs": space}
+        if "action_mask" in parts:
+            raise SpaceError("ActionMaskFromInfo: the observation has an entry 'action_mask' already")
+        mask_space = cast(Space, spaces.MultiBinary(self._size))
+        self.observation_space = cast(Space, spaces.Dict({**parts, "action_mask": mask_space}))
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, object] | None = None
+    ) -> tuple[dict[str, object], Info]:
+        """Start an episode."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        return self._with_mask(obs, info), info
+
+    def step(self, action: object) -> tuple[dict[str, object], float, bool, bool, Info]:
+        """Step."""
+        obs, rew, terminated, truncated, info = self.env.step(action)
+        return self._with_mask(obs, info), float(rew), terminated, truncated, info
+
+    def _with_mask(self, obs: object, info: Info) -> dict[str, object]:
+        mask = info.get(self._key)
+        flags = np.ones(self._size, np.int8) if mask is None else np.asarray(mask, np.int8).reshape(-1)
+        if flags.shape != (self._size,):
+            raise SpaceError(f"info[{self._key!r}] has {flags.size} elements; the actions need {self._size}")
+        parts = dict(obs) if isinstance(obs, dict) and self._is_dict else {"obs": obs}
+        return {**parts, "action_mask": flags}
