@@ -4,6 +4,7 @@ from argosy.net.config import NetConfig
 from argosy.net.encoder import Backbone, Encoder, NatureCNN
 from argosy.net.heads import DuelingHead, EnsembleCritic, QNet
 from argosy.net.mlp import MLP, EnsembleLinear, EnsembleMLP
+from argosy.net.small import SmallForward
 from argosy.net.update import TargetUpdate, frozen_copy, orthogonal_
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "NatureCNN",
     "NetConfig",
     "QNet",
+    "SmallForward",
     "TargetUpdate",
     "frozen_copy",
     "orthogonal_",

@@ -178,14 +178,15 @@ class Encoder(nn.Module):
         if not leaves:
             raise SpaceError(f"the observation space {space} has no entry to look at")
         self.leaves = nn.ModuleList(leaves)
-        self._plain = isinstance(space, spaces.Box) and isinstance(leaves[0], VectorEncoder) and leaves[0].is_identity
+        self.is_plain = isinstance(space, spaces.Box) and isinstance(leaves[0], VectorEncoder) and leaves[0].is_identity
+        """A float vector goes through as it is."""
         self.only_images = all(isinstance(leaf, NatureCNN) for leaf in leaves)
         self.out_features = sum(leaf.out_features for leaf in leaves)
 
     def forward(self, obs: Obs) -> torch.Tensor:
         """[..., *obs] -> [..., out_features]."""
         if isinstance(obs, torch.Tensor):
-            if self._plain and obs.dtype is torch.float32:
+            if self.is_plain and obs.dtype is torch.float32:
                 return obs
             flat: torch.Tensor = self.leaves[0](obs)
             return flat

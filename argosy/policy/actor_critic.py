@@ -11,7 +11,7 @@ from torch import nn
 
 from argosy.data import Batch, NamedArray, namedarray
 from argosy.data.protocols import Obs
-from argosy.net import Backbone, NetConfig, orthogonal_
+from argosy.net import Backbone, NetConfig, SmallForward, orthogonal_
 from argosy.ops import (
     categorical_entropy,
     categorical_log_prob,
@@ -48,7 +48,7 @@ class CategoricalHead(nn.Module):
 
     def __init__(self, in_features: int, sizes: tuple[int, ...], single: bool) -> None:
         super().__init__()
-        self.logits = nn.Linear(in_features, sum(sizes))
+        self.output = nn.Linear(in_features, sum(sizes))
         self.single = single
         self.padded_shape = (len(sizes), max(sizes))
         slots = [k * max(sizes) + i for k, size in enumerate(sizes) for i in range(size)]
@@ -57,7 +57,7 @@ class CategoricalHead(nn.Module):
 
     def forward(self, features: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         """(features, mask [..., sum(sizes)] bool) -> log-probabilities."""
-        logits: torch.Tensor = self.logits(features)
+        logits: torch.Tensor = self.output(features)
         if mask is not None:
             logits = logits.masked_fill(~mask, FORBIDDEN)
         if not self.single:
@@ -65,6 +65,12 @@ class CategoricalHead(nn.Module):
             padded = logits.new_full((*lead, self.padded_shape[0] * self.padded_shape[1]), FORBIDDEN)
             logits = padded.index_copy(-1, self.slots, logits).reshape(*lead, *self.padded_shape)
         return logits.log_softmax(dim=-1)
+
+    def from_output(self, logits: np.ndarray) -> np.ndarray:
+        """Log-probabilities of one action without a mask, from what the linear layer gave."""
+        shifted = logits - logits.max(axis=-1, keepdims=True)
+        log_probs: np.ndarray = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+        return log_probs
 
     def act(self, log_probs: np.ndarray, rng: Rng, evaluating: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Draw an action per row; take the likeliest one where `evaluating` [B]. -> (act [B] or [B, K], logp [B])."""
@@ -98,12 +104,17 @@ class GaussianHead(nn.Module):
         super().__init__()
         self.shape = shape
         size = int(np.prod(shape))
-        self.mean = nn.Linear(in_features, size)
+        self.output = nn.Linear(in_features, size)
+        self.single = True
         self.log_std = nn.Parameter(torch.full((size,), log_std_init))
 
     def forward(self, features: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         """Features -> mean [..., A]; there is nothing to mask."""
-        mean: torch.Tensor = self.mean(features)
+        mean: torch.Tensor = self.output(features)
+        return mean
+
+    def from_output(self, mean: np.ndarray) -> np.ndarray:
+        """The linear layer gives the mean."""
         return mean
 
     def act(self, mean: np.ndarray, rng: Rng, evaluating: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -171,6 +182,7 @@ class ActorCriticPolicy(Policy):
         self.critic = self.actor if self.shares_backbone else Backbone(observation_space, net, self._no_input)
         self.action_head = _action_head(action_space, self.actor.out_features, net)
         self.value_head = nn.Linear(self.critic.out_features, 1)
+        self._small = None if self.shares_backbone or not self.action_head.single else SmallForward()
         orthogonal_(self.actor, 2**0.5)
         orthogonal_(self.critic, 2**0.5)
         orthogonal_(self.action_head, 0.01)
@@ -185,14 +197,19 @@ class ActorCriticPolicy(Policy):
 
     def rollout(self, requests: RolloutRequest) -> RolloutResult:
         """Sampled actions with their log-probability and the value of the observation."""
-        with torch.inference_mode():
-            obs = self._tensors(requests.obs)
-            features, state = self.actor(obs, requests.policy_state, requests.on_reset)
-            params = self.action_head(features, self._mask(obs))
-            act, logp = self.action_head.act(params.cpu().numpy(), self.rng, requests.is_evaluation)
-            stored = Batch(logp=logp)
-            if self.shares_backbone:
-                stored.value = self.value_head(features).squeeze(-1).cpu().numpy()
+        head, state, value = self.action_head, requests.policy_state, None
+        output = None if self._small is None else self._small(self.actor, head.output, requests.obs)
+        if output is not None:
+            params = head.from_output(output)
+        else:
+            with torch.inference_mode():
+                obs = self._tensors(requests.obs)
+                features, state = self.actor(obs, state, requests.on_reset)
+                params = head(features, self._mask(obs)).cpu().numpy()
+                if self.shares_backbone:
+                    value = self.value_head(features).squeeze(-1).cpu().numpy()
+        act, logp = head.act(params, self.rng, requests.is_evaluation)
+        stored = Batch(logp=logp) if value is None else Batch(logp=logp, value=value)
         return RolloutResult(action=act, policy_state=state, analyzed_result=stored)
 
     def analyze(self, sample: Any, target: str = "") -> ActorCriticAnalysis:

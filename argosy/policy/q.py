@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from argosy.data import Batch, NamedArray, namedarray
 from argosy.data.protocols import Obs
-from argosy.net import NetConfig, QNet
+from argosy.net import NetConfig, QNet, SmallForward
 from argosy.policy.base import Policy, PolicyState, RolloutRequest, RolloutResult
 
 
@@ -42,6 +42,7 @@ class QPolicy(Policy):
         assert isinstance(action_space, spaces.Discrete)
         self.num_actions = int(action_space.n)
         self.net = QNet(observation_space, self.num_actions, net or NetConfig(), self._no_input)
+        self._small = SmallForward()
         self.eps = 0.0
         """Probability of a random action in exploring rows; the algorithm sets it."""
         self.eps_test = 0.0
@@ -55,9 +56,12 @@ class QPolicy(Policy):
 
     def rollout(self, requests: RolloutRequest) -> RolloutResult:
         """Epsilon-greedy actions [B] int64."""
-        with torch.inference_mode():
-            q_tensor, state = self.net(self._tensors(requests.obs), requests.policy_state, requests.on_reset)
-            q = q_tensor.cpu().numpy()
+        net, state = self.net, requests.policy_state
+        q: np.ndarray | None = self._small(net.backbone, net.head, requests.obs)
+        if q is None:
+            with torch.inference_mode():
+                q_tensor, state = net(self._tensors(requests.obs), state, requests.on_reset)
+                q = q_tensor.cpu().numpy()
         mask, evaluating, draws = self._mask(requests.obs), requests.is_evaluation, self.rng.numpy
         act = (q if mask is None else np.where(mask, q, -np.inf)).argmax(axis=-1)
         if self.eps > 0.0 or self.eps_test > 0.0:

@@ -12,7 +12,7 @@ from torch import nn
 from argosy.data import Batch, NamedArray, namedarray
 from argosy.data.protocols import Obs
 from argosy.errors import SpaceError
-from argosy.net import Backbone, NetConfig
+from argosy.net import Backbone, NetConfig, SmallForward
 from argosy.ops import squashed_gaussian_log_prob
 from argosy.policy.base import Policy, PolicyState, RolloutRequest, RolloutResult
 
@@ -52,6 +52,7 @@ class SACPolicy(Policy):
         self.action_dim = int(np.prod(self.action_shape))
         self.actor = Backbone(observation_space, net)
         self.head = nn.Linear(self.actor.out_features, 2 * self.action_dim)
+        self._small = SmallForward()
 
     def forward(self, batch: Any, state: PolicyState = None) -> Batch:
         """Actions without noise for `batch.obs`; `logits` are mean and log deviation side by side."""
@@ -60,17 +61,20 @@ class SACPolicy(Policy):
 
     def rollout(self, requests: RolloutRequest) -> RolloutResult:
         """Sampled actions [B, *act] in [-1, 1]."""
-        evaluating = requests.is_evaluation
-        with torch.inference_mode():
-            obs = self._tensors(requests.obs)
-            mean, log_std, state = self._run(obs, requests.policy_state, requests.on_reset)
-            if evaluating is None or not evaluating.all():
-                noise = torch.empty(mean.shape).normal_(generator=self.rng.torch)
-                if evaluating is not None:
-                    noise[torch.from_numpy(evaluating)] = 0.0
-                mean = torch.addcmul(mean, noise.to(mean.device), log_std.exp())
-            act = self._shaped(mean.tanh_()).cpu().numpy()
-        return RolloutResult(action=act, policy_state=state)
+        evaluating, state = requests.is_evaluation, requests.policy_state
+        output: np.ndarray | None = self._small(self.actor, self.head, requests.obs)
+        if output is None:
+            with torch.inference_mode():
+                features, state = self.actor(self._tensors(requests.obs), state, requests.on_reset)
+                output = self.head(features).cpu().numpy()
+        assert output is not None
+        mean, log_std = output[:, : self.action_dim], output[:, self.action_dim :]
+        if evaluating is None or not evaluating.all():
+            noise = self.rng.numpy.standard_normal(mean.shape, dtype=np.float32)
+            if evaluating is not None:
+                noise[evaluating] = 0.0
+            mean = mean + noise * np.exp(log_std.clip(LOG_STD_MIN, LOG_STD_MAX))
+        return RolloutResult(action=np.tanh(mean).reshape(-1, *self.action_shape), policy_state=state)
 
     def analyze(self, sample: Any, target: str = "") -> SACAnalysis:
         """Draw actions for the stored observations (noise from the policy's own generator), with gradient."""

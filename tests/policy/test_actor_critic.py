@@ -54,7 +54,7 @@ def test_multi_categorical_is_a_product_of_categoricals():
     policy = make(SPACES[1])
     obs = torch.from_numpy(observations(8))
     act = torch.stack([torch.randint(n, (8,)) for n in (2, 4, 3)], dim=1)
-    logits = policy.action_head.logits(policy.actor(obs)[0]).split((2, 4, 3), dim=-1)
+    logits = policy.action_head.output(policy.actor(obs)[0]).split((2, 4, 3), dim=-1)
     parts = [distributions.Categorical(logits=part) for part in logits]
     result = policy.analyze(Batch(obs=obs, act=act))
     torch.testing.assert_close(result.logp, sum(part.log_prob(act[:, k]) for k, part in enumerate(parts)))
