@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -9,6 +10,8 @@ from typing import Annotated
 import tyro
 
 from argosy.cli.flags import parse
+from argosy.env import Environment, registered_environments, test_environment
+from argosy.env.checker import check_env
 
 
 @dataclass(frozen=True)
@@ -18,12 +21,31 @@ class CheckFlags:
     env: Annotated[str, tyro.conf.Positional]
     """MODULE:ENV (a class or function in a module that can be imported from here), or a registered id."""
     steps: int = 1000
-    """Random steps to take."""
+    """Random steps to take; for several agents 3 episodes are played."""
     seed: int = 0
     """Seed of the environment and of the actions."""
 
 
 def main(args: Sequence[str]) -> int:
-    """Check the environment; 1 when something is wrong with it."""
-    flags = parse(CheckFlags, args, prog="argosy check-env", description="Check an environment, in sentences.")
-    raise NotImplementedError(flags)
+    """Print what was found; 1 when an error is among it."""
+    flags = parse(CheckFlags, args, prog="argosy check-env", description="Say what is wrong with an environment.")
+    if _is_multi_agent(flags.env):
+        sentences = [f"error: {sentence}" for sentence in test_environment(flags.env, seed=flags.seed)]
+    else:
+        sentences = [str(finding) for finding in check_env(flags.env, steps=flags.steps, seed=flags.seed)]
+    for sentence in sentences:
+        print(sentence)
+    errors = sum(sentence.startswith("error") for sentence in sentences)
+    print(f"{flags.env}: {errors} error(s)" if errors else f"{flags.env}: sound")
+    return 1 if errors else 0
+
+
+def _is_multi_agent(name: str) -> bool:
+    if name in registered_environments():
+        return True
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute, None) if attribute else None
+    except ImportError:
+        return False  # the check says so in a sentence
+    return isinstance(found, type) and issubclass(found, Environment)

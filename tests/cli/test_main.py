@@ -135,3 +135,55 @@ def test_algorithms_are_listed(capsys):
 def test_the_installed_command_works():
     command = [sys.executable, "-c", "from argosy.cli import main; raise SystemExit(main())", "--version"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.startswith("argosy ")
+
+
+ENVS = """
+import gymnasium as gym
+import numpy as np
+from argosy.env import Environment, StepResult
+
+class Bad(gym.Env):
+    observation_space = gym.spaces.Box(-1.0, 1.0, (2,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.full(2, 5.0, np.float32), {}
+
+    def step(self, action):
+        return np.full(2, 5.0, np.float32), 1.0, False, False, {}
+
+class Game(Environment):
+    def __init__(self):
+        self.agent_count = 2
+        self.observation_spaces = [gym.spaces.Discrete(3)] * 2
+        self.action_spaces = [gym.spaces.Discrete(2)]
+
+    def reset(self):
+        return [StepResult(0), None]
+
+    def step(self, actions):
+        return [None, StepResult(0, terminated=True)]
+"""
+
+
+def test_check_env_says_what_is_wrong(capsys, tmp_path, monkeypatch):
+    (tmp_path / "some_envs.py").write_text(ENVS)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert cli.main(["check-env", "some_envs:Bad", "--steps", "50"]) == 1
+    out = capsys.readouterr().out
+    assert "error: " in out
+    assert "5.0" in out
+    assert cli.main(["check-env", "some_envs:Game"]) == 1
+    assert "action_spaces has 1 entries for 2 agents" in capsys.readouterr().out
+
+
+def test_check_env_finds_a_sound_env_sound(capsys):
+    assert cli.main(["check-env", "CartPole-v1", "--steps", "100"]) == 0
+    assert "CartPole-v1: sound" in capsys.readouterr().out
+
+
+def test_check_env_of_an_unknown_env_offers_the_nearest(capsys):
+    code, line = error_of(capsys, "check-env", "CartPol-v1")
+    assert code == 2
+    assert "did you mean 'CartPole-v1'?" in line
