@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypedDict, TypeVar
 
+import numpy as np
 import torch
 from gymnasium import spaces
 
@@ -162,18 +163,11 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
         """Continue exactly where `state` was taken.
 
         Raises:
-            CheckpointError: it belongs to another algorithm or to other networks.
+            CheckpointError: it belongs to another algorithm or to other networks; nothing has changed.
         """
-        parts = self.parts()
-        if set(parts) != set(state["parts"]):
-            raise CheckpointError(
-                f"the state holds {sorted(state['parts'])}; this {type(self).__name__} has {sorted(parts)}"
-            )
-        for name, part in parts.items():
-            try:
-                part.load_state_dict(state["parts"][name])
-            except (RuntimeError, KeyError) as error:
-                raise CheckpointError(f"{type(self).__name__}: the state of {name!r} does not fit: {error}") from error
+        _check_fits(self.state_dict()["parts"], state["parts"], type(self).__name__)
+        for name, part in self.parts().items():
+            part.load_state_dict(state["parts"][name])
         self.num_updates = state["num_updates"]
         self.policy.version = state["version"]
         self.rng.load_state_dict(state["rng"])
@@ -229,6 +223,26 @@ def _float_leaves(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
     elif value is not None:
         for key in value.keys():  # noqa: SIM118  # a Batch iterates over rows, not over keys
             yield from _float_leaves(value[key], f"{name}.{key}")
+
+
+def _check_fits(own: Any, saved: Any, name: str) -> None:
+    """Check that a saved state has the names and shapes of one's own; a CheckpointError names what differs."""
+    if isinstance(own, dict) and isinstance(saved, Mapping):
+        if own.keys() != saved.keys():
+            raise CheckpointError(f"the state does not fit: {name} has {sorted(own)}, the saved one {sorted(saved)}")
+        for key, value in own.items():
+            _check_fits(value, saved[key], f"{name}.{key}")
+    elif _form(own) != _form(saved):
+        raise CheckpointError(f"the state does not fit: {name} is {_form(own)}, the saved one {_form(saved)}")
+    elif isinstance(own, list):
+        for i, value in enumerate(own):
+            _check_fits(value, saved[i], f"{name}[{i}]")
+
+
+def _form(value: Any) -> str:
+    if isinstance(value, torch.Tensor | np.ndarray):
+        return f"an array of shape {tuple(value.shape)}"
+    return f"a list of {len(value)}" if isinstance(value, list) else f"a {type(value).__name__}"
 
 
 @contextlib.contextmanager

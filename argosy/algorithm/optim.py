@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.optim.adam import adam
 
-from argosy.errors import CheckpointError, DataError
+from argosy.errors import DataError
 
 
 class AdamState(TypedDict):
@@ -109,17 +109,9 @@ class Adam:
         return {"lr": self.lr, "steps": self.steps, "exp_avgs": self.exp_avgs, "exp_avg_sqs": self.exp_avg_sqs}
 
     def load_state_dict(self, state: AdamState) -> None:
-        """Continue exactly where `state` was taken.
-
-        Raises:
-            CheckpointError: it belongs to other parameters.
-        """
+        """Continue exactly where `state` was taken (of an optimiser of the same parameters)."""
+        self.lr = state["lr"]
         own = (*self.steps, *self.exp_avgs, *self.exp_avg_sqs)
         saved = (*state["steps"], *state["exp_avgs"], *state["exp_avg_sqs"])
-        if [tensor.shape for tensor in own] != [tensor.shape for tensor in saved]:
-            raise CheckpointError(
-                f"the optimiser's state does not fit {len(self.parameters)} parameters of these shapes"
-            )
-        self.lr = state["lr"]
         for tensor, value in zip(own, saved, strict=True):
             tensor.copy_(value)
