@@ -127,13 +127,14 @@ PRESETS: dict[tuple[str, str], Settings] = {
 
 TASKS: dict[str, Settings] = {
     "CartPole-v0": {"stop.test_return": 195.0},
-    "CartPole-v1": {"stop.test_return": 475.0},
+    "CartPole-v1": {"stop.test_return": 490.0},
     "Acrobot-v1": {"stop.test_return": -100.0},
     "MountainCar-v0": {"stop.test_return": -110.0},
     "MountainCarContinuous-v0": {"stop.test_return": 90.0},
-    "Pendulum-v1": {"stop.test_return": -200.0},
+    "Pendulum-v1": {"stop.test_return": -180.0},
 }
-"""Returns at which a task counts as solved."""
+"""Returns that end a run: a little better than what counts as solved (475 for CartPole-v1, -200 for Pendulum-v1), so
+that whoever plays a policy again finds it solved, too."""
 
 
 def preset(algorithm: str, task: str, **changes: object) -> Experiment:
