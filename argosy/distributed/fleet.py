@@ -67,7 +67,7 @@ class PolicySpec:
     algorithm: Callable[[Any, Any], Algorithm[Any, Any]] | None = None
     """An algorithm class of one's own, made as algorithm(config, policy); None: the experiment's."""
     trainers: int = 1
-    """Trainer workers; several average their gradients (torch.distributed)."""
+    """Trainer workers; several average their gradients (gloo), each with a batch of its own."""
     workers: int = 0
     """Policy workers; 0: actor workers run the policy themselves."""
     publish_updates: int = 1
@@ -89,6 +89,8 @@ class PolicySpec:
         for name in ("trainers", "publish_updates", "save_updates"):
             check_range(self, name, ge=1)
         check_range(self, "workers", ge=0)
+        if self.trainers > 1 and getattr(self.experiment.config, "target_kl", None) is not None:
+            raise ConfigError("trainers > 1 needs target_kl=None: every trainer would stop its passes at another point")
 
     def make_algorithm(self, observation_space: Space, action_space: Space, seed: int | None) -> Algorithm[Any, Any]:
         """Make the algorithm and with it its policy; equal seeds give equal parameters and random numbers."""

@@ -25,8 +25,12 @@ class Learning(Protocol):
     def take(self, segments: Sequence[Segment]) -> None:
         """Take in experience: one segment (asynchronous), or one of each producer in their order (synchronous)."""
 
-    def update(self) -> TrainingStats | None:
-        """Make one update, if one is due."""
+    @property
+    def due(self) -> bool:
+        """Whether the experience so far has earned an update."""
+
+    def update(self) -> TrainingStats:
+        """Make one update; only when it is due."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return what must not be lost."""
@@ -52,10 +56,13 @@ class OnpolicyLearning:
         """Put segments to those that wait for the rollout to be complete."""
         self._waiting += segments
 
-    def update(self) -> TrainingStats | None:
-        """Learn from the rollout, if it is complete."""
-        if not self._waiting or (not self._sync and sum(s.steps for s in self._waiting) < self._steps):
-            return None
+    @property
+    def due(self) -> bool:
+        """Whether the rollout is complete."""
+        return bool(self._waiting) and (self._sync or sum(s.steps for s in self._waiting) >= self._steps)
+
+    def update(self) -> TrainingStats:
+        """Learn from the rollout and forget it."""
         segments, self._waiting = self._waiting, []
         stats: TrainingStats = self._algorithm.update(rollout(segments))
         return stats
@@ -138,10 +145,13 @@ class OffpolicyLearning:
         if not warming_up and len(self.buffer) >= self._batch_size:
             self._owed += steps * self._update_per_step
 
-    def update(self) -> TrainingStats | None:
-        """Learn from one sample, if the transitions so far have earned it."""
-        if self._owed <= 1 - 1e-9:  # sums of fractions like 0.1 fall a little short
-            return None
+    @property
+    def due(self) -> bool:
+        """Whether the transitions so far have earned an update."""
+        return self._owed > 1 - 1e-9  # sums of fractions like 0.1 fall a little short
+
+    def update(self) -> TrainingStats:
+        """Learn from one sample."""
         batch, indices = self.buffer.sample(self._batch_size, self._algorithm.sampling)
         stats: TrainingStats = self._algorithm.update(batch)
         if self.buffer.priorities is not None and stats.priorities is not None:

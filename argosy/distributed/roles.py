@@ -17,6 +17,7 @@ from argosy.distributed.actor import ActorWorker, Group, Seated
 from argosy.distributed.arena import Arena
 from argosy.distributed.evaluation import EvalWorker
 from argosy.distributed.fleet import AgentSpec, EnvSource, Fleet, Space
+from argosy.distributed.group import TrainerGroup
 from argosy.distributed.host import Context, Resources, Worker
 from argosy.distributed.inference import InferenceStream, Inline, ParameterReader, Remote
 from argosy.distributed.learning import Learning, OffpolicyLearning, OnpolicyLearning
@@ -149,12 +150,15 @@ def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
         capacity = max(1, spec.staleness.max_lag * per_batch)
     if fleet.sync:
         capacity = len(producers)
+    group = None
+    if spec.trainers > 1:
+        group = TrainerGroup(rank, spec.trainers, context.connect(trainer_name(policy, 0)))
     return TrainerWorker(
         policy,
         algorithm,
         learning,
         context.connect(STORE),
-        plan.directory / f"trainer.{policy}.safetensors",
+        plan.directory / f"{trainer_name(policy, rank)}.safetensors",
         list(producers),
         max_env_step=experiment.trainer.max_epoch * experiment.trainer.step_per_epoch,
         capacity=capacity,
@@ -162,6 +166,7 @@ def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
         sync=fleet.sync,
         publish_updates=spec.publish_updates,
         save_updates=spec.save_updates,
+        group=group,
     )
 
 

@@ -18,7 +18,7 @@ from argosy.distributed.fleet import Fleet
 from argosy.distributed.host import Launcher, PeerLostError, ThreadLauncher
 from argosy.distributed.parameters import ParameterStore, write_atomically
 from argosy.distributed.roles import Plan, eval_name, trainer_name
-from argosy.distributed.supervisor import Failure, Supervisor
+from argosy.distributed.supervisor import Failure, FleetError, Supervisor
 from argosy.errors import ConfigError
 from argosy.logger import JSONLLogger
 
@@ -160,12 +160,29 @@ class FleetRun:
             return
         self._closed = True
         try:
+            self._finish_trainers()
             self.supervisor.stop()
         finally:
             self._logger.close()
             if self._last is not None and not self._last.done:
                 last = dataclasses.replace(self._last, done=True, reason="stopped")
                 write_atomically(self.directory / "status.json", last.to_json().encode())
+
+    def _finish_trainers(self, timeout_s: float = 5.0) -> None:
+        """Let the trainers save; those of a group must stop after the same update, or one would wait for another."""
+        names = [
+            trainer_name(p, r) for p, spec in self.fleet.policies.items() if spec.learns for r in range(spec.trainers)
+        ]
+        for name in names:
+            self._launcher.connect(name).call("finish")
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            states = self.supervisor.states()
+            if not any(states[name] == "running" for name in names):
+                return
+            with contextlib.suppress(FleetError):
+                self.supervisor.poll()
+            time.sleep(0.05)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from argosy.algorithm.base import Algorithm
-from argosy.data.stats import TrainingStats
 from argosy.distributed.fleet import StalenessConfig
+from argosy.distributed.group import TrainerGroup
 from argosy.distributed.host import Peer, PeerLostError, Progress
 from argosy.distributed.learning import Learning
 from argosy.distributed.parameters import encode
@@ -41,6 +41,7 @@ class TrainerWorker:
         sync: learn from one segment of each producer, publish, and wait for the next ones.
         publish_updates: updates between two published versions.
         save_updates: updates between two saved states.
+        group: the trainers that learn this policy together; None: this one alone.
     """
 
     def __init__(
@@ -58,15 +59,19 @@ class TrainerWorker:
         sync: bool = False,
         publish_updates: int = 1,
         save_updates: int = 20,
+        group: TrainerGroup | None = None,
     ) -> None:
         self._name, self._algorithm, self._learning, self._store = name, algorithm, learning, store
         self._state_file, self._producers, self._max_env_step = state_file, list(producers), max_env_step
         self._staleness, self._sync = staleness, sync
         self._publish_updates, self._save_updates = publish_updates, save_updates
+        self._group = group
+        self._finishing = False
         self._inbox = Inbox(capacity)
         self._round: dict[str, collections.deque[Segment]] = {producer: collections.deque() for producer in producers}
         self._push: Future[int] | None = None
-        self._unpublished = True
+        self._leads = group is None or group.rank == 0
+        self._unpublished = self._leads
         self._healthy = True
         self._env_steps = self._updates = self._gradient_steps = self._episodes = self._dropped = 0
         self._saved_updates = self._published_updates = 0
@@ -84,6 +89,15 @@ class TrainerWorker:
     def put(self, segment: Segment) -> bool:
         """Take a segment; False: not now, ask again."""
         return self._inbox.put(segment)
+
+    def finish(self) -> None:
+        """Make no more updates; all trainers of a group stop after the same one."""
+        self._finishing = True
+
+    def group_address(self) -> tuple[str, int] | None:
+        """Return where the trainers of this policy meet."""
+        assert self._group is not None
+        return self._group.address()
 
     def stats(self) -> Mapping[str, float]:
         """Return counters, the last update's metrics, and the lag of the experience that was learned from."""
@@ -125,42 +139,69 @@ class TrainerWorker:
 
     def close(self) -> None:
         """Save what was learned since the last time."""
-        if self._healthy:
+        if self._healthy and self._updates > self._saved_updates:
             self._save()
 
     def _advance(self) -> Progress:
+        if self._group is not None and not self._group.joined:
+            return self._join(self._group)
         self._publish()
         if self._sync and self._unpublished:
             return Progress.IDLE  # the round is not over before its parameters are out
-        start = time.perf_counter()
-        stats = self._learning.update()
-        if stats is not None:
-            self._count(stats)
-            self._update_s += time.perf_counter() - start
-            if not self._sync:
-                self._end_of_round(self._updates - self._published_updates >= self._publish_updates)
-            return Progress.BUSY
-        if self._sync:
-            return self._sync_round()
-        segment = self._inbox.get(_WAIT_S)
-        self._wait_s += time.perf_counter() - start
-        if segment is not None and self._fresh(segment):
-            self._take([segment])
+        due, finishing = self._agreed()
+        if finishing:
+            self._save()
+            return Progress.DONE
+        if due:
+            self._update()
+            if not self._sync or not self._learning.due:
+                self._end_of_round(self._sync or self._updates - self._published_updates >= self._publish_updates)
+        elif self._collect():
+            self._end_of_round(True)  # a synchronous round that has earned no update
         return Progress.BUSY
 
-    def _sync_round(self) -> Progress:
-        """Take one segment of every producer, in order, and make all updates that they earn."""
+    def _agreed(self) -> tuple[bool, bool]:
+        """Return whether an update is due and whether to finish: here, or in a group for all of it."""
+        if self._group is None:
+            return self._learning.due, self._finishing
+        due, running = self._group.agree(self._learning.due, not self._finishing)
+        return bool(due), not running
+
+    def _update(self) -> None:
+        start = time.perf_counter()
+        stats = self._learning.update()
+        self._update_s += time.perf_counter() - start
+        self._updates += 1
+        self._gradient_steps += stats.gradient_steps
+        self._history.append(stats.metrics())
+
+    def _collect(self) -> bool:
+        """Take in what has arrived; returns whether a synchronous round is over without an update."""
         start = time.perf_counter()
         segment = self._inbox.get(_WAIT_S)
         self._wait_s += time.perf_counter() - start
-        if segment is not None:
-            self._round[segment.producer].append(segment)
+        if segment is None:
+            return False
+        if not self._sync:
+            if self._fresh(segment):
+                self._take([segment])
+            return False
+        self._round[segment.producer].append(segment)
         if not all(self._round.values()):
-            return Progress.BUSY
+            return False
         self._take([self._round[producer].popleft() for producer in self._producers])
-        while (stats := self._learning.update()) is not None:
-            self._count(stats)
-        self._end_of_round(True)
+        return not self._learning.due
+
+    def _join(self, group: TrainerGroup) -> Progress:
+        """Meet the other trainers and go on from where the first of them is."""
+        if not group.join():
+            return Progress.IDLE
+        counters = {"updates": self._updates, "gradient_steps": self._gradient_steps}
+        shared = group.share({"algorithm": self._algorithm.state_dict(), "counters": counters})
+        self._algorithm.load_state_dict(shared["algorithm"])
+        self._updates, self._gradient_steps = shared["counters"]["updates"], shared["counters"]["gradient_steps"]
+        self._saved_updates = self._published_updates = self._updates
+        group.average_gradients(self._algorithm)
         return Progress.BUSY
 
     def _take(self, segments: Sequence[Segment]) -> None:
@@ -181,14 +222,10 @@ class TrainerWorker:
         # A segment that a policy made before this trainer went back to a saved state is newer than the trainer.
         return max(0, self._algorithm.policy.version - int(segment.data["version"].min()))
 
-    def _count(self, stats: TrainingStats) -> None:
-        self._updates += 1
-        self._gradient_steps += stats.gradient_steps
-        self._history.append(stats.metrics())
-
     def _end_of_round(self, publish: bool) -> None:
-        self._algorithm.schedule(min(self._env_steps, self._max_env_step), self._max_env_step)
-        if publish:
+        steps = self._env_steps * (1 if self._group is None else self._group.size)
+        self._algorithm.schedule(min(steps, self._max_env_step), self._max_env_step)
+        if publish and self._leads:
             self._unpublished = True
             self._published_updates = self._updates
             self._publish()
@@ -246,6 +283,8 @@ class TrainerWorker:
         self._dropped = counters["dropped"]
         self._saved_updates = self._published_updates = self._updates
         version = self._algorithm.policy.version
+        if not self._leads:
+            return
         try:
             gone = self._store.call("roll_back", self._name, version).result(10.0)
             self._updates_lost = max(gone, default=version) - version

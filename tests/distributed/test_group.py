@@ -1,0 +1,131 @@
+import threading
+
+import pytest
+import torch
+
+from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec
+from argosy.distributed.group import TrainerGroup
+from argosy.distributed.host import PeerLostError
+from argosy.errors import ConfigError
+from argosy.presets import preset
+from argosy.trainer.local import build
+
+EXPERIMENT = preset(
+    "ppo",
+    "CartPole-v1",
+    seed=1,
+    normalize_adv=False,
+    batch_size=None,
+    repeat_per_collect=4,
+    env={"num_envs": 4},
+    trainer={"step_per_collect": 128},
+)
+
+
+class LeaderPeer:
+    """Calls the leader, which is a thread here."""
+
+    name = "leader"
+
+    def __init__(self):
+        self.group = None
+
+    def call(self, method, *args):
+        from concurrent.futures import Future
+
+        future = Future()
+        if self.group is None:
+            future.set_exception(PeerLostError("not yet"))
+        else:
+            future.set_result(self.group.address())
+        return future
+
+
+def in_two_threads(fn):
+    peer, results, errors = LeaderPeer(), {}, []
+
+    def member(rank):
+        try:
+            group = TrainerGroup(rank, 2, peer)
+            if rank == 0:
+                peer.group = group
+            while not group.join():
+                pass
+            results[rank] = fn(group)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=member, args=(rank,)) for rank in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not errors
+    return results[0], results[1]
+
+
+def test_members_average_agree_and_share():
+    def work(group):
+        mean = group.mean(torch.tensor([1.0, 2.0]) + group.rank)
+        agreed = group.agree(float(group.rank), 5.0 - group.rank)
+        return mean.tolist(), agreed, group.share({"x": torch.full((3,), float(group.rank)), "n": group.rank})
+
+    first, second = in_two_threads(work)
+    assert first[:2] == second[:2] == ([1.5, 2.5], [0.0, 4.0])
+    assert second[2]["n"] == 0
+    assert second[2]["x"].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_two_trainers_equal_one_with_the_doubled_batch():
+    trainer = build(EXPERIMENT)
+    collector = trainer.train_collector
+    rollouts = []
+    for _ in range(3):
+        collector.buffer.reset()
+        collector.collect(n_step=128)
+        rollouts.append(collector.buffer.rollout())
+    whole = build(EXPERIMENT).algorithm
+    for rollout in rollouts:
+        whole.update(rollout)
+    made = [build(EXPERIMENT).algorithm for _ in range(2)]  # layers draw from one global generator: not in threads
+
+    def learn(group):
+        algorithm = made[group.rank]
+        group.average_gradients(algorithm)
+        for rollout in rollouts:
+            half = slice(0, 2) if group.rank == 0 else slice(2, 4)
+            algorithm.update(rollout[:, half])
+        return [p.detach().clone() for p in algorithm.policy.parameters()]
+
+    first, second = in_two_threads(learn)
+    moved = 0.0
+    for a, b, c, start in zip(
+        first, second, whole.policy.parameters(), build(EXPERIMENT).algorithm.policy.parameters(), strict=True
+    ):
+        assert torch.equal(a, b)
+        torch.testing.assert_close(a, c, atol=1e-5, rtol=0)
+        moved = max(moved, float((c - start).abs().max()))
+    assert moved > 1e-3
+
+
+def test_a_fleet_with_two_trainers_learns_and_stops(tmp_path):
+    fleet = Fleet(
+        name="two",
+        policies={"p": PolicySpec(experiment=EXPERIMENT, trainers=2)},
+        agents=(AgentSpec(policy="p", sample_steps=16),),
+        actors=ActorGroup(count=2),
+        evaluation=EvalGroup(count=0),
+        stop=FleetStop(updates=4, wall_s=60),
+    )
+    driver = FleetRun(fleet, tmp_path / "run", interval_s=0.1)
+    last = driver.run()
+    assert last.reason == "updates reached", driver.supervisor.failures
+    states = driver.supervisor.beats()
+    assert states["trainer.p.0"].stats["updates"] == states["trainer.p.1"].stats["updates"]
+    assert (tmp_path / "run" / "trainer.p.1.safetensors").is_file()
+    assert not driver.supervisor.failures
+
+
+def test_passes_that_stop_on_their_own_are_refused():
+    with pytest.raises(ConfigError, match="target_kl"):
+        PolicySpec(experiment=preset("ppo", "CartPole-v1", target_kl=0.1), trainers=2)
