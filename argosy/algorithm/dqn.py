@@ -154,7 +154,7 @@ class DQN(Algorithm[DQNConfig, DQNStats]):
         """Set exploration and learning rate for the steps from `env_step` on."""
         config = self.config
         progress = min(env_step / config.eps_decay_steps, 1.0) if config.eps_decay_steps else 1.0
-        self.policy.eps = config.eps_start + progress * (config.eps_end - config.eps_start)
+        self.policy.eps = (1.0 - progress) * config.eps_start + progress * config.eps_end
         if config.lr_decay:
             self.optim.scale_lr(1.0 - env_step / max_env_step)
 

@@ -41,9 +41,7 @@ def test_what_stands_at_a_terminated_row_does_not_matter_even_nan():
 
 def test_truncated_row_bootstraps_and_ends_the_sum():
     # delta = [1 + 0.5*8 - 2, 1 + 0.5*4 - 6] = [3, -3]; row 0 is cut, so row 1's advantage stays out of it
-    adv, returns = gae(
-        column(1, 1), column(2, 6), column(8, 4), no(2), flags(True, True), gamma=0.5, gae_lambda=1.0
-    )
+    adv, returns = gae(column(1, 1), column(2, 6), column(8, 4), no(2), flags(True, True), gamma=0.5, gae_lambda=1.0)
     assert adv.flatten().tolist() == pytest.approx([3.0, -3.0])
     assert returns.flatten().tolist() == pytest.approx([5.0, 3.0])
 

@@ -1,0 +1,144 @@
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from torch import nn
+
+from argosy.algorithm import DQN, DQNConfig
+from argosy.data import Batch
+from argosy.net import NetConfig
+
+OBS = spaces.Box(-10, 10, (2,), np.float32)
+
+
+class Table(nn.Module):
+    """Q read from the observation itself: Q(s, .) = scale * s."""
+
+    def __init__(self, scale):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(scale))
+
+    def forward(self, obs, state=None, on_reset=None):
+        obs = obs if isinstance(obs, torch.Tensor) else obs["x"]
+        return self.scale * obs, state
+
+
+def with_tables(config, online, target, observation_space=OBS):
+    algorithm = DQN.from_spaces(config, observation_space, spaces.Discrete(2), NetConfig(hidden_sizes=()))
+    algorithm.policy.net, algorithm.target = Table(online), Table(target)
+    return algorithm
+
+
+def batch(obs, act, rew, obs_next, discount, weight=(1.0,)):
+    fields = {"rew": rew, "discount": discount, "weight": weight}
+    arrays = {key: np.asarray(value, np.float32) for key, value in fields.items()}
+    as_obs = [value if isinstance(value, dict) else np.asarray(value, np.float32) for value in (obs, obs_next)]
+    return Batch(obs=as_obs[0], act=np.asarray(act), obs_next=as_obs[1], **arrays)
+
+
+@pytest.mark.parametrize(
+    ("double", "next_value"),
+    [
+        (True, -2.0 * 1.0),  # online (scale -1) prefers action 0 of [1, 3]; the target (-2) values it at -2
+        (False, -2.0 * 1.0),  # the target's own maximum of [-2, -6]
+    ],
+)
+def test_next_value_with_a_target_of_the_same_order(double, next_value):
+    algorithm = with_tables(DQNConfig(double=double), -1.0, -2.0)
+    assert algorithm._next_value(torch.tensor([[1.0, 3.0]])).tolist() == [next_value]
+
+
+def test_double_dqn_chooses_online_and_values_by_the_target():
+    # Online Q = [1, 3] chooses action 1; the target says [-2, -6]
+    assert with_tables(DQNConfig(double=True), 1.0, -2.0)._next_value(torch.tensor([[1.0, 3.0]])).tolist() == [-6.0]
+    assert with_tables(DQNConfig(double=False), 1.0, -2.0)._next_value(torch.tensor([[1.0, 3.0]])).tolist() == [-2.0]
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_masks_hold_in_the_target_and_a_state_without_legal_action_gives_no_nan(double):
+    space = spaces.Dict({"x": OBS, "action_mask": spaces.MultiBinary(2)})
+    algorithm = with_tables(DQNConfig(double=double), 1.0, 2.0, space)
+    obs = {"x": torch.tensor([[1.0, 3.0]] * 3), "action_mask": torch.tensor([[1, 1], [1, 0], [0, 0]])}
+    assert algorithm._next_value(obs).tolist() == [6.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize(("loss", "expected"), [("mse", (0.25 + 0.5 * 9.0) / 2), ("huber", (0.125 + 0.5 * 2.5) / 2)])
+def test_loss_by_hand(loss, expected):
+    # Row 0: Q = 2, target = 1 + 0.5 * max(1, 1) * 1 = 1.5, error 0.5. Row 1: Q = 4, target = 1 + 0 = 1, error 3.
+    # Weights 1 and 0.5. Huber with threshold 1: 0.5 * 0.25 and 3 - 0.5.
+    algorithm = with_tables(DQNConfig(loss=loss), 1.0, 1.0)
+    algorithm.optim = StepCounter()
+    stats = algorithm.update(batch([[2, 0], [0, 4]], [0, 1], [1, 1], [[1, 1], [9, 9]], [0.5, 0.0], [1.0, 0.5]))
+    assert stats.loss == pytest.approx(expected)
+    assert stats.q_mean == pytest.approx(3.0)
+    assert stats.priorities.tolist() == pytest.approx([0.5, 3.0])
+
+
+class StepCounter:
+    def step(self, loss):
+        return None
+
+
+def random_batch(count=8, seed=0):
+    rng = np.random.default_rng(seed)
+    obs, obs_next = rng.normal(size=(2, count, 2))
+    return batch(obs, rng.integers(2, size=count), rng.normal(size=count), obs_next, [0.9] * count, [1.0] * count)
+
+
+def equal(a, b):
+    return all(torch.equal(x, y) for x, y in zip(a.parameters(), b.parameters(), strict=True))
+
+
+def test_hard_target_is_copied_every_so_many_updates():
+    algorithm = DQN.from_spaces(DQNConfig(target_update_freq=3), OBS, spaces.Discrete(2), seed=0)
+    copied = []
+    for _ in range(7):
+        algorithm.update(random_batch())
+        copied.append(equal(algorithm.target, algorithm.policy.net))
+    assert copied == [False, False, True, False, False, True, False]
+
+
+def test_soft_target_moves_by_tau_after_every_update():
+    algorithm = DQN.from_spaces(DQNConfig(target_update_freq=1, tau=0.25), OBS, spaces.Discrete(2), seed=0)
+    before = [parameter.clone() for parameter in algorithm.target.parameters()]
+    algorithm.update(random_batch())
+    online = list(algorithm.policy.net.parameters())
+    for old, new, moved in zip(before, online, algorithm.target.parameters(), strict=True):
+        torch.testing.assert_close(moved, 0.75 * old + 0.25 * new)
+
+
+def test_schedule_of_exploration_and_learning_rate():
+    config = DQNConfig(eps_start=1.0, eps_end=0.2, eps_decay_steps=100, eps_test=0.01, lr=0.1, lr_decay=True)
+    algorithm = DQN.from_spaces(config, OBS, spaces.Discrete(2))
+    assert (algorithm.policy.eps, algorithm.policy.eps_test) == (1.0, 0.01)
+    found = []
+    for env_step in (0, 50, 100, 500):
+        algorithm.schedule(env_step, 1000)
+        found += [algorithm.policy.eps, algorithm.optim.lr]
+    assert found == pytest.approx([1.0, 0.1, 0.6, 0.095, 0.2, 0.09, 0.2, 0.05])
+
+
+def test_no_decay_means_the_final_exploration_from_the_start():
+    algorithm = DQN.from_spaces(DQNConfig(eps_decay_steps=0, eps_end=0.3), OBS, spaces.Discrete(2))
+    algorithm.schedule(0, 1000)
+    assert algorithm.policy.eps == 0.3
+
+
+def test_gradient_norm_is_reported_where_it_is_clipped():
+    for clip in (None, 1e-3):
+        algorithm = DQN.from_spaces(DQNConfig(max_grad_norm=clip), OBS, spaces.Discrete(2), seed=0)
+        norm = algorithm.update(random_batch()).grad_norm
+        assert (norm is None) == (clip is None)
+        assert norm is None or norm > clip
+
+
+def test_dueling_network_learns_too():
+    net = NetConfig(hidden_sizes=(16,), dueling=True)
+    algorithm = DQN.from_spaces(DQNConfig(lr=0.01, loss="mse"), OBS, spaces.Discrete(2), net, seed=0)
+    losses = [algorithm.update(random_batch(32)).loss for _ in range(60)]
+    assert losses[-1] < 0.6 * losses[0]
+
+
+def test_sampling_asks_for_the_configured_returns():
+    sampling = DQN.from_spaces(DQNConfig(gamma=0.9, n_step=3), OBS, spaces.Discrete(2)).sampling
+    assert (sampling.gamma, sampling.n_step) == (0.9, 3)

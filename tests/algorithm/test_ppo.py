@@ -1,0 +1,239 @@
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from argosy.algorithm import PPO, PPOConfig
+from argosy.data import Batch
+from argosy.policy.actor_critic import ActorCriticAnalysis
+
+OBS = spaces.Box(-10, 10, (1,), np.float32)
+
+
+def make(space=None, **config):
+    return PPO.from_spaces(PPOConfig(**config), OBS, space or spaces.Discrete(2), seed=0)
+
+
+def rollout(T=6, B=2, seed=0, **changes):
+    rng = np.random.default_rng(seed)
+    fields = {
+        "obs": rng.normal(size=(T, B, 1)).astype(np.float32),
+        "obs_next": rng.normal(size=(T, B, 1)).astype(np.float32),
+        "act": rng.integers(2, size=(T, B)),
+        "rew": rng.normal(size=(T, B)).astype(np.float32),
+        "terminated": np.zeros((T, B), bool),
+        "truncated": np.zeros((T, B), bool),
+        "cut": np.arange(T)[:, None].repeat(B, 1) == T - 1,
+        "policy": Batch(logp=np.full((T, B), -0.7, np.float32)),
+    }
+    return Batch({**fields, **changes})
+
+
+def value_is_observation(algorithm):
+    """Let V(obs) be the observation itself, and note what it was asked for."""
+    asked = []
+
+    def value(obs):
+        asked.append(obs.clone())
+        return obs.squeeze(-1)
+
+    algorithm.policy.value = value
+    return asked
+
+
+def tensors(batch):
+    batch = batch.copy()
+    batch.to_torch()
+    return batch
+
+
+def column(*values):
+    return np.asarray(values, np.float32).reshape(-1, 1)
+
+
+def test_truncation_bootstraps_from_the_true_successor_and_termination_from_nothing():
+    algorithm = make(gamma=0.5, gae_lambda=1.0)
+    asked = value_is_observation(algorithm)
+    data = rollout(
+        T=4,
+        B=1,
+        obs=column(1, 2, 3, 4)[..., None],
+        obs_next=column(2, 100, 50, 6)[..., None],  # row 1 truncated at 100, row 2 terminated at 50, row 3 last
+        rew=column(1, 1, 1, 1),
+        terminated=column(0, 0, 1, 0).astype(bool),
+        truncated=column(0, 1, 0, 0).astype(bool),
+        cut=column(0, 1, 1, 1).astype(bool),
+    )
+    _, returns = algorithm._advantages(tensors(data), torch.from_numpy(column(1, 2, 3, 4)))
+    # row 3: 1 + 0.5 * 6; row 2: 1; row 1: 1 + 0.5 * 100; row 0: 1 + 0.5 * returns[1]
+    assert returns.flatten().tolist() == pytest.approx([26.5, 51.0, 1.0, 4.0])
+    assert [rows.flatten().tolist() for rows in asked] == [[100.0, 6.0]]  # successors of cut, living rows alone
+
+
+def test_values_stored_when_acting_are_used_and_missing_ones_computed():
+    algorithm = make()
+    asked = value_is_observation(algorithm)
+    stored = Batch(logp=np.zeros((6, 2), np.float32), value=np.full((6, 2), 7.0, np.float32))
+    assert (algorithm._rows(tensors(rollout(policy=stored))).value == 7.0).all()
+    assert sum(len(rows) for rows in asked) == 2  # only the last rows' successors
+    data = rollout()
+    rows = algorithm._rows(tensors(data))
+    assert rows.value.tolist() == data.obs.ravel().tolist()
+
+
+def test_values_of_a_long_rollout_are_computed_in_pieces(monkeypatch):
+    monkeypatch.setattr("argosy.algorithm.ppo.CHUNK_ROWS", 5)
+    algorithm = make()
+    asked = value_is_observation(algorithm)
+    data = tensors(rollout(T=7, B=2))
+    assert torch.equal(algorithm._values(data), data.obs.squeeze(-1))
+    assert [rows.shape[0] for rows in asked] == [2, 2, 2, 1]
+
+
+def test_rows_keep_time_and_env_together():
+    data = tensors(rollout())
+    rows = make()._rows(data)
+    for key in ("obs", "act"):
+        assert torch.equal(rows[key].reshape(6, 2, *rows[key].shape[1:]), data[key])
+    assert torch.equal(rows.logp.reshape(6, 2), data.policy.logp)
+
+
+def minibatch(**fields):
+    """A minibatch for `_loss` of an algorithm whose policy says what `now` says."""
+    given = {"logp": [0.0, 0.0], "value": [0.0, 0.0], "adv": [1.0, -1.0], "returns": [0.0, 0.0], **fields}
+    return Batch({key: torch.tensor(value) for key, value in given.items()})
+
+
+def loss_of(config, now_logp, now_value=(0.0, 0.0), entropy=0.0, **fields):
+    algorithm = make(normalize_adv=False, **config)
+    analysis = ActorCriticAnalysis(
+        logp=torch.tensor(now_logp).log(), entropy=torch.full((2,), entropy), value=torch.tensor(now_value)
+    )
+    algorithm.policy.analyze = lambda mb: analysis
+    loss, parts = algorithm._loss(minibatch(**fields))
+    names = ("loss", "loss_policy", "loss_value", "entropy", "approx_kl", "clip_fraction")
+    found = dict(zip(names, (part.item() for part in parts), strict=True))
+    assert loss.item() == pytest.approx(found["loss"])
+    return found
+
+
+def test_clipped_objective_by_hand():
+    # ratios 1.5 and 0.5 (acting probability 1): min(1.5, 1.2) * 1 and min(-0.5, -0.8)
+    found = loss_of({"clip_ratio": 0.2}, [1.5, 0.5])
+    assert found["loss_policy"] == pytest.approx(-(1.2 - 0.8) / 2)
+    assert found["clip_fraction"] == 1.0
+    assert found["approx_kl"] == pytest.approx(((0.5 - np.log(1.5)) + (-0.5 - np.log(0.5))) / 2)
+    # The bound does not help where the ratio moved to the worse side: min(0.5, 0.8) and min(-1.5, -1.2)
+    found = loss_of({"clip_ratio": 0.2}, [0.5, 1.5])
+    assert found["loss_policy"] == pytest.approx(-(0.5 - 1.5) / 2)
+
+
+def test_dual_clip_bounds_the_loss_of_negative_advantages():
+    assert loss_of({"dual_clip": 3.0}, [1.0, 10.0])["loss_policy"] == pytest.approx(-(1.0 - 3.0) / 2)
+    assert loss_of({}, [1.0, 10.0])["loss_policy"] == pytest.approx(-(1.0 - 10.0) / 2)
+
+
+def test_value_clip_takes_the_worse_error():
+    # values 1 and 0.1, acted with 0: clipped to 0.2 and 0.1; returns 1: errors max(0, 0.64) and max(0.81, 0.81)
+    fields = {"now_value": (1.0, 0.1), "returns": [1.0, 1.0]}
+    assert loss_of({"value_clip": True}, [1.0, 1.0], **fields)["loss_value"] == pytest.approx((0.64 + 0.81) / 2)
+    assert loss_of({}, [1.0, 1.0], **fields)["loss_value"] == pytest.approx(0.81 / 2)
+
+
+def test_total_loss_adds_value_and_entropy_with_their_weights():
+    config = {"value_coef": 0.25, "entropy_coef": 0.1}
+    found = loss_of(config, [1.0, 1.0], now_value=(2.0, 2.0), entropy=3.0, adv=[1.0, 1.0])
+    assert found["loss"] == pytest.approx(-1.0 + 0.25 * 4.0 - 0.1 * 3.0)
+
+
+def test_advantages_are_normalised_within_the_minibatch():
+    algorithm = make()
+    seen = []
+    algorithm.policy.analyze = lambda mb: ActorCriticAnalysis(
+        logp=torch.zeros(2), entropy=torch.zeros(2), value=torch.zeros(2)
+    )
+    for adv in ([10.0, 30.0], [5.0, 5.0]):  # the second: no deviation to divide by
+        mb = minibatch(adv=adv)
+        loss, parts = algorithm._loss(mb)
+        seen.append(parts[1].item())
+        assert torch.isfinite(loss)
+        assert mb.adv.tolist() == adv
+    assert seen == pytest.approx([0.0, 0.0], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("count", "batch_size", "sizes"), [(12, 4, [4, 4, 4]), (13, 4, [5, 4, 4]), (7, 4, [7]), (3, 4, [3]), (9, None, [9])]
+)
+def test_minibatches_are_equal_shares_of_all_rows(count, batch_size, sizes):
+    algorithm = make(batch_size=batch_size)
+    parts = list(algorithm._minibatches(count))
+    assert [len(part) for part in parts] == sizes
+    assert sorted(torch.cat(parts).tolist()) == list(range(count))
+    assert torch.cat(parts).tolist() != list(range(count)) or count == 3
+
+
+def test_passes_and_steps_are_counted():
+    stats = make(repeat_per_collect=3, batch_size=4).update(rollout())
+    assert stats.gradient_steps == 9
+
+
+def test_a_large_divergence_stops_the_passes():
+    stats = make(repeat_per_collect=50, batch_size=4, lr=0.05, target_kl=0.01).update(rollout())
+    assert 3 <= stats.gradient_steps < 150
+    assert stats.gradient_steps % 3 == 0
+
+
+def test_advantages_are_estimated_anew_before_every_pass_but_the_first():
+    for recompute, count in ((False, 1), (True, 4)):
+        algorithm = make(repeat_per_collect=4, batch_size=None, recompute_advantage=recompute)
+        calls = []
+        estimate = algorithm._advantages
+        algorithm._advantages = lambda *args, calls=calls, estimate=estimate: calls.append(1) or estimate(*args)
+        algorithm.update(rollout())
+        assert len(calls) == count
+
+
+def test_return_scaling_leaves_advantages_in_rewards_and_gives_the_critic_unit_deviation():
+    algorithm, plain = make(return_scaling=True, gamma=0.9), make(gamma=0.9)
+    for each in (algorithm, plain):
+        value_is_observation(each)
+    data = tensors(rollout(T=50, rew=100 * np.random.default_rng(1).normal(size=(50, 2)).astype(np.float32)))
+    value = torch.zeros(50, 2)
+    adv, returns = algorithm._advantages(data, value)
+    plain_adv, plain_returns = plain._advantages(data, value)
+    torch.testing.assert_close(adv, plain_adv)  # the deviation is 1 before the first rollout
+    std = plain_returns.std(correction=0)
+    torch.testing.assert_close(returns, plain_returns / std, rtol=1e-4, atol=1e-5)
+    assert float(algorithm.return_stat.std) == pytest.approx(std.item(), rel=1e-4)
+    # From now on the critic's outputs are read in units of that deviation
+    adv, _ = algorithm._advantages(data, value + 1.0)
+    data_next = tensors(Batch(rollout(T=50, rew=data.rew.numpy(), obs_next=data.obs_next.numpy())))
+    plain_next, _ = plain._advantages(data_next, value + std)
+    torch.testing.assert_close(adv[0], plain_next[0], rtol=1e-3, atol=0.2)
+
+
+def test_uneven_rollouts_in_one_column_work():
+    stats = make(batch_size=4).update(rollout(T=11, B=1))
+    assert np.isfinite(stats.loss)
+
+
+def test_schedule_of_the_learning_rate():
+    algorithm = make(lr=0.1, lr_decay=True)
+    algorithm.schedule(250, 1000)
+    assert algorithm.optim.lr == pytest.approx(0.075)
+    constant = make(lr=0.1)
+    constant.schedule(250, 1000)
+    assert constant.optim.lr == 0.1
+
+
+def test_action_settings_reach_the_policy():
+    policy = make(spaces.Box(-2.0, 2.0, (1,)), action_bound_method="tanh").policy
+    assert (policy.action_bound_method, policy.action_scaling) == ("tanh", True)
+
+
+def test_explained_variance_of_a_perfect_critic_is_1():
+    algorithm = make(gamma=0.0)
+    value_is_observation(algorithm)
+    data = rollout()
+    data.rew = data.obs.squeeze(-1)
+    assert algorithm.update(data).explained_variance == pytest.approx(1.0, abs=1e-5)

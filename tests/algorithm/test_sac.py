@@ -1,0 +1,155 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from argosy.algorithm import SAC, SACConfig
+from argosy.data import Batch
+from argosy.net import NetConfig
+
+OBS = spaces.Box(-1, 1, (3,), np.float32)
+BOX = spaces.Box(-2.0, 2.0, (2,), np.float32)
+NET = NetConfig(hidden_sizes=(16,))
+
+
+def make(space=BOX, **config):
+    return SAC.from_spaces(SACConfig(**config), OBS, space, NET, seed=0)
+
+
+def batch(count=16, seed=0, **changes):
+    rng = np.random.default_rng(seed)
+    obs, obs_next = rng.uniform(-1, 1, (2, count, 3)).astype(np.float32)
+    fields = {
+        "obs": obs,
+        "act": rng.uniform(-1, 1, (count, 2)).astype(np.float32),
+        "rew": rng.normal(size=count).astype(np.float32),
+        "obs_next": obs_next,
+        "discount": np.full(count, 0.9, np.float32),
+        "weight": np.ones(count, np.float32),
+    }
+    return Batch({**fields, **changes})
+
+
+class Recorder:
+    """Stands for an optimiser: notes losses, moves nothing."""
+
+    def __init__(self):
+        self.losses = []
+
+    def step(self, loss):
+        self.losses.append(loss)
+
+
+def recorded(algorithm):
+    names = ("critic_optim", "actor_optim", "alpha_optim")
+    for name in names:
+        setattr(algorithm, name, Recorder())
+    return [getattr(algorithm, name).losses for name in names]
+
+
+def fixed_actor(algorithm, act, logp):
+    """An actor that always takes `act` with log-density `logp`."""
+    algorithm.policy.sample = lambda obs, generator: (
+        torch.full((len(obs), 2), act, requires_grad=True),
+        torch.full((len(obs),), logp, requires_grad=True),
+    )
+
+
+def critics_that_say(*values):
+    return lambda obs, act: torch.tensor(values).unsqueeze(1).expand(-1, len(obs)) + 0.0 * act.sum(-1)
+
+
+def test_critic_loss_by_hand():
+    # target = 1 + 0.9 * (min(4, 3) - 0.5 * 2) = 2.8; errors 1 - 2.8 and 2 - 2.8
+    algorithm = make(alpha=0.5, auto_alpha=False)
+    fixed_actor(algorithm, 0.0, 2.0)
+    algorithm.critic, algorithm.critic_target = critics_that_say(1.0, 2.0), critics_that_say(4.0, 3.0)
+    critic, actor, _ = recorded(algorithm)
+    stats = algorithm.update(batch(rew=np.ones(16, np.float32)))
+    assert critic[0].item() == pytest.approx(1.8**2 + 0.8**2)
+    assert stats.priorities.tolist() == pytest.approx([1.3] * 16)
+    # actor: alpha * log p - min(1, 2)
+    assert actor[0].item() == pytest.approx(0.5 * 2.0 - 1.0)
+    assert (stats.entropy, stats.q_mean, stats.loss_alpha) == (-2.0, 1.5, None)
+    assert stats.alpha == pytest.approx(0.5)
+
+
+def test_weights_and_discount_enter_the_critic_loss():
+    algorithm = make(alpha=0.5, auto_alpha=False)
+    fixed_actor(algorithm, 0.0, 0.0)
+    algorithm.critic, algorithm.critic_target = critics_that_say(1.0, 1.0), critics_that_say(4.0, 4.0)
+    critic, _, _ = recorded(algorithm)
+    # rows: terminated (target 0, error 1), bootstrapped (target 2, error -1, weight 0.5)
+    algorithm.update(
+        batch(
+            2,
+            rew=np.zeros(2, np.float32),
+            discount=np.array([0.0, 0.5], np.float32),
+            weight=np.array([1.0, 0.5], np.float32),
+        )
+    )
+    assert critic[0].item() == pytest.approx(2 * (1.0 + 0.5) / 2)
+
+
+@pytest.mark.parametrize(("logp", "direction"), [(5.0, 1), (-5.0, -1)])
+def test_temperature_rises_when_the_entropy_is_too_low(logp, direction):
+    algorithm = make(alpha=0.3, alpha_lr=0.01, target_entropy=-2.0)
+    fixed_actor(algorithm, 0.0, logp)
+    algorithm.actor_optim = Recorder()
+    before = algorithm.temperature.log_alpha.item()
+    stats = algorithm.update(batch())
+    # the first step of Adam has the length of the learning rate
+    assert algorithm.temperature.log_alpha.item() - before == pytest.approx(direction * 0.01, rel=1e-3)
+    assert stats.loss_alpha == pytest.approx(math.log(0.3) * (-logp + 2.0), rel=1e-5)
+    assert stats.alpha == pytest.approx(0.3)
+
+
+def test_target_entropy_is_minus_the_actions_dimension_by_default():
+    assert make().target_entropy == -2.0
+    assert make(spaces.Box(-1, 1, (2, 3), np.float32)).target_entropy == -6.0
+    assert make(target_entropy=-0.5).target_entropy == -0.5
+
+
+def test_a_fixed_temperature_stays():
+    algorithm = make(auto_alpha=False, alpha=0.7)
+    algorithm.update(batch())
+    assert algorithm.temperature.log_alpha.item() == pytest.approx(math.log(0.7))
+
+
+def test_the_actors_step_does_not_touch_the_critics():
+    algorithm = make()
+    algorithm.critic_optim = Recorder()
+    before = [parameter.clone() for parameter in algorithm.critic.parameters()]
+    actor = [parameter.clone() for parameter in algorithm.policy.parameters()]
+    algorithm.update(batch())
+    assert all(torch.equal(a, b) for a, b in zip(before, algorithm.critic.parameters(), strict=True))
+    assert not any(torch.equal(a, b) for a, b in zip(actor, algorithm.policy.parameters(), strict=True))
+    assert all(parameter.grad is None for parameter in algorithm.critic.parameters())
+
+
+def test_target_critics_follow_softly():
+    algorithm = make(tau=0.25)
+    before = [parameter.clone() for parameter in algorithm.critic_target.parameters()]
+    algorithm.update(batch())
+    online = algorithm.critic.parameters()
+    for old, new, moved in zip(before, online, algorithm.critic_target.parameters(), strict=True):
+        torch.testing.assert_close(moved, 0.75 * old + 0.25 * new)
+
+
+def test_actions_with_several_axes():
+    algorithm = make(spaces.Box(-1, 1, (2, 1), np.float32))
+    stats = algorithm.update(batch(act=np.zeros((16, 2, 1), np.float32)))
+    assert math.isfinite(stats.loss_critic)
+
+
+def test_learns_the_best_action_of_a_bandit():
+    """Reward -(a - 0.5)^2: the mean action becomes (0.5, 0.5)."""
+    algorithm = make(actor_lr=0.003, critic_lr=0.02, alpha=0.01, auto_alpha=False)
+    for i in range(300):
+        data = batch(64, seed=i, discount=np.zeros(64, np.float32))
+        data.rew = -np.square(data.act - 0.5).sum(-1)
+        algorithm.update(data)
+    act = algorithm.policy(Batch(obs=batch(200).obs)).act
+    assert act.mean(0).tolist() == pytest.approx([0.5, 0.5], abs=0.15)
