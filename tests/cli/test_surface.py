@@ -1,0 +1,63 @@
+"""The flags of `argosy train` stand in surface.txt: a change is a decision. To write it anew, run this file."""
+
+import dataclasses
+from pathlib import Path
+
+from argosy.algorithm import ALGORITHMS, algorithm_class
+from argosy.cli.train import Output, flags_type
+from argosy.experiment import Experiment
+
+FILE = Path(__file__).with_name("surface.txt")
+
+
+def flags(config, prefix="--"):
+    """Names of the flags of a dataclass, nested ones with dots."""
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if dataclasses.is_dataclass(value):
+            yield from flags(value, f"{prefix}{field.name.replace('_', '-')}.")
+        else:
+            yield prefix + field.name.replace("_", "-")
+
+
+def surface():
+    lines = []
+    for name in sorted(ALGORITHMS):
+        cls = algorithm_class(name)
+        own = sorted(flags(cls.config_type()))
+        lines.append(f"{name}: {' '.join(own)}")
+    shared = Experiment(task="t", algorithm="dqn", config=algorithm_class("dqn").config_type())
+    common = {flag for flag in flags(shared) if not flag.startswith("--config.")} - {"--algorithm"}
+    lines.append(f"all: {' '.join(sorted(common | set(flags(Output()))))}")
+    return "\n".join(lines).replace(" --", "\n  --") + "\n"
+
+
+def test_the_flags_are_those_of_the_list():
+    assert surface().splitlines() == FILE.read_text().splitlines(), "run: python tests/cli/test_surface.py"
+
+
+def test_every_flag_has_a_line_of_help():
+    """What `--help` shows comes from the docstring under each field."""
+    import ast
+    import inspect
+
+    shared = Experiment(task="t", algorithm="dqn", config=algorithm_class("dqn").config_type())
+    sections = [type(getattr(shared, field.name)) for field in dataclasses.fields(shared)]
+    configs = {cls for cls in sections if dataclasses.is_dataclass(cls)} | {Experiment, Output}
+    configs |= {base for name in ALGORITHMS for base in algorithm_class(name).config_type.__mro__}
+    for config in configs - {object}:
+        body = ast.parse(inspect.getsource(config)).body[0].body
+        for field, text in zip(body, [*body[1:], None], strict=True):
+            if isinstance(field, ast.AnnAssign):
+                described = isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+                assert described, f"{config.__name__}.{field.target.id} has no docstring"
+
+
+def test_the_parser_has_an_experiment_s_fields_and_the_output_s():
+    default = Experiment(task="t", algorithm="dqn", config=algorithm_class("dqn").config_type())
+    names = {field.name for field in dataclasses.fields(flags_type(default))}
+    assert names == {field.name for field in (*dataclasses.fields(Experiment), *dataclasses.fields(Output))}
+
+
+if __name__ == "__main__":
+    FILE.write_text(surface())
