@@ -15,6 +15,7 @@ from argosy.distributed.fleet import (
 )
 from argosy.distributed.host import Resources, ThreadLauncher
 from argosy.distributed.parameters import ParameterStore
+from argosy.distributed.pipeline import test_pipeline
 from argosy.distributed.run import FleetRun, Snapshot
 from argosy.distributed.supervisor import Failure, FleetError, RestartConfig
 
@@ -35,4 +36,5 @@ __all__ = [
     "Snapshot",
     "StalenessConfig",
     "ThreadLauncher",
+    "test_pipeline",
 ]

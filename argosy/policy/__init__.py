@@ -11,6 +11,7 @@ from argosy.policy.base import (
 )
 from argosy.policy.q import QAnalysis, QPolicy
 from argosy.policy.sac import SACAnalysis, SACPolicy
+from argosy.policy.single import SingleModelPytorchPolicy
 
 __all__ = [
     "ActionBound",
@@ -25,4 +26,5 @@ __all__ = [
     "RolloutResult",
     "SACAnalysis",
     "SACPolicy",
+    "SingleModelPytorchPolicy",
 ]

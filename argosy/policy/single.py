@@ -1,0 +1,57 @@
+"""Base of a policy of one's own around one network: write `rollout` and `analyze`, the rest is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from torch import nn
+
+from argosy.data import Batch, tree
+from argosy.policy.base import Policy, PolicyState, RolloutRequest
+
+
+class SingleModelPytorchPolicy(Policy):
+    """A policy whose parameters are those of one network.
+
+    A subclass makes the network, hands it over, and writes `rollout` and `analyze`; a recurrent one sets
+    `default_policy_state`. Device, version, checkpoints, seeds and the mapping of actions are done. The page of an
+    algorithm says what it wants to find in `analyze`.
+
+    Args:
+        observation_space: space of one observation.
+        action_space: space of one action.
+        net: the network.
+        default_policy_state: recurrent state [...] of one row at an episode's start, None for memoryless policies.
+    """
+
+    action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Box)
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        net: nn.Module,
+        *,
+        default_policy_state: PolicyState = None,
+    ) -> None:
+        super().__init__(observation_space, action_space)
+        self.net = net
+        self.default_policy_state = default_policy_state
+
+    def forward(self, batch: Any, state: PolicyState = None) -> Batch:
+        """Return `act`, the evaluation actions of `rollout`, and `state`; without `state` an episode starts."""
+        count = len(next(leaf for _, leaf in tree.leaves(batch.obs)))
+        fresh = state is None and self.default_policy_state is not None
+        if fresh:
+            state = tree.map_leaves(lambda leaf: np.stack([np.asarray(leaf)] * count), self.default_policy_state)
+        result = self.rollout(
+            RolloutRequest(
+                obs=batch.obs,
+                policy_state=state,
+                is_evaluation=np.ones(count, bool),
+                on_reset=np.full(count, fresh) if self.default_policy_state is not None else None,
+            )
+        )
+        return Batch(act=result.action, state=result.policy_state)
