@@ -246,7 +246,7 @@ def _ctrl_c(trainer: LocalTrainer) -> Iterator[threading.Event]:
         trainer.interrupt()
         signal.signal(signal.SIGINT, before)
 
-    before = signal.signal(signal.SIGINT, stop)
+    before = signal.signal(signal.SIGINT, stop) or signal.default_int_handler
     try:
         yield pressed
     finally:
