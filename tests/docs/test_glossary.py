@@ -18,5 +18,5 @@ CONFIGS += [algorithm_class(name).config_type for name in algorithm_names()]
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)
 def test_the_glossary_explains_every_setting(config):
-    explained = set(re.findall(r"`([a-z_]+)`", GLOSSARY))
+    explained = set(re.findall(r"`([a-z0-9_]+)`", GLOSSARY))
     assert {field.name for field in dataclasses.fields(config)} <= explained
