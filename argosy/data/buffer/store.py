@@ -160,6 +160,25 @@ class Transitions:
             leaves[path] = frames
         return unflatten(leaves)
 
+    def obs_and_next(self, index: IntArray, stack_num: int) -> tuple[Tree, Tree]:
+        """Gather the stacked observations at `index` and their successors, as overlapping views of one block.
+
+        All but one frame of a stack are its successor's, too, and copying frames is all that such a sample costs.
+        """
+        rows = np.concatenate([self.rings.back(index, stack_num - 1), self.rings.next(index)[..., None]], axis=-1)
+        lead: tuple[Any, ...] = (slice(None),) * index.ndim
+        obs: dict[Path, Array] = {}
+        obs_next: dict[Path, Array] = {}
+        for path, leaf in self.fields["obs"].leaves.items():
+            frames = leaf.take(rows)
+            last = frames[(*lead, -1)]
+            if self.successors is None:
+                last[...] = self.fields["obs_next"].leaves[path].take(index)
+            else:
+                self.successors.patch(path, index, last)
+            obs[path], obs_next[path] = frames[(*lead, slice(None, -1))], frames[(*lead, slice(1, None))]
+        return unflatten(obs), unflatten(obs_next)
+
     def next_leaf(self, path: Path, index: IntArray) -> Array:
         """Gather one leaf of the true successors, as single frames."""
         if self.successors is None:
