@@ -175,20 +175,19 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
 
     # -- for subclasses ------------------------------------------------------------------------------------------------
 
-    def _finish(self, *metrics: torch.Tensor | None) -> list[Any]:
-        """Count the update and fetch its metrics (scalar tensors) in the one device sync; None stays None.
+    def _finish(self, **metrics: torch.Tensor | None) -> dict[str, Any]:
+        """Count the update and fetch its metrics (scalar tensors) as floats in the one device sync; None stays None.
 
         Raises:
             DataError: a metric is not finite, and so the optimiser's guard has left the parameters as they were.
         """
-        present = [metric.detach() for metric in metrics if metric is not None]
-        values = torch.stack(present).tolist()
-        if not math.isfinite(sum(values)):
+        tensors = {name: metric.detach() for name, metric in metrics.items() if metric is not None}
+        values = dict(zip(tensors, torch.stack(list(tensors.values())).tolist(), strict=True))
+        if not math.isfinite(sum(values.values())):
             raise DataError(f"the loss or another metric of {type(self).__name__} is not finite: {values}")
         self.num_updates += 1
         self.policy.version += 1
-        fetched = iter(values)
-        return [None if metric is None else next(fetched) for metric in metrics]
+        return dict.fromkeys(metrics) | values
 
 
 def check_finite(batch: Any, *fields: str) -> None:

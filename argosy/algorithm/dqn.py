@@ -132,8 +132,8 @@ class DQN(Algorithm[DQNConfig, DQNStats]):
 
         if (self.num_updates + 1) % self.config.target_update_freq == 0:
             self.update_target()
-        loss_mean, q_mean, norm = self._finish(loss, q_taken.detach().mean(), grad_norm)
-        return DQNStats(loss=loss_mean, q_mean=q_mean, grad_norm=norm, priorities=td_error.detach().abs())
+        metrics = self._finish(loss=loss, q_mean=q_taken.detach().mean(), grad_norm=grad_norm)
+        return DQNStats(**metrics, priorities=td_error.detach().abs())
 
     @torch.no_grad()
     def _next_value(self, obs_next: Any) -> torch.Tensor:

@@ -36,8 +36,7 @@ from argosy.policy import ActorCriticPolicy
 
 # Shapes: T time, B envs, N = T * B rows of the rollout, M rows of a minibatch.
 
-CHUNK_ROWS = 2048
-"""Rows whose values are computed in one go."""
+CHUNK_ROWS = 2048  # whose values are computed in one go
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +108,7 @@ class PPOStats(TrainingStats):
     """Share of rows whose ratio left the clip range."""
     explained_variance: float
     """1 - Var(returns - value) / Var(returns) of the values at acting time; 1 is a perfect critic."""
-    grad_norm: float | None
+    grad_norm: float | None = None
     """Norm before clipping; None without clipping."""
 
 
@@ -151,36 +150,24 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         rollout = as_tensors(batch, self.device)
         check_finite(rollout, "obs", "obs_next", "rew", "policy")
         rows = self._rows(rollout)
-        metrics: list[torch.Tensor] = []
+        history: list[dict[str, torch.Tensor]] = []  # metrics of each gradient step
         for epoch in range(self.config.repeat_per_collect):
             if epoch > 0 and self.config.recompute_advantage:
                 adv, returns = self._advantages(rollout, self._values(rollout))
-                rows.adv, rows.returns = adv.flatten(), returns.flatten()
-            first = len(metrics)
+                rows.adv, rows.returns = adv.flatten(), returns.flatten() / self._scale
+            first = len(history)
             for index in self._minibatches(len(rows.adv)):
-                loss, parts = self._loss(rows[index])
+                loss, metrics = self._loss(rows[index])
                 grad_norm = self.optim.step(loss)
-                metrics.append(torch.stack((*parts, loss.detach() if grad_norm is None else grad_norm)))
-            if self.config.target_kl is not None:
-                kl = torch.stack(metrics[first:]).mean(dim=0)[4].item()
-                if kl > self.config.target_kl:
-                    break
-        explained = 1.0 - (rows.returns - rows.value).var() / rows.returns.var().clamp(min=1e-8)
-        *means, norm, explained_variance = self._finish(*torch.stack(metrics).mean(dim=0), explained)
-        loss_mean, loss_policy, loss_value, entropy, approx_kl, clip_fraction = means
-        return PPOStats(
-            loss=loss_mean,
-            loss_policy=loss_policy,
-            loss_value=loss_value,
-            entropy=entropy,
-            approx_kl=approx_kl,
-            clip_fraction=clip_fraction,
-            explained_variance=explained_variance,
-            grad_norm=None if self.config.max_grad_norm is None else norm,
-            gradient_steps=len(metrics),
-        )
+                history.append(metrics if grad_norm is None else {**metrics, "grad_norm": grad_norm})
+            target_kl = self.config.target_kl
+            if target_kl is not None and _means(history[first:])["approx_kl"].item() > target_kl:
+                break
+        unexplained = (rows.returns - rows.value).var(correction=0) / rows.returns.var(correction=0).clamp(min=1e-8)
+        means = self._finish(**_means(history), explained_variance=1.0 - unexplained)
+        return PPOStats(**means, gradient_steps=len(history))
 
-    def _loss(self, mb: Any) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+    def _loss(self, mb: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
         """-> (loss, metrics) of a minibatch: obs, act, logp, value, adv, returns [M, ...]."""
         config = self.config
         now = self.policy.analyze(mb)
@@ -203,22 +190,19 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         entropy = now.entropy.mean()
         loss = loss_policy + config.value_coef * loss_value - config.entropy_coef * entropy
         with torch.no_grad():
-            approx_kl = (ratio - log_ratio).mean() - 1.0
-            clip_fraction = (ratio != clipped).float().mean()
-        return loss, (
-            loss.detach(),
-            loss_policy.detach(),
-            loss_value.detach(),
-            entropy.detach(),
-            approx_kl,
-            clip_fraction,
-        )
+            kl, clip_fraction = (ratio - log_ratio).mean() - 1.0, (ratio != clipped).float().mean()
+        metrics = {"loss": loss, "loss_policy": loss_policy, "loss_value": loss_value, "entropy": entropy}
+        metrics |= {"approx_kl": kl, "clip_fraction": clip_fraction}
+        return loss, {name: value.detach() for name, value in metrics.items()}
 
     def _rows(self, rollout: TrajectoryBatch) -> Batch:
         """The rollout as rows [N, ...] that minibatches are drawn from."""
         value = rollout.policy.value if "value" in rollout.policy else self._values(rollout)
         adv, returns = self._advantages(rollout, value)
-        rows = Batch(obs=rollout.obs, act=rollout.act, logp=rollout.policy.logp, value=value, adv=adv, returns=returns)
+        if self.config.return_scaling:
+            self.return_stat.update(returns.cpu().numpy())
+        rows = Batch(obs=rollout.obs, act=rollout.act, logp=rollout.policy.logp, value=value, adv=adv)
+        rows.returns = returns / self._scale
         return tree.map_leaves(lambda leaf: leaf.flatten(0, 1), rows)
 
     @torch.no_grad()
@@ -226,31 +210,24 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         """V(obs) [T, B], some steps at a time: a CNN's activations of a whole rollout may not fit in memory."""
         T, B = rollout.rew.shape  # noqa: N806  # shapes
         stride = max(CHUNK_ROWS // B, 1)
-        return torch.cat(
-            [self.policy.value(tree.index(rollout.obs, slice(t, t + stride))) for t in range(0, T, stride)]
-        )
+        pieces = (tree.index(rollout.obs, slice(t, t + stride)) for t in range(0, T, stride))
+        return torch.cat([self.policy.value(piece) for piece in pieces])
 
     @torch.no_grad()
     def _advantages(self, rollout: TrajectoryBatch, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """-> (adv [T, B], the critic's targets [T, B]) from V(obs) [T, B] (details 1 and 7)."""
-        scale = float(self.return_stat.std) if self.config.return_scaling else 1.0
+        """-> (adv [T, B], returns [T, B]), both in units of reward, from V(obs) [T, B] (details 1 and 7)."""
         value_next = torch.cat((value[1:], torch.zeros_like(value[:1])))
         bootstrap = (rollout.cut & ~rollout.terminated).nonzero(as_tuple=True)
         if len(bootstrap[0]) > 0:
             value_next[bootstrap] = self.policy.value(tree.index(rollout.obs_next, bootstrap))
-        adv, returns = gae(
-            rollout.rew,
-            value * scale,
-            value_next * scale,
-            rollout.terminated,
-            rollout.cut,
-            self.config.gamma,
-            self.config.gae_lambda,
-        )
-        if self.config.return_scaling:
-            self.return_stat.update(returns.cpu().numpy())
-            returns = returns / max(float(self.return_stat.std), 1e-4)
-        return adv, returns
+        value, value_next = value * self._scale, value_next * self._scale
+        gamma, gae_lambda = self.config.gamma, self.config.gae_lambda
+        return gae(rollout.rew, value, value_next, rollout.terminated, rollout.cut, gamma, gae_lambda)
+
+    @property
+    def _scale(self) -> float:
+        """What one unit of the critic is worth in reward (detail 7)."""
+        return max(float(self.return_stat.std), 1e-4) if self.config.return_scaling else 1.0
 
     def _minibatches(self, count: int) -> Iterator[torch.Tensor]:
         """Shuffled row numbers in equal shares (detail 4)."""
@@ -265,3 +242,8 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
     def parts(self) -> Mapping[str, Stateful]:
         """Policy, optimiser, statistics of returns."""
         return {"policy": self.policy, "optim": self.optim, "return_stat": self.return_stat}
+
+
+def _means(history: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """Mean of each metric over gradient steps."""
+    return {name: torch.stack([step[name] for step in history]).mean() for name in history[0]}

@@ -148,18 +148,15 @@ class SAC(Algorithm[SACConfig, SACStats]):
             self.alpha_optim.step(loss_alpha)
         self.update_target()
 
-        critic_loss, actor_loss, alpha_loss, alpha_now, mean_entropy, q_mean = self._finish(
-            loss_critic, loss_actor, loss_alpha, alpha, entropy, q_KB.mean()
+        metrics = self._finish(
+            loss_critic=loss_critic,
+            loss_actor=loss_actor,
+            loss_alpha=loss_alpha,
+            alpha=alpha,
+            entropy=entropy,
+            q_mean=q_KB.mean(),
         )
-        return SACStats(
-            loss_critic=critic_loss,
-            loss_actor=actor_loss,
-            loss_alpha=alpha_loss,
-            alpha=alpha_now,
-            entropy=mean_entropy,
-            q_mean=q_mean,
-            priorities=td_error.detach().abs().mean(dim=0),
-        )
+        return SACStats(**metrics, priorities=td_error.detach().abs().mean(dim=0))
 
     def parts(self) -> Mapping[str, Stateful]:
         """Actor, critics, target critics, temperature, optimisers."""

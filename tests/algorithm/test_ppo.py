@@ -111,8 +111,7 @@ def loss_of(config, now_logp, now_value=(0.0, 0.0), entropy=0.0, **fields):
     )
     algorithm.policy.analyze = lambda mb: analysis
     loss, parts = algorithm._loss(minibatch(**fields))
-    names = ("loss", "loss_policy", "loss_value", "entropy", "approx_kl", "clip_fraction")
-    found = dict(zip(names, (part.item() for part in parts), strict=True))
+    found = {name: part.item() for name, part in parts.items()}
     assert loss.item() == pytest.approx(found["loss"])
     return found
 
@@ -155,7 +154,7 @@ def test_advantages_are_normalised_within_the_minibatch():
     for adv in ([10.0, 30.0], [5.0, 5.0]):  # the second: no deviation to divide by
         mb = minibatch(adv=adv)
         loss, parts = algorithm._loss(mb)
-        seen.append(parts[1].item())
+        seen.append(parts["loss_policy"].item())
         assert torch.isfinite(loss)
         assert mb.adv.tolist() == adv
     assert seen == pytest.approx([0.0, 0.0], abs=1e-6)
@@ -197,19 +196,24 @@ def test_return_scaling_leaves_advantages_in_rewards_and_gives_the_critic_unit_d
     algorithm, plain = make(return_scaling=True, gamma=0.9), make(gamma=0.9)
     for each in (algorithm, plain):
         value_is_observation(each)
-    data = tensors(rollout(T=50, rew=100 * np.random.default_rng(1).normal(size=(50, 2)).astype(np.float32)))
-    value = torch.zeros(50, 2)
-    adv, returns = algorithm._advantages(data, value)
-    plain_adv, plain_returns = plain._advantages(data, value)
-    torch.testing.assert_close(adv, plain_adv)  # the deviation is 1 before the first rollout
-    std = plain_returns.std(correction=0)
-    torch.testing.assert_close(returns, plain_returns / std, rtol=1e-4, atol=1e-5)
-    assert float(algorithm.return_stat.std) == pytest.approx(std.item(), rel=1e-4)
-    # From now on the critic's outputs are read in units of that deviation
-    adv, _ = algorithm._advantages(data, value + 1.0)
-    data_next = tensors(Batch(rollout(T=50, rew=data.rew.numpy(), obs_next=data.obs_next.numpy())))
-    plain_next, _ = plain._advantages(data_next, value + std)
-    torch.testing.assert_close(adv[0], plain_next[0], rtol=1e-3, atol=0.2)
+    rew = 100 * np.random.default_rng(1).normal(size=(50, 2)).astype(np.float32)
+    data = tensors(rollout(T=50, rew=rew))
+    rows, plain_rows = algorithm._rows(data), plain._rows(data)
+    torch.testing.assert_close(rows.adv, plain_rows.adv)  # the deviation was 1 before the first rollout
+    std = plain_rows.returns.std(correction=0).item()
+    torch.testing.assert_close(rows.returns, plain_rows.returns / std, rtol=1e-4, atol=1e-5)
+    assert float(algorithm.return_stat.std) == pytest.approx(std, rel=1e-4)
+    # From now on the critic's outputs count in units of that deviation, those of successors too
+    adv, _ = algorithm._advantages(data, torch.ones(50, 2))
+    data.obs_next = data.obs_next * std
+    expected, _ = plain._advantages(data, torch.full((50, 2), std))
+    torch.testing.assert_close(adv, expected, rtol=1e-3, atol=0.05)
+
+
+def test_recomputing_counts_each_return_once():
+    algorithm = make(return_scaling=True, recompute_advantage=True, repeat_per_collect=5)
+    algorithm.update(rollout(T=6, B=2))
+    assert algorithm.return_stat.count == 12
 
 
 def test_uneven_rollouts_in_one_column_work():

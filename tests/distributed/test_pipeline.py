@@ -73,7 +73,7 @@ class Reinforce(Algorithm):
         Reinforce.states_checked += int(goes_on.sum())
         loss = -(self.policy.analyze(batch).logp * batch.rew).mean()
         self.optim.step(loss)
-        self._finish(loss)
+        self._finish(loss=loss)
         return TrainingStats()
 
 
