@@ -115,6 +115,7 @@ class GymVectorEnv:
             mask = np.zeros(self._num_envs, np.bool_)
             mask[ids] = True
             obs, info = self.env.reset(options={**options, "reset_mask": mask})
+        if id is not None:  # by name after their episodes' ends, as a collector does
             self._warn_of_lost_lives(ids, info)
         self._started[ids] = True
         self._stale[ids] = self._ended[ids] = False

@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Literal, Protocol, cast
 
 import gymnasium as gym
@@ -112,6 +112,7 @@ def env_factory(task: str, config: EnvConfig, *, test: bool = False, render_mode
         MissingExtraError: the task needs a package that is not installed.
     """
     limit = config.max_episode_steps
+    rendering: dict[str, str] = {} if render_mode is None else {"render_mode": render_mode}
     if ":" in task:
         module_name, task = task.split(":", 1)
         try:
@@ -119,11 +120,11 @@ def env_factory(task: str, config: EnvConfig, *, test: bool = False, render_mode
         except ImportError as error:
             raise ConfigError(f"module {module_name!r} could not be imported: {error}") from error
         if callable(make := getattr(module, task, None)):
-            return _limited(cast(EnvFn, make), limit)
+            return _limited(partial(cast(EnvFn, make), **rendering), limit)
     elif game := atari_game(task):
         return lambda: cast("gym.Env[object, object]", make_atari_env(game, config, test=test, render_mode=render_mode))
     env_id = _registered(task)
-    return lambda: gym.make(env_id, max_episode_steps=limit, disable_env_checker=True, render_mode=render_mode)
+    return lambda: gym.make(env_id, max_episode_steps=limit, disable_env_checker=True, **rendering)
 
 
 def atari_game(task: str) -> str | None:

@@ -1,0 +1,188 @@
+"""Foreign vector envs behind our contract: no resets by themselves, true last observations, some envs at a time."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+
+from argosy.env import DummyVectorEnv, GymVectorEnv, VectorEnv, as_vector_env
+from argosy.errors import ConfigError, EnvError
+
+
+class Count(gym.Env):
+    """Observation (episode, step, index); env i has episodes of 3 + i steps; reward step."""
+
+    observation_space = spaces.Box(-1, 1000, (3,), np.float32)
+    action_space = spaces.Discrete(7)
+
+    def __init__(self, index=0):
+        self.index, self.episode = index, 0
+
+    def obs(self):
+        return np.array([self.episode, self.t, self.index], np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        self.episode += 1
+        return self.obs(), {"draw": self.np_random.random()}
+
+    def step(self, action):
+        assert 0 <= action < 7
+        self.t += 1
+        return self.obs(), float(self.t), self.t == 3 + self.index, False, {"t": self.t}
+
+
+def counts(n):
+    return [lambda i=i: Count(i) for i in range(n)]
+
+
+def foreign(mode, cls=SyncVectorEnv, n=2):
+    return as_vector_env(cls(counts(n), autoreset_mode=mode))
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+@pytest.mark.parametrize("cls", [SyncVectorEnv, AsyncVectorEnv])
+def test_every_mode_gives_what_our_own_gives(mode, cls):
+    env, ours = foreign(mode, cls, n=3), DummyVectorEnv(counts(3))
+    assert isinstance(env, VectorEnv)
+    assert isinstance(env, GymVectorEnv)
+    assert env.single_observation_space == ours.single_observation_space
+    seeds = ours.seed(5)
+    assert env.seed(5) == seeds
+    obs, info = env.reset()
+    assert obs.tolist() == ours.reset()[0].tolist()
+    assert info["env_id"].tolist() == [0, 1, 2]
+    for _ in range(40):
+        action = np.ones(3, int)
+        a, b = env.step(action), ours.step(action)
+        for x, y in zip(a[:4], b[:4], strict=True):
+            assert np.array_equal(x, y)
+            assert x.dtype == y.dtype
+        done = np.flatnonzero(a[2])
+        if len(done):
+            assert env.reset(done)[0].tolist() == ours.reset(done)[0].tolist()
+    env.close()
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_some_envs_at_a_time(mode):
+    """Envs that rest have to be reset before they take part again."""
+    env = foreign(mode)
+    env.reset()
+    for t in range(1, 4):
+        obs, rew, terminated, *_, info = env.step(np.array([2]), [0])
+        assert obs.tolist() == [[1, t, 0]]
+        assert rew.tolist() == [t]
+        assert info["env_id"].tolist() == [0]
+    assert terminated.tolist() == [True]
+    with pytest.raises(EnvError, match="episode of env 1 has ended or was never started; reset it"):
+        env.step(np.zeros(1, int), [1])
+    obs, _ = env.reset([1, 0])
+    assert obs[:, [1, 2]].tolist() == [[0, 1], [0, 0]]
+    for t in range(1, 6):  # env 1 plays on while env 0 has ended long ago
+        ids = [1] if t > 3 else [1, 0]
+        obs, _, terminated, *_ = env.step(np.zeros(len(ids), int), ids)
+        assert obs[:, [1, 2]].tolist() == [[t, i] for i in ids]
+        if t == 4:
+            assert terminated.tolist() == [True]
+            env.reset([1])
+            break
+    assert env.reset()[0][:, 1].tolist() == [0, 0]
+
+
+def test_wrong_use():
+    env = foreign(AutoresetMode.NEXT_STEP)
+    with pytest.raises(EnvError, match="was never started"):
+        env.step(np.zeros(2, int))
+    with pytest.raises(EnvError, match="has to be of all envs"):
+        env.reset([0])
+    env.reset()
+    with pytest.raises(EnvError, match=r"3 action\(s\) for 2 env"):
+        env.step(np.zeros(3, int))
+    for _ in range(3):
+        env.step(np.zeros(2, int))
+    with pytest.raises(EnvError, match="episode of env 0 has ended"):
+        env.step(np.zeros(2, int))
+    with pytest.raises(ConfigError, match="list of 1; 2 envs"):
+        env.seed([1])
+
+
+def test_seeds_repeat():
+    env = foreign(AutoresetMode.NEXT_STEP)
+    env.seed(3)
+    _, first = env.reset()
+    _, other = env.reset()
+    env.seed(3)
+    _, again = env.reset()
+    assert first["draw"].tolist() == again["draw"].tolist() != other["draw"].tolist()
+    assert env.reset(seed=3)[1]["draw"].tolist() == first["draw"].tolist()
+
+
+def test_nested_observations():
+    class Nested(Count):
+        observation_space = spaces.Tuple([spaces.Box(0, 9, (1,)), spaces.Dict(n=spaces.Discrete(9))])
+
+        def obs(self):
+            return np.array([self.t], np.float32), {"n": self.t}
+
+    for mode in AutoresetMode:
+        env = as_vector_env(SyncVectorEnv([Nested, Nested], autoreset_mode=mode))
+        obs, _ = env.reset()
+        assert set(env.single_observation_space.keys()) == {"0", "1"} == set(obs)
+        for t in range(1, 4):
+            obs, *_ = env.step(np.zeros(2, int))
+            assert obs["0"].tolist() == [[t], [t]]
+            assert obs["1"]["n"].tolist() == [t, t]
+        assert env.reset([1])[0]["1"]["n"].tolist() == [0]
+
+
+def test_what_as_vector_env_accepts():
+    ours = DummyVectorEnv(counts(2))
+    assert as_vector_env(ours) is ours
+    for given, n in ((Count(), 1), (Count, 1), (counts(3), 3)):
+        env = as_vector_env(given)
+        assert (type(env), env.num_envs) == (DummyVectorEnv, n)
+        assert env.reset()[0].shape == (n, 3)
+    for wrong in (3, [], "CartPole-v1", [Count, 3]):
+        with pytest.raises(ConfigError, match="is no environment that could be stepped"):
+            as_vector_env(wrong)
+
+
+def test_ale_vector_env():
+    vector_env = pytest.importorskip("ale_py.vector_env")
+    env = as_vector_env(vector_env.AtariVectorEnv("breakout", num_envs=2, noop_max=1))
+    env.seed(1)
+    first, info = env.reset()
+    assert first.shape == (2, 4, 84, 84)
+    assert info["lives"].tolist() == [5, 5]
+    before, ends = first, 0
+    for _ in range(260):
+        obs, rew, terminated, truncated, info = env.step(np.ones(2, int))
+        assert rew.dtype == np.float32
+        # no reset hides in a step: the frames move on by one, also at an episode's end
+        assert np.array_equal(obs[:, :3], before[:, 1:])
+        done = np.flatnonzero(terminated | truncated)
+        before = obs.copy()
+        if len(done):
+            ends += len(done)
+            assert (info["lives"][done] == 0).all()
+            before[done], again = env.reset(done)
+            assert again["lives"].tolist() == [5] * len(done)
+            assert again["env_id"].tolist() == done.tolist()
+    assert ends > 0
+    env.seed(1)
+    assert np.array_equal(env.reset()[0], first)
+    env.close()
+
+
+def test_ale_with_a_game_per_life_is_warned_of():
+    vector_env = pytest.importorskip("ale_py.vector_env")
+    env = as_vector_env(vector_env.AtariVectorEnv("breakout", num_envs=1, noop_max=1, episodic_life=True))
+    env.reset()
+    terminated = [False]
+    while not terminated[0]:
+        _, _, terminated, *_ = env.step(np.ones(1, int))
+    with pytest.warns(UserWarning, match="later lives are never played"):
+        env.reset([0])

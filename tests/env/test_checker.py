@@ -1,0 +1,275 @@
+"""The env checker: one wrong env per finding, and sound ones without any."""
+
+import random
+import time
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from argosy.env import check_env
+from argosy.errors import ConfigError
+
+
+class Good(gym.Env):
+    """A random walk that ends at +-1; the reward depends on the action."""
+
+    observation_space: spaces.Space = spaces.Box(-2, 2, (2,), np.float32)
+    action_space: spaces.Space = spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        self.x = self.np_random.uniform(-0.1, 0.1)
+        return self.obs(), {}
+
+    def obs(self):
+        return np.array([self.x, self.t / 100], np.float32)
+
+    def step(self, action):
+        self.t += 1
+        self.x += 0.1 * (int(action) - 1) + self.np_random.uniform(-0.1, 0.1)
+        return self.obs(), float(action), abs(self.x) > 1, self.t >= 100, {}
+
+
+def found(env, **kwargs):
+    kwargs.setdefault("steps", 300)
+    return [str(finding) for finding in check_env(env, **kwargs)]
+
+
+def one(env, **kwargs):
+    findings = found(env, **kwargs)
+    assert len(findings) == 1, findings
+    return findings[0]
+
+
+def test_sound_envs_have_no_findings():
+    assert found(Good) == []
+    assert found(Good()) == []
+    assert found("CartPole-v1") == []
+    with pytest.raises(ConfigError, match="did you mean 'CartPole-v1'"):
+        check_env("CartPol-v1")
+
+
+def variant(**members):
+    return type("Variant", (Good,), members)
+
+
+def returning(*, reset=None, step=None):
+    """A Good env whose results are changed by functions."""
+
+    def changed_reset(self, *, seed=None, options=None):
+        return reset(Good.reset(self, seed=seed))
+
+    def changed_step(self, action):
+        return step(*Good.step(self, action))
+
+    return variant(**({"reset": changed_reset} if reset else {}), **({"step": changed_step} if step else {}))
+
+
+@pytest.mark.parametrize(
+    ("env", "says"),
+    [
+        (variant(observation_space=None), "error: observation_space: it is None; set it to a space"),
+        (variant(action_space=5), "error: action_space: it is 5; set it to a space"),
+        (lambda: 3, "error: class: int does not inherit from gymnasium.Env"),
+        (lambda: 1 / 0, "error: constructor: making the env raised ZeroDivisionError"),
+        (variant(reset=lambda self: None), "error: reset: it takes no 'seed'; write: def reset(self, *, seed=None"),
+        (returning(reset=lambda r: r[0]), "error: reset: it returned a ndarray; return the observation and a dict"),
+        (returning(reset=lambda r: (r[0], None)), "error: reset: info is a NoneType"),
+        (returning(reset=lambda r: (r[0][:1], {})), "error: reset: observation has shape (1,); its space"),
+        (returning(reset=lambda r: (r[0] * 100 + 9, {})), "error: reset: observation[0] is"),
+        (returning(step=lambda o, r, t, u, i: (o, r, t, i)), "error: step: it returned 4 values (four were the API"),
+        (returning(step=lambda o, r, t, u, i: (o, "high", t, u, i)), "error: step: the reward is 'high'; it must be"),
+        (returning(step=lambda o, r, t, u, i: (o, np.nan, t, u, i)), "error: step: the reward is nan; rewards must"),
+        (returning(step=lambda o, r, t, u, i: (o, r, 0, u, i)), "error: step: terminated is 0 (int); it must be True"),
+        (returning(step=lambda o, r, t, u, i: (o, r, t, u, None)), "error: step: info is a NoneType"),
+        (returning(step=lambda o, r, t, u, i: (o * np.nan, r, t, u, i)), "error: step: observation holds NaN"),
+        (returning(step=lambda o, r, t, u, i: (o + 50, r, t, u, i)), "error: step: observation[0] is 5"),
+        (
+            returning(step=lambda o, r, t, u, i: (o, r, t, u, {"env_id": 3})),
+            "warning: step: info has the key 'env_id', which vector envs overwrite",
+        ),
+        (
+            returning(step=lambda o, r, t, u, i: (o, r, t, u, {"TimeLimit.truncated": u})),
+            "warning: step: info['TimeLimit.truncated'] is of the old gym",
+        ),
+        (returning(step=lambda o, r, t, u, i: (o, 0.0, t, u, i)), "warning: step: the reward was 0 in all 300 random"),
+        (
+            returning(step=lambda o, r, t, u, i: (o.astype(np.float64), r, t, u, i)),
+            "note: step: observation has type float64, its space float32",
+        ),
+        (returning(step=lambda o, r, t, u, i: (o, r * 1e6, t, u, i)), "note: step: rewards reach 2e+06; scale them"),
+        (variant(action_space=spaces.Discrete(3, start=1)), "note: action_space: Discrete(3, start=1) starts at 1"),
+    ],
+)
+def test_one_fault_one_sentence(env, says):
+    assert one(env).startswith(says)
+
+
+def test_old_observation_that_changes():
+    class Overwriting(Good):
+        def obs(self):
+            if not hasattr(self, "state"):
+                self.state = np.zeros(2, np.float32)
+            self.state[:] = self.x, self.t / 100
+            return self.state
+
+    assert one(Overwriting).startswith("error: step: the observation that the last call returned was overwritten")
+
+
+def test_action_that_is_changed():
+    class Changing(Good):
+        action_space = spaces.Box(-1, 1, (1,), np.float32)
+
+        def step(self, action):
+            action *= 2
+            return super().step(np.round(action[0]) + 1)
+
+    assert one(Changing).startswith("error: step: it changes the action that it was given")
+
+
+def test_extreme_actions_are_tried():
+    class Tight(Good):
+        action_space = spaces.Discrete(1000)
+
+        def step(self, action):
+            if action == 999:
+                raise IndexError("no such action")
+            return super().step(action % 3)
+
+    assert one(Tight, steps=50).startswith("error: step: the action np.int64(999) raised IndexError: no such action")
+
+
+def test_seed_that_is_not_handed_on():
+    class Unseeded(Good):
+        def reset(self, *, seed=None, options=None):
+            return super().reset(seed=None)
+
+    findings = found(Unseeded)
+    assert findings[0].startswith("warning: seed: after reset(seed=0) the env's np_random has the seed")
+    assert "call super().reset(seed=seed) first" in findings[0]
+    assert any("the same seed and actions do not give the same episode" in text for text in findings)
+
+
+@pytest.mark.parametrize("draw", [lambda: np.random.uniform(), random.random])  # noqa: NPY002
+def test_global_generators_are_recognised(draw):
+    class Global(Good):
+        def step(self, action):
+            self.x += 0.01 * draw()
+            return super().step(action)
+
+    text = one(Global)
+    assert text.startswith("warning: seed: the same seed and actions do not give the same episode (first in the obs")
+    assert "use self.np_random" in text
+
+
+def test_the_checker_leaves_global_generators_as_they_were():
+    random.seed(3)
+    before = random.getstate()
+
+    class Clock(Good):
+        def step(self, action):
+            self.x += 1e-3 * (time.perf_counter_ns() % 100) / 100
+            return super().step(action)
+
+    text = one(Clock)
+    assert "look for state that reset does not reset, for threads, time" in text
+    assert random.getstate() == before
+
+
+def test_state_shared_by_two_envs():
+    class Shared(Good):
+        plays: int = 0
+
+        def __init__(self):
+            Shared.plays += 1
+            self.offset = 0.01 * Shared.plays
+
+        def obs(self):
+            return super().obs() + np.float32(self.offset)
+
+    assert one(Shared).startswith("warning: seed: two envs with the same seed and actions differ")
+
+
+def test_time_limit_reported_as_termination():
+    class Limited(Good):
+        def step(self, action):
+            obs, rew, *_ = super().step(action)
+            return np.clip(obs, -2, 2), rew, self.t == 20, False, {}
+
+    assert "every episode was terminated after exactly 20 steps; if that is a time limit" in one(Limited)
+
+
+def test_episode_without_end():
+    class Endless(Good):
+        def step(self, action):
+            obs, rew, *_ = super().step(action)
+            return np.clip(obs, -2, 2), rew, False, False, {}
+
+    assert one(Endless).startswith("note: episode: no episode ended in 300 random steps, and no time limit")
+    assert found(lambda: gym.wrappers.TimeLimit(Endless(), 50)) == []
+
+
+def test_observation_that_never_changes():
+    class Blind(Good):
+        def obs(self):
+            return np.zeros(2, np.float32)
+
+    findings = found(Blind)
+    assert "warning: step: the observation never changed in 300 random steps." in findings
+
+
+@pytest.mark.parametrize(
+    ("space", "says"),
+    [
+        (spaces.Box(0, 1, (0,)), "error: observation_space: shape (0,) has no elements"),
+        (spaces.Box(1, 1, (2,)), "error: observation_space: no value lies between its bounds"),
+        (spaces.Box(0, 1, (64, 64, 3)), "warning: observation_space: it looks like an image of type float32"),
+        (spaces.Box(0, 100, (3, 64, 64), np.uint8), "warning: observation_space: images of type uint8 should have"),
+        (spaces.Box(0, 255, (64, 64, 3), np.uint8), "note: observation_space: shape (64, 64, 3) has the channels last"),
+        (spaces.Box(0, 255, (4, 16, 16), np.uint8), "note: observation_space: images of shape (4, 16, 16) are too"),
+        (spaces.Text(5), "warning: observation_space: Text"),
+        (spaces.Dict(a=spaces.Box(0, 1, (0,))), "error: observation_space['a']: shape (0,) has no elements"),
+    ],
+)
+def test_observation_spaces(space, says):
+    assert any(text.startswith(says) for text in found(variant(observation_space=space), steps=5))
+
+
+def test_action_spaces():
+    unbounded = variant(action_space=spaces.Box(-np.inf, np.inf, (1,), np.float32))
+    assert found(unbounded, steps=5)[0].startswith("error: action_space: Box(-inf, inf, (1,), float32) has infinite")
+    assert any("has one action" in text for text in found(variant(action_space=spaces.Discrete(1)), steps=5))
+    wide = found("Pendulum-v1")
+    assert len(wide) == 1
+    assert "is not [-1, 1]; policies scale their actions to it" in wide[0]
+    whole = variant(action_space=spaces.Box(0, 3, (1,), np.int64))
+    assert any("MultiDiscrete says that better" in text for text in found(whole, steps=5))
+
+
+def test_large_observations():
+    class Large(Good):
+        observation_space = spaces.Box(-1e6, 1e6, (2,), np.float32)
+
+        def obs(self):
+            return super().obs() * np.float32(1e5)
+
+    assert "reaches" in one(Large)
+    assert "train with norm_obs=True" in one(Large)
+
+
+def test_errors_come_first():
+    levels = [text.split(":")[0] for text in found(variant(action_space=spaces.Discrete(1), reset=lambda self: None))]
+    assert levels == ["error", "warning"]
+
+
+def test_function_that_cannot_be_sent_to_a_process():
+    lock = __import__("threading").Lock()
+
+    def make():
+        with lock:
+            return Good()
+
+    assert one(make).startswith("warning: processes: the function that makes the env cannot be sent")

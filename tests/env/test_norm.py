@@ -1,0 +1,153 @@
+"""Normalised observations and rewards, by hand-computed numbers, and their saved statistics."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from argosy.env import (
+    DummyVectorEnv,
+    EnvConfig,
+    VectorEnv,
+    VectorEnvNormObs,
+    VectorEnvNormReward,
+    VectorEnvWrapper,
+    make_vector_env,
+)
+from argosy.errors import ConfigError, EnvError, SpaceError
+
+
+class Told(gym.Env):
+    """Gives the observations and rewards that it was told; done at the end."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float64)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, obs, rewards):
+        self.told, self.rewards = obs, rewards
+
+    def reset(self, *, seed=None, options=None):
+        self.t = 0
+        return np.array([self.told[0]], np.float64), {}
+
+    def step(self, action):
+        self.t += 1
+        last = self.t == len(self.told) - 1
+        return np.array([self.told[self.t]], np.float64), self.rewards[self.t - 1], last, False, {}
+
+
+def told(*streams, wait_num=None):
+    return DummyVectorEnv([lambda s=s: Told(*s) for s in streams], wait_num=wait_num)
+
+
+def test_observations():
+    env = VectorEnvNormObs(told(([0, 4], [1]), ([2, 6], [1])))
+    assert isinstance(env, VectorEnv)
+    assert isinstance(env, VectorEnvWrapper)
+    assert env.single_observation_space == spaces.Box(-10, 10, (1,), np.float32)
+    obs, _ = env.reset()  # mean 1, std 1
+    assert obs.dtype == np.float32
+    assert np.allclose(obs, [[-1], [1]])
+    obs, rew, terminated, *_ = env.step(np.zeros(2, int))  # 0 2 4 6: mean 3, variance 5
+    assert np.allclose(obs, np.array([[1], [3]]) / np.sqrt(5))
+    assert rew.tolist() == [1, 1]
+    assert terminated.all()
+    assert env.get_obs_rms().count == 4
+    env.reset([1])  # 0 2 4 6 2
+    assert np.allclose(env.obs_rms.mean, 14 / 5)
+
+
+def test_test_envs_follow_the_training_envs():
+    train = VectorEnvNormObs(told(([0, 4], [1]), ([2, 6], [1])))
+    test = VectorEnvNormObs(told(([3, 3], [1])), update_obs_rms=False)
+    test.set_obs_rms(train.get_obs_rms())
+    train.reset()
+    assert np.allclose(test.reset()[0], [[2]])
+    assert train.get_obs_rms().count == 2
+    train.step(np.zeros(2, int))
+    assert np.allclose(test.reset()[0], [[0]])
+
+
+def test_statistics_are_saved():
+    env = VectorEnvNormObs(told(([0, 4], [1]), ([2, 6], [1])))
+    env.reset()
+    other = VectorEnvNormObs(told(([5, 5], [1])), update_obs_rms=False)
+    other.load_state_dict(env.state_dict())
+    assert np.allclose(other.reset()[0], [[4]])
+    env.step(np.zeros(2, int))
+    assert other.obs_rms.count == 2  # a copy
+
+
+def test_rewards():
+    # returns of env 0: 1, 1*0.5+2 = 2.5; of env 1: 3, 3*0.5+0 = 1.5
+    env = VectorEnvNormReward(told(([0, 0, 0], [1, 2]), ([0, 0, 0], [3, 0])), gamma=0.5)
+    env.reset()
+    _, rew, *_ = env.step(np.zeros(2, int))  # returns 1, 3: std 1
+    assert np.allclose(rew, [1, 3])
+    assert rew.dtype == np.float32
+    _, rew, terminated, *_ = env.step(np.zeros(2, int))  # returns 1, 3, 2.5, 1.5: std sqrt(0.625)
+    assert np.allclose(rew, np.array([2, 0]) / np.sqrt(0.625))
+    assert terminated.all()
+    assert env.returns.tolist() == [0, 0]
+    env.reset()
+    env.step(np.zeros(1, int), [1])
+    assert env.returns.tolist() == [0, 3]
+    other = VectorEnvNormReward(told(([0, 0, 0], [1, 2]), ([0, 0, 0], [3, 0])), gamma=0.5)
+    other.load_state_dict(env.state_dict())
+    assert other.returns.tolist() == [0, 3]
+    assert other.return_rms.count == 5
+    env.reset([1])
+    assert env.returns.tolist() == [0, 0]
+    with pytest.raises(ConfigError, match="gamma is 2"):
+        VectorEnvNormReward(told(([0, 0], [1])), gamma=2)
+
+
+def test_asynchronously():
+    plain = told(([0, 4], [1]), ([2, 6], [3]), wait_num=1)
+    env = VectorEnvNormReward(VectorEnvNormObs(plain), gamma=0.0)
+    env.send_reset()
+    seen = {}
+    for _ in range(20):
+        got = env.recv()
+        for row, i in enumerate(got.env_id):
+            assert got.obs[row].dtype == np.float32
+            seen.setdefault((int(i), bool(got.is_reset[row])), float(got.rew[row]))
+        done = got.env_id[got.terminated]
+        going = got.env_id[~got.terminated]
+        if len(done):
+            env.send_reset(done)
+        if len(going):
+            env.send(np.zeros(len(going), int), going)
+    assert seen[0, True] == seen[1, True] == 0
+    assert seen[0, False] > 0
+
+
+def test_not_a_number_is_named_by_env():
+    env = VectorEnvNormObs(told(([0, 1], [1]), ([0, np.nan], [1])))
+    env.reset()
+    with pytest.raises(EnvError, match="env 1, obs: rows hold NaN"):
+        env.step(np.zeros(2, int))
+    rewards = VectorEnvNormReward(told(([0, 1], [1]), ([0, 1], [np.inf])))
+    rewards.reset()
+    with pytest.raises(EnvError, match="env 1, rew: rows hold NaN or infinite"):
+        rewards.step(np.zeros(2, int))
+
+
+def test_only_boxes():
+    class Dicts(Told):
+        observation_space = spaces.Dict(a=spaces.Box(0, 1, (1,)))
+
+    with pytest.raises(SpaceError, match="VectorEnvNormObs needs a Box"):
+        VectorEnvNormObs(DummyVectorEnv([lambda: Dicts([0], [])]))
+
+
+def test_by_config():
+    config = EnvConfig(norm_obs=True)
+    train = make_vector_env("CartPole-v1", 2, seed=1, config=config)
+    test = make_vector_env("CartPole-v1", 2, seed=1, test=True, config=config)
+    assert (train.update_obs_rms, test.update_obs_rms) == (True, False)
+    assert len(train) == 2
+    assert train.env_num == 2  # what the wrapper leaves out is the inner env's
+    train.reset()
+    train.close()
+    assert train.is_closed

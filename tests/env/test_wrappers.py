@@ -1,0 +1,128 @@
+"""Wrappers around one env, by value."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from argosy.env import (
+    ActionMaskFromInfo,
+    ContinuousToDiscrete,
+    DummyVectorEnv,
+    FrameStack,
+    MultiDiscreteToDiscrete,
+    TruncatedAsTerminated,
+)
+from argosy.errors import ConfigError, SpaceError
+
+
+class Echo(gym.Env):
+    """The observation counts the steps; the info repeats the action; truncated at the third step."""
+
+    def __init__(self, action_space, observation_space=None):
+        self.action_space = action_space
+        self.observation_space = observation_space or spaces.Box(0, 100, (2,), np.float32)
+
+    def _obs(self):
+        if isinstance(self.observation_space, spaces.Dict):
+            return {"x": np.array([self.t], np.float32)}
+        return np.array([self.t, 10 + self.t], np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        self.t = 0
+        return self._obs(), {"mask": [1, 0, 1]}
+
+    def step(self, action):
+        self.t += 1
+        info = {"action": np.asarray(action)}
+        if self.t < 3:
+            info["mask"] = np.array([False, True, self.t == 1])
+        return self._obs(), 1.0, False, self.t == 3, info
+
+
+def test_continuous_to_discrete():
+    box = spaces.Box(np.array([-1, 0], np.float32), np.array([1, 3], np.float32))
+    env = ContinuousToDiscrete(Echo(box), [3, 4])
+    assert env.action_space == spaces.MultiDiscrete([3, 4])
+    env.reset()
+    for index, value in (([0, 0], [-1, 0]), ([1, 1], [0, 1]), ([2, 3], [1, 3])):
+        action = env.step(np.array(index))[4]["action"]
+        assert action.tolist() == value
+        assert action.dtype == np.float32
+        assert box.contains(action)
+    assert ContinuousToDiscrete(Echo(box), 5).action_space == spaces.MultiDiscrete([5, 5])
+    with pytest.raises(ConfigError, match=r"action_per_dim is \[3\]; give 2 whole"):
+        ContinuousToDiscrete(Echo(box), [3])
+    with pytest.raises(ConfigError, match="action_per_dim is 1"):
+        ContinuousToDiscrete(Echo(box), 1)
+    for wrong in (spaces.Discrete(2), spaces.Box(-np.inf, np.inf, (2,)), spaces.Box(0, 1, (2, 2))):
+        with pytest.raises(SpaceError, match="needs a bounded Box action space of one axis"):
+            ContinuousToDiscrete(Echo(wrong), 3)
+
+
+def test_multidiscrete_to_discrete():
+    env = MultiDiscreteToDiscrete(Echo(spaces.MultiDiscrete([2, 3])))
+    assert env.action_space == spaces.Discrete(6)
+    env.reset()
+    seen = [tuple(env.step(np.int64(i))[4]["action"].tolist()) for i in range(6)]
+    assert seen == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+    shifted = MultiDiscreteToDiscrete(Echo(spaces.MultiDiscrete([2, 2], start=[5, -1])))
+    shifted.reset()
+    assert shifted.step(3)[4]["action"].tolist() == [6, 0]
+    with pytest.raises(SpaceError, match="needs a MultiDiscrete"):
+        MultiDiscreteToDiscrete(Echo(spaces.Discrete(2)))
+
+
+def test_wrappers_combine_in_a_vector_env():
+    box = spaces.Box(-1, 1, (2,), np.float32)
+    env = DummyVectorEnv([lambda: MultiDiscreteToDiscrete(ContinuousToDiscrete(Echo(box), 3))] * 2)
+    env.reset()
+    info = env.step(np.array([0, 5]))[4]
+    assert [one["action"].tolist() for one in info] == [[-1, -1], [0, 1]]
+
+
+def test_truncated_as_terminated():
+    env = TruncatedAsTerminated(Echo(spaces.Discrete(2)))
+    env.reset()
+    flags = [env.step(0)[2:4] for _ in range(3)]
+    assert flags == [(False, False), (False, False), (True, False)]
+
+
+def test_frame_stack():
+    env = FrameStack(Echo(spaces.Discrete(2)), 3)
+    assert env.observation_space == spaces.Box(0, 100, (3, 2), np.float32)
+    obs, _ = env.reset()
+    assert obs.tolist() == [[0, 10]] * 3
+    env.step(0)
+    second = env.step(0)[0]
+    assert second.tolist() == [[0, 10], [1, 11], [2, 12]]
+    assert env.step(0)[0].tolist() == [[1, 11], [2, 12], [3, 13]]
+    assert second.tolist() == [[0, 10], [1, 11], [2, 12]]
+    assert env.reset()[0].tolist() == [[0, 10]] * 3
+    with pytest.raises(SpaceError, match="needs a Box"):
+        FrameStack(Echo(spaces.Discrete(2), spaces.Discrete(3)), 3)
+    with pytest.raises(ConfigError, match="num_stack is 0"):
+        FrameStack(Echo(spaces.Discrete(2)), 0)
+
+
+def test_action_masks_of_infos_reach_the_observation():
+    env = DummyVectorEnv([lambda: ActionMaskFromInfo(Echo(spaces.Discrete(3)), "mask")] * 2)
+    assert set(env.single_observation_space.keys()) == {"obs", "action_mask"}
+    obs, _ = env.reset()
+    assert obs["action_mask"].tolist() == [[1, 0, 1]] * 2
+    assert obs["obs"].tolist() == [[0, 10]] * 2
+    assert env.step(np.zeros(2, int))[0]["action_mask"].tolist() == [[0, 1, 1]] * 2
+    assert env.step(np.zeros(2, int))[0]["action_mask"].tolist() == [[0, 1, 0]] * 2
+    assert env.step(np.zeros(2, int))[0]["action_mask"].tolist() == [[1, 1, 1]] * 2  # no mask: all allowed
+    # a Dict observation keeps its keys; MultiDiscrete actions have a flag per value of each dimension
+    nested = Echo(spaces.MultiDiscrete([2, 1]), spaces.Dict(x=spaces.Box(0, 9, (1,))))
+    wrapped = ActionMaskFromInfo(nested, "mask")
+    obs, _ = wrapped.reset()
+    assert set(obs) == {"x", "action_mask"}
+    assert wrapped.observation_space.contains(obs)
+    with pytest.raises(SpaceError, match="has 3 elements; the actions need 4"):
+        ActionMaskFromInfo(Echo(spaces.Discrete(4)), "mask").reset()
+    with pytest.raises(SpaceError, match="needs a Discrete or MultiDiscrete"):
+        ActionMaskFromInfo(Echo(spaces.Box(0, 1, (1,))))
+    with pytest.raises(SpaceError, match="has an entry 'action_mask' already"):
+        ActionMaskFromInfo(wrapped)

@@ -1,0 +1,80 @@
+"""Envs in Ray actors: values, failures, asynchronous stepping."""
+
+import os
+import signal
+import time
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from argosy.env import RayVectorEnv
+from argosy.errors import EnvError
+
+ray = pytest.importorskip("ray")
+pytestmark = pytest.mark.slow  # Ray takes some ten seconds to start
+
+
+class Counter(gym.Env):
+    observation_space = spaces.Box(0, 1000, (2,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, index, delay=0.0):
+        self.index, self.delay = index, delay
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return np.array([self.index, 0], np.float32), {"seed": seed}
+
+    def step(self, action):
+        time.sleep(self.delay)
+        self.t += 1
+        if action == 1 and self.index == 1:
+            raise ValueError("boom")
+        return np.array([self.index, self.t], np.float32), float(self.t), False, self.t == 3, {"pid": os.getpid()}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def local_ray():
+    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+def test_values_failures_and_killed_actors():
+    env = RayVectorEnv([lambda i=i: Counter(i) for i in range(5)], envs_per_worker=2, num_cpus=0.1)
+    seeds = env.seed(1)
+    obs, info = env.reset()
+    assert obs[:, 0].tolist() == [0, 1, 2, 3, 4]
+    assert [one["seed"] for one in info] == seeds
+    obs, rew, _, _, info = env.step(np.zeros(5, int))
+    assert rew.tolist() == [1] * 5
+    pids = [one["pid"] for one in info]
+    assert len(set(pids)) == 3
+    assert env.step(np.zeros(2, int), [4, 0])[0].tolist() == [[4, 2], [0, 2]]
+    assert env.get_env_attr("index", [3]) == [3]
+    with pytest.raises(EnvError, match="env 1 failed in step: ValueError: boom") as caught:
+        env.step(np.ones(5, int))
+    assert "test_ray.py" in str(caught.value)
+    assert env.reset()[0][:, 1].tolist() == [0] * 5
+    os.kill(pids[4], signal.SIGKILL)
+    with pytest.raises(EnvError, match="Ray actor of envs 3 to 4 died"):
+        env.step(np.zeros(5, int))
+    assert env.step(np.zeros(1, int), [2])[0].tolist() == [[2, 2]]
+    env.close()
+
+
+def test_asynchronous_and_hanging():
+    env = RayVectorEnv([lambda i=i: Counter(i, 3.0 if i == 0 else 0.0) for i in range(3)], wait_num=2, num_cpus=0.1)
+    env.reset()
+    *_, info = env.step(np.zeros(3, int))
+    assert sorted(one["env_id"] for one in info) == [1, 2]
+    assert sorted(one["env_id"] for one in env.step(None)[4]) == [0]
+    env.close()
+    env = RayVectorEnv([lambda: Counter(0, 60.0)], num_cpus=0.1, hang_timeout_s=5.0)
+    env.reset()
+    with pytest.raises(EnvError, match=r"env 0 did not answer in 5.0 s and was killed"):
+        env.step(np.zeros(1, int))
+    env.close()
