@@ -1,0 +1,166 @@
+"""Learning curves over several seeds: trains each through `argosy.train`, writes one JSON and one PNG.
+
+    python benchmarks/learning/run.py dqn CartPole-v1 --bar 475 --max-steps 100000
+    python benchmarks/learning/run.py ppo Pong-v5 --seeds 1 --set trainer.max_epoch=20
+    python benchmarks/learning/run.py ppo Pong-v5 --gather runs/Pong-v5/ppo
+
+The results lie in benchmarks/learning/results/; docs/benchmarks.md gets one line for each of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import argosy
+from argosy.experiment import Experiment
+from argosy.logger import read_jsonl
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results"
+DOC = HERE.parents[1] / "docs" / "benchmarks.md"
+BEGIN, END = "<!-- learning table: written by benchmarks/learning/run.py -->", "<!-- end of the learning table -->"
+VERSIONS = ("torch", "numpy", "gymnasium", "envpool", "ale-py")
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Train or gather, write, print; 1 if a seed missed the bar."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("algorithm")
+    parser.add_argument("task")
+    parser.add_argument("--seeds", type=int, default=5, help="how many: 1, 2, ...")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at the same time, one thread each")
+    parser.add_argument("--bar", type=float, help="mean test return that every seed has to reach")
+    parser.add_argument("--max-steps", type=int, help="environment steps within which it has to")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="change a setting")
+    parser.add_argument("--gather", type=Path, metavar="DIR", help="take finished runs below DIR instead of training")
+    options = parser.parse_args(args)
+    changes = {name: json.loads(value) for name, value in (entry.split("=", 1) for entry in options.set)}
+
+    if options.gather is not None:
+        seeds = [record(folder.parent) for folder in sorted(options.gather.rglob("metrics.jsonl"))]
+    else:
+        with tempfile.TemporaryDirectory() as runs, ProcessPoolExecutor(options.jobs) as pool:
+            jobs = [
+                pool.submit(train, options.algorithm, options.task, seed, runs, changes)
+                for seed in range(1, options.seeds + 1)
+            ]
+            seeds = [job.result() for job in jobs]
+    for seed in seeds:
+        seed["passed"] = passed(seed, options.bar, options.max_steps)
+    summary = {
+        "algorithm": options.algorithm,
+        "task": options.task,
+        "bar": options.bar,
+        "max_steps": options.max_steps,
+        "changes": changes,
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, no GPU" if seeds[0]["device"] == "cpu" else "GPU",
+        "versions": {"argosy": argosy.__version__, **{name: metadata.version(name) for name in VERSIONS}},
+        "seeds": seeds,
+    }
+    name = f"{options.task.replace('/', '-')}-{options.algorithm}"
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(summary, indent=1) + "\n")
+    draw(summary, RESULTS / f"{name}.png")
+    write_doc()
+    for seed in seeds:
+        print(
+            f"seed {seed['seed']}: return {seed['test_return_mean']:.1f} after {seed['env_steps']:,} steps, "
+            f"{seed['wall_s']:.0f} s, {'passed' if seed['passed'] else 'MISSED'}"
+        )
+    print(f"{sum(seed['passed'] for seed in seeds)} of {len(seeds)} passed; {RESULTS / name}.json, .png")
+    return 0 if all(seed["passed"] for seed in seeds) else 1
+
+
+def train(algorithm: str, task: str, seed: int, runs: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Train one seed and return its record."""
+    result = argosy.train(algorithm, task, seed=seed, runs=runs, show_progress=False, **changes)
+    return record(Path(result.run_dir))
+
+
+def record(folder: Path) -> dict[str, Any]:
+    """Return what a run's folder says about its seed."""
+    experiment = Experiment.load(folder / "config.json")
+    rows = read_jsonl(folder / "metrics.jsonl")
+    curve = [[int(row["env_step"] or 0), row["test/return_mean"]] for row in rows if "test/return_mean" in row]
+    training = [[int(row["env_step"] or 0), row["episode/return_mean"]] for row in rows if "episode/return_mean" in row]
+    result = folder / "result.json"
+    if result.is_file():
+        ended = json.loads(result.read_text())
+    else:
+        ended = {"env_steps": rows[-1]["env_step"], "test_return_mean": curve[-1][1] if curve else float("nan")}
+        ended["wall_s"] = (folder / "metrics.jsonl").stat().st_mtime - (folder / "config.json").stat().st_mtime
+    return {
+        "seed": experiment.seed,
+        "device": experiment.device if experiment.device != "auto" else "cpu",
+        "env_steps": ended["env_steps"],
+        "wall_s": ended["wall_s"],
+        "test_return_mean": ended["test_return_mean"],
+        "test_curve": curve,
+        "training_curve": training[:: max(1, len(training) // 200)],
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def passed(seed: Mapping[str, Any], bar: float | None, max_steps: int | None) -> bool:
+    """Whether a seed's final policy reached the bar within the budget."""
+    return (bar is None or seed["test_return_mean"] >= bar) and (max_steps is None or seed["env_steps"] <= max_steps)
+
+
+def draw(summary: Mapping[str, Any], path: Path) -> None:
+    """Draw every seed's curve: tests as lines with marks, training returns faintly behind."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), dpi=120, layout="constrained")
+    axes = figure.add_subplot()
+    for number, seed in enumerate(summary["seeds"]):
+        color = f"C{number}"
+        if seed["training_curve"]:
+            axes.plot(*zip(*seed["training_curve"], strict=True), color=color, alpha=0.35, linewidth=1)
+        if seed["test_curve"]:
+            curve = zip(*seed["test_curve"], strict=True)
+            axes.plot(*curve, color=color, marker="o", markersize=3, label=f"seed {seed['seed']}")
+    if summary["bar"] is not None:
+        axes.axhline(summary["bar"], color="grey", linestyle="--", linewidth=1, label=f"bar {summary['bar']:g}")
+    title = f"{summary['algorithm']} on {summary['task']} (test returns; training returns faint)"
+    axes.set(xlabel="environment steps", ylabel="return", title=title)
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, fontsize=8)
+    figure.savefig(path)
+
+
+def write_doc() -> None:
+    """Write the table of all results into docs/benchmarks.md."""
+    lines = [
+        "| task | algorithm | seeds that reached the bar | steps, median (most) | seconds per seed, median | final return, mean |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for path in sorted(RESULTS.glob("*.json")):
+        summary = json.loads(path.read_text())
+        seeds = summary["seeds"]
+        steps = [seed["env_steps"] for seed in seeds]
+        bar = "no bar" if summary["bar"] is None else f"{sum(s['passed'] for s in seeds)} of {len(seeds)}"
+        if summary["bar"] is not None:
+            bar += f" ({summary['bar']:g} within {summary['max_steps']:,} steps)"
+        lines.append(
+            f"| {summary['task']} | {summary['algorithm']} | {bar} | {statistics.median(steps):,.0f} ({max(steps):,}) | "
+            f"{statistics.median(seed['wall_s'] for seed in seeds):.0f} | "
+            f"{statistics.mean(seed['test_return_mean'] for seed in seeds):.1f} |"
+        )
+    text = DOC.read_text()
+    before, rest = text.split(BEGIN, 1)
+    DOC.write_text(before + BEGIN + "\n\n" + "\n".join(lines) + "\n\n" + END + rest.split(END, 1)[1])
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
