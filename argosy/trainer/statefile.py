@@ -11,15 +11,16 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
+from argosy.data.lazy import LazyArray
 from argosy.errors import CheckpointError
 
 FORMAT = "argosy-state"
@@ -30,38 +31,32 @@ _CHUNK = 1 << 24
 def write_state(path: str | Path, kind: str, state: object) -> None:
     """Write `state` to `path`, all or nothing: a crash at any moment leaves the old file or the new one.
 
-    Large arrays are written from where they lie, without a second copy in memory.
+    Arrays are written from where they lie, and lazy ones part by part, without a second copy in memory.
 
     Args:
         path: the file; its folder is made.
         kind: what the state is of, e.g. "checkpoint"; `read_state` asks for the same.
-        state: nested dicts (keys: strings or ints), lists, tuples; leaves: numpy arrays, torch tensors, numbers,
-            strings, bools, None.
+        state: nested dicts (keys: strings or ints), lists, tuples; leaves: numpy and lazy arrays, torch tensors,
+            numbers, strings, bools, None.
 
     Raises:
         CheckpointError: something in the state cannot be written; names its place. Or the disk refuses.
     """
     path = Path(path)
-    tensors: dict[str, torch.Tensor] = {}
+    tensors: dict[str, Stored] = {}
     skeleton = json.dumps(_Packer(tensors).pack(state, ""))
-    metadata = {
-        "format": FORMAT,
-        "version": str(VERSION),
-        "kind": kind,
-        "skeleton": skeleton,
-        "sha256": _digest(skeleton, tensors),
-    }
+    metadata = {"format": FORMAT, "version": str(VERSION), "kind": kind, "skeleton": skeleton}
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        save_file(tensors, part, metadata)
-        _sync(part)
+        with part.open("wb") as file:
+            _write_tensors(file, tensors, metadata)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(part, path)
-        _sync(path.parent)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(
-            f"{str(path)!r} could not be written: {error}; what was there before is unchanged"
-        ) from error
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise CheckpointError(f"{str(path)!r} could not be written: {error}; the old file is unchanged") from error
     finally:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
@@ -106,13 +101,15 @@ def read_state(path: str | Path, kind: str) -> Any:
 #   or begin with $)
 
 
+Stored = torch.Tensor | LazyArray
+
+
 class _Packer:
     """Takes a state apart into a skeleton and tensors; a tensor that occurs twice is written once."""
 
-    def __init__(self, tensors: dict[str, torch.Tensor]) -> None:
+    def __init__(self, tensors: dict[str, Stored]) -> None:
         self.tensors = tensors
         self.written: dict[tuple[object, ...], str] = {}
-        self.storages: set[int] = set()
 
     def pack(self, value: Any, at: str) -> object:
         if value is None or isinstance(value, bool | int | float | str):
@@ -126,36 +123,33 @@ class _Packer:
             return {"$tuple": [self.pack(item, f"{at}.{i}") for i, item in enumerate(value)]}
         if isinstance(value, list):
             return [self.pack(item, f"{at}.{i}") for i, item in enumerate(value)]
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, torch.Tensor) and value.dtype in TORCH_DTYPES:
             return {"$torch": self._tensor(value, at)}
-        if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf":
-            return {"$numpy": self._tensor(torch.from_numpy(_native(value)), at)}
-        what = f"array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
-        raise CheckpointError(f"state{at} is an {what}, which a state file cannot hold; nothing was written")
+        if isinstance(value, np.ndarray | np.generic | LazyArray) and value.dtype in DTYPES:
+            return {"$numpy": self._name(value, at) if isinstance(value, LazyArray) else self._array(value, at)}
+        what = f"{type(value).__name__} of {value.dtype}" if hasattr(value, "dtype") else type(value).__name__
+        raise CheckpointError(f"state{at} is a {what}, which a state file cannot hold; nothing was written")
+
+    def _array(self, value: np.ndarray | np.generic, at: str) -> str:
+        array = np.asarray(value)
+        native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+        # A copy of what is read-only: torch warns about memory that it may not write
+        return self._tensor(torch.from_numpy(native if native.flags.writeable else native.copy()), at)
 
     def _tensor(self, tensor: torch.Tensor, at: str) -> str:
-        tensor = tensor.detach()
         same = (tensor.device, tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
         if tensor.numel() and same in self.written:
             return self.written[same]
-        name = at.removeprefix(".") or "state"
-        while name in self.tensors:  # keys with dots make paths that are not unique
-            name += "_"
-        packed = tensor.cpu().contiguous()
-        # Two different views of one memory are written as two: safetensors refuses them otherwise
-        storage = packed.untyped_storage().data_ptr()
-        if packed.numel() and storage in self.storages:
-            packed = packed.clone()
-        self.storages.add(packed.untyped_storage().data_ptr())
-        self.tensors[name] = packed
+        name = self._name(tensor.detach(), at)
         self.written[same] = name
         return name
 
-
-def _native(value: np.ndarray | np.generic) -> np.ndarray:
-    array = np.asarray(value)
-    array = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
-    return array if array.flags.writeable else array.copy()  # torch warns about memory that it may not write
+    def _name(self, value: Stored, at: str) -> str:
+        name = at.removeprefix(".") or "state"
+        while name in self.tensors or name == "__metadata__":  # keys with dots make paths that are not unique
+            name += "_"
+        self.tensors[name] = value
+        return name
 
 
 def _unpack(value: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
@@ -176,20 +170,94 @@ def _unpack(value: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
     return {key: _unpack(item, tensors) for key, item in value.items()}
 
 
+# The file's layout is that of safetensors: length of the header (8 bytes), header (JSON), bytes of the tensors.
+
+DTYPES = {
+    np.dtype(name): code
+    for name, code in {
+        "bool": "BOOL",
+        "uint8": "U8",
+        "int8": "I8",
+        "uint16": "U16",
+        "int16": "I16",
+        "float16": "F16",
+        "uint32": "U32",
+        "int32": "I32",
+        "float32": "F32",
+        "uint64": "U64",
+        "int64": "I64",
+        "float64": "F64",
+    }.items()
+}
+TORCH_DTYPES = {torch.from_numpy(np.empty(0, dtype)).dtype: code for dtype, code in DTYPES.items()}
+TORCH_DTYPES[torch.bfloat16] = "BF16"
+_DIGEST = "0" * 64  # its place in the header, until it is known
+
+
+def _write_tensors(file: IO[bytes], tensors: Mapping[str, Stored], metadata: Mapping[str, str]) -> None:
+    """Write header and tensors in one pass; the checksum is put in afterwards."""
+    names = sorted(tensors, key=lambda name: (-_item_size(tensors[name]), name))  # so that each lies aligned
+    header: dict[str, object] = {"__metadata__": {**metadata, "sha256": _DIGEST}}
+    end = 0
+    for name in names:
+        value = tensors[name]
+        start, end = end, end + _item_size(value) * int(np.prod(value.shape, dtype=np.int64))
+        header[name] = {"dtype": _code(value), "shape": list(value.shape), "data_offsets": [start, end]}
+    encoded = json.dumps(header).encode()
+    encoded += b" " * (-len(encoded) % 8)
+    file.write(struct.pack("<Q", len(encoded)) + encoded)
+    digest = hashlib.sha256(metadata["skeleton"].encode())
+    for name in names:
+        value = tensors[name]
+        digest.update(_label(name, _code(value), value.shape))
+        for octets in _octets(value):
+            digest.update(octets)
+            file.write(octets)
+    file.seek(8 + encoded.index(_DIGEST.encode()))
+    file.write(digest.hexdigest().encode())
+
+
+def _octets(value: Stored) -> Iterator[memoryview]:
+    """Yield the bytes of a tensor in parts."""
+    if isinstance(value, LazyArray):
+        rows = max(1, _CHUNK // max(1, value.nbytes // max(1, value.shape[0])))
+        for start in range(0, value.shape[0], rows):
+            yield (
+                np.ascontiguousarray(value.read(start, min(start + rows, value.shape[0])))
+                .reshape(-1)
+                .view(np.uint8)
+                .data
+            )
+    elif value.numel():
+        flat = value.cpu().contiguous().reshape(-1).view(torch.uint8)
+        for start in range(0, len(flat), _CHUNK):
+            yield flat[start : start + _CHUNK].numpy().data
+
+
+def _item_size(value: Stored) -> int:
+    return value.element_size() if isinstance(value, torch.Tensor) else value.dtype.itemsize
+
+
+def _code(value: Stored) -> str:
+    return DTYPES[value.dtype] if isinstance(value, LazyArray) else TORCH_DTYPES[value.dtype]
+
+
+def _label(name: str, code: str, shape: tuple[int, ...]) -> bytes:
+    return f"{name} {code} {list(shape)};".encode()
+
+
 def _digest(skeleton: str, tensors: Mapping[str, torch.Tensor]) -> str:
+    """Return the checksum of what was read."""
     digest = hashlib.sha256(skeleton.encode())
-    for name in sorted(tensors):
-        tensor = tensors[name]
-        digest.update(f"{name}{tensor.dtype}{tuple(tensor.shape)}".encode())
-        if tensor.numel():
-            octets = tensor.reshape(-1).view(torch.uint8)
-            for start in range(0, len(octets), _CHUNK):
-                digest.update(octets[start : start + _CHUNK].numpy().data)
+    for name in sorted(tensors, key=lambda name: (-_item_size(tensors[name]), name)):
+        digest.update(_label(name, _code(tensors[name]), tuple(tensors[name].shape)))
+        for octets in _octets(tensors[name]):
+            digest.update(octets)
     return digest.hexdigest()
 
 
-def _sync(path: Path) -> None:
-    """Make sure that a file's (or a folder's) contents are on the disk."""
+def _sync_folder(path: Path) -> None:
+    """Make sure that a folder's entries are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import gymnasium as gym
 import numpy as np
@@ -224,11 +224,11 @@ def test_a_torn_checkpoint_is_refused_and_changes_nothing(tmp_path: Path) -> Non
 def test_a_failed_save_leaves_the_previous_checkpoint_usable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = saved(tmp_path)
 
-    def dies(tensors: object, file: Path, metadata: object) -> None:
-        file.write_bytes(b"half")
+    def dies(file: IO[bytes], tensors: object, metadata: object) -> None:
+        file.write(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(statefile, "save_file", dies)
+    monkeypatch.setattr(statefile, "_write_tensors", dies)
     with pytest.raises(KeyboardInterrupt):
         save_checkpoint(path, make_trainer("dqn", seed=3))
     trainer = make_trainer("dqn")

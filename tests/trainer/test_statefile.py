@@ -4,13 +4,14 @@ import json
 import os
 import struct
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
+from argosy.data.lazy import LazyArray
 from argosy.errors import CheckpointError
 from argosy.trainer import statefile
 from argosy.trainer.statefile import read_state, write_state
@@ -79,7 +80,9 @@ def test_a_tensor_that_occurs_twice_is_written_once(tmp_path: Path) -> None:
     assert torch.equal(state["b"], shared)
 
 
-@pytest.mark.parametrize("bad", [object(), {1, 2}, np.array(["text"]), np.array([object()]), {(1, 2): 3}])
+@pytest.mark.parametrize(
+    "bad", [object(), {1, 2}, np.array(["text"]), np.array([object()]), {(1, 2): 3}, torch.zeros(1, dtype=torch.cfloat)]
+)
 def test_what_cannot_be_written_is_named_and_the_old_file_stays(tmp_path: Path, bad: object) -> None:
     path = tmp_path / "state"
     write_state(path, "test", {"a": 1})
@@ -92,11 +95,11 @@ def test_a_crash_while_writing_leaves_the_old_file(tmp_path: Path, monkeypatch: 
     path = tmp_path / "state"
     write_state(path, "test", {"a": 1})
 
-    def full_disk(tensors: object, file: Path, metadata: object) -> None:
-        file.write_bytes(b"half a fi")
+    def full_disk(file: IO[bytes], tensors: object, metadata: object) -> None:
+        file.write(b"half a fi")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(statefile, "save_file", full_disk)
+    monkeypatch.setattr(statefile, "_write_tensors", full_disk)
     with pytest.raises(CheckpointError, match="No space left"):
         write_state(path, "test", {"a": 2})
     assert read_state(path, "test") == {"a": 1}
@@ -160,7 +163,33 @@ def test_a_newer_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_the_file_is_safetensors(tmp_path: Path) -> None:
     path = tmp_path / "state"
-    write_state(path, "test", {"weights": torch.zeros(2, 3)})
+    write_state(path, "test", example())
+    tensors = load_file(path)
+    assert torch.equal(tensors["weights"], example()["weights"])
+    assert torch.equal(tensors["half"], example()["half"])
+    assert tensors["empty"].shape == (0, 4)
     raw = path.read_bytes()
-    header = json.loads(raw[8 : 8 + struct.unpack("<Q", raw[:8])[0]])
-    assert header["weights"]["shape"] == [2, 3]
+    start = 8 + struct.unpack("<Q", raw[:8])[0]
+    header = json.loads(raw[8:start])
+    assert start % 8 == 0
+    for name, entry in header.items():
+        if name != "__metadata__":
+            assert entry["data_offsets"][0] % tensors[name].element_size() == 0
+
+
+def test_lazy_arrays_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statefile, "_CHUNK", 64)
+    rows = np.arange(70, dtype=np.float32).reshape(35, 2)
+    parts: list[tuple[int, int]] = []
+
+    def read(start: int, stop: int) -> np.ndarray:
+        parts.append((start, stop))
+        return rows[start:stop]
+
+    state = {"rows": LazyArray(rows.shape, rows.dtype, read), "none": LazyArray((0, 3), rows.dtype, read)}
+    write_state(tmp_path / "state", "test", state)
+    assert parts == [(0, 8), (8, 16), (16, 24), (24, 32), (32, 35)]
+    found = read_state(tmp_path / "state", "test")
+    np.testing.assert_array_equal(found["rows"], rows)
+    assert found["none"].shape == (0, 3)
+    np.testing.assert_array_equal(np.asarray(state["rows"]), rows)
