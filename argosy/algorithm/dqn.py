@@ -156,7 +156,7 @@ class DQN(Algorithm[DQNConfig, DQNStats]):
         progress = min(env_step / config.eps_decay_steps, 1.0) if config.eps_decay_steps else 1.0
         self.policy.eps = (1.0 - progress) * config.eps_start + progress * config.eps_end
         if config.lr_decay:
-            self.optim.scale_lr(1.0 - env_step / max_env_step)
+            self.optim.scale_lr(max(1.0 - env_step / max_env_step, 0.0))
 
     def parts(self) -> Mapping[str, Stateful]:
         """Policy, target network, optimiser."""

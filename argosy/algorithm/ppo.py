@@ -237,7 +237,7 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
     def schedule(self, env_step: int, max_env_step: int) -> None:
         """Set the learning rate for the steps from `env_step` on."""
         if self.config.lr_decay:
-            self.optim.scale_lr(1.0 - env_step / max_env_step)
+            self.optim.scale_lr(max(1.0 - env_step / max_env_step, 0.0))
 
     def parts(self) -> Mapping[str, Stateful]:
         """Policy, optimiser, statistics of returns."""

@@ -11,6 +11,7 @@ from torch import nn
 
 from argosy.data import Batch, NamedArray, namedarray
 from argosy.data.protocols import Obs
+from argosy.errors import SpaceError
 from argosy.net import Backbone, NetConfig, SmallForward, orthogonal_
 from argosy.ops import (
     categorical_entropy,
@@ -141,6 +142,8 @@ def _action_head(space: spaces.Space[Any], in_features: int, net: NetConfig) -> 
     if isinstance(space, spaces.Discrete):
         return CategoricalHead(in_features, (int(space.n),), single=True)
     sizes = cast(spaces.MultiDiscrete, space).nvec
+    if sizes.ndim != 1:
+        raise SpaceError(f"ActorCriticPolicy takes MultiDiscrete actions of one axis, not {space}; flatten it")
     return CategoricalHead(in_features, tuple(sizes.tolist()), single=False)
 
 

@@ -225,6 +225,8 @@ def test_schedule_of_the_learning_rate():
     algorithm = make(lr=0.1, lr_decay=True)
     algorithm.schedule(250, 1000)
     assert algorithm.optim.lr == pytest.approx(0.075)
+    algorithm.schedule(1100, 1000)  # the last collect may overshoot
+    assert algorithm.optim.lr == 0.0
     constant = make(lr=0.1)
     constant.schedule(250, 1000)
     assert constant.optim.lr == 0.1

@@ -87,6 +87,7 @@ def test_settings_that_contradict_the_space_are_refused(space, settings, message
         (lambda: QPolicy(OBS, BOX), "QPolicy acts in Discrete spaces, not in Box"),
         (lambda: SACPolicy(OBS, spaces.Discrete(2)), "SACPolicy acts in Box spaces, not in Discrete"),
         (lambda: SACPolicy(OBS, UNBOUNDED), "infinite"),
+        (lambda: actor(spaces.MultiDiscrete([[2, 3], [4, 5]])), "one axis"),
         (lambda: actor(spaces.MultiBinary(2)), "Discrete or MultiDiscrete or Box spaces, not in MultiBinary"),
     ],
 )
