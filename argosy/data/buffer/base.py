@@ -275,11 +275,10 @@ class ReplayBuffer(BufferReader):
             DataError: the buffer is empty.
         """
         sampling = _SINGLE if sampling is None else sampling
-        slot = (
-            self.sample_indices(0)
-            if batch_size == 0
-            else self._draw(len(self) if batch_size is None else batch_size, sampling.span)
-        )
+        if batch_size == 0:
+            slot = self.sample_indices(0)
+        else:
+            slot = self._draw(len(self) if batch_size is None else batch_size, sampling.span)
         if len(slot) == 0 or not self._data.fields:
             raise DataError(f"sample({batch_size}) of a buffer with {len(self)} transitions would be empty")
         here = self._data.fields["rew"].leaves[()].like

@@ -99,6 +99,10 @@ class Leaf:
         """Return small host data where this column is, to compute with its rows."""
         return array
 
+    def blank(self, rows: Array) -> Array:
+        """Return uninitialised memory of the shape of gathered rows."""
+        return np.empty_like(rows)
+
     def host(self, rows: Array) -> Array:
         """Return gathered rows in host memory."""
         return rows
@@ -140,6 +144,10 @@ class DeviceLeaf(Leaf):
     def like(self, array: Array) -> Array:
         """Return host data on the device."""
         return cast(Array, torch.from_numpy(np.ascontiguousarray(array)).to(self.device))
+
+    def blank(self, rows: Array) -> Array:
+        """Return uninitialised memory of the shape of gathered rows."""
+        return cast(Array, torch.empty_like(cast(torch.Tensor, rows)))
 
     def host(self, rows: Array) -> Array:
         """Return gathered rows in host memory."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,35 +71,40 @@ class Priorities:
             DataError: shapes differ, a slot holds no row, or a priority is NaN or infinite. Nothing changes then.
         """
         slot = as_array(index, "indices").astype(np.int64, copy=False).ravel()
-        value = np.abs(as_array(priority, "priorities").astype(np.float64).ravel()) + EPS
+        value = np.abs(as_array(priority, "priorities").ravel(), dtype=np.float64)
+        value += EPS
         if len(slot) != len(value):
             raise DataError(f"update_weight() got {len(slot)} indices and {len(value)} priorities; one for each")
         if len(slot) == 0:
             return
-        highest = float(value.max())
-        if not np.isfinite(highest):
+        highest = float(np.maximum.reduce(value))
+        if not math.isfinite(highest):
             bad = int(np.flatnonzero(~np.isfinite(value))[0])
             raise DataError(f"priorities[{bad}] of slot {slot[bad]} is {value[bad]}; nothing was changed")
-        if slot.min() < 0 or slot.max() >= self.slots:
+        if np.count_nonzero(slot.view(np.uint64) >= self.slots):  # also below 0
             raise DataError(f"indices reach from {slot.min()} to {slot.max()}; slots are 0 .. {self.slots - 1}")
-        if not self.tree[slot].all():
+        if np.count_nonzero(self.tree[slot]) < len(slot):
             raise DataError(f"slot {slot[np.flatnonzero(self.tree[slot] == 0)[0]]} holds no transition")
         self.max = max(self.max, highest)
-        self.tree[slot] = value**self.config.alpha
+        value **= self.config.alpha
+        self.tree[slot] = value
 
     def draw(self, size: int, rng: np.random.Generator) -> IntArray:
         """Draw slots [size] with replacement."""
-        total = self.tree.total
-        slot = self.tree.find(rng.random(size) * total)
-        while np.count_nonzero(empty := self.tree[slot] == 0.0):
-            slot[empty] = self.tree.find(rng.random(np.count_nonzero(empty)) * total)
+        slot = self.tree.find(rng.random(size))
+        while np.count_nonzero(self.tree[slot]) < size:
+            empty = self.tree[slot] == 0.0
+            slot[empty] = self.tree.find(rng.random(np.count_nonzero(empty)))
         return slot
 
     def weights(self, slot: IntArray, stored: int) -> npt.NDArray[np.float32]:
         """Return the importance weights of drawn slots: (stored * probability)^-beta."""
-        weight = (self.tree[slot] * (stored / self.tree.total)) ** -self.beta
-        if self.config.weight_norm and len(weight):
-            weight /= weight.max()
+        weight = self.tree[slot]
+        if len(weight) == 0:
+            return weight.astype(np.float32)
+        # Normed, the total and `stored` cancel out: the row of the lowest probability has weight 1.
+        weight /= np.minimum.reduce(weight) if self.config.weight_norm else self.tree.total / stored
+        weight **= -self.beta
         return weight.astype(np.float32)
 
     def step(self) -> None:

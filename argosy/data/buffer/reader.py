@@ -18,8 +18,11 @@ _EMPTY = Batch()
 
 
 def as_batch(fields: dict[str, Any]) -> Batch:
-    """Return a Batch over nested dicts of arrays without parsing the arrays."""
-    return rebuild(_EMPTY, {key: as_batch(v) if type(v) is dict else v for key, v in fields.items()})
+    """Return a Batch over nested dicts of arrays without parsing the arrays; the dicts are used up."""
+    for key, value in fields.items():
+        if type(value) is dict:
+            fields[key] = as_batch(value)
+    return rebuild(_EMPTY, fields)
 
 
 def _wrap(tree: Tree) -> Any:
@@ -104,15 +107,16 @@ class BufferReader:
             raise DataError("the buffer is empty: there is nothing to index")
         slot = self._slots(index)
         terminated, truncated = fields["terminated"].leaves[()].take(slot), fields["truncated"].leaves[()].take(slot)
+        obs = data.stacked("obs", slot, self.stack_num)
         return as_batch(
             {
-                "obs": data.stacked("obs", slot, self.stack_num),
+                "obs": obs,
                 "act": fields["act"].take(slot),
                 "rew": fields["rew"].take(slot),
                 "terminated": terminated,
                 "truncated": truncated,
                 "done": terminated | truncated,
-                "obs_next": data.obs_next(slot, self.stack_num),
+                "obs_next": data.obs_next(slot, self.stack_num, obs),
                 "info": fields["info"].take(slot),
                 "policy": fields["policy"].take(slot),
             }

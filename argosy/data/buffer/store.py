@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -147,37 +147,25 @@ class Transitions:
         """Gather a field, with `stack_num` frames on a new axis after those of `index`."""
         return self.fields[name].take(index if stack_num == 1 else self.rings.back(index, stack_num - 1))
 
-    def obs_next(self, index: IntArray, stack_num: int) -> Tree:
-        """Gather the true successors: the last frames of `obs` and the one that followed."""
+    def obs_next(self, index: IntArray, stack_num: int, obs: Tree | None = None) -> Tree:
+        """Gather the true successors: the last frames of `obs` and the one that followed.
+
+        `obs` is what `stacked` gave for the same index, if that is there: its frames are copied, not gathered again.
+        """
+        if stack_num == 1 and self.successors is None:
+            return self.fields["obs_next"].take(index)
         if stack_num == 1:
             return unflatten({path: self.next_leaf(path, index) for path in self.fields["obs"].leaves})
-        older = self.rings.back(index, stack_num - 2)
-        rows = np.concatenate([older, index[..., None]], axis=-1)
+        given = flatten(obs if obs is not None else self.stacked("obs", index, stack_num))
+        before = (slice(None),) * index.ndim
         leaves: dict[Path, Array] = {}
         for path, leaf in self.fields["obs"].leaves.items():
-            frames = leaf.take(rows)
-            frames[(slice(None),) * index.ndim + (-1,)] = self.next_leaf(path, index)
-            leaves[path] = frames
+            frames = cast(Array, given[path])
+            shifted = leaf.blank(frames)
+            shifted[(*before, slice(0, -1))] = frames[(*before, slice(1, None))]
+            shifted[(*before, -1)] = self.next_leaf(path, index)
+            leaves[path] = shifted
         return unflatten(leaves)
-
-    def obs_and_next(self, index: IntArray, stack_num: int) -> tuple[Tree, Tree]:
-        """Gather the stacked observations at `index` and their successors, as overlapping views of one block.
-
-        All but one frame of a stack are its successor's, too, and copying frames is all that such a sample costs.
-        """
-        rows = np.concatenate([self.rings.back(index, stack_num - 1), self.rings.next(index)[..., None]], axis=-1)
-        lead: tuple[Any, ...] = (slice(None),) * index.ndim
-        obs: dict[Path, Array] = {}
-        obs_next: dict[Path, Array] = {}
-        for path, leaf in self.fields["obs"].leaves.items():
-            frames = leaf.take(rows)
-            last = frames[(*lead, -1)]
-            if self.successors is None:
-                last[...] = self.fields["obs_next"].leaves[path].take(index)
-            else:
-                self.successors.patch(path, index, last)
-            obs[path], obs_next[path] = frames[(*lead, slice(None, -1))], frames[(*lead, slice(1, None))]
-        return unflatten(obs), unflatten(obs_next)
 
     def next_leaf(self, path: Path, index: IntArray) -> Array:
         """Gather one leaf of the true successors, as single frames."""
