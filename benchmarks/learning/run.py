@@ -162,8 +162,7 @@ def main() -> int:
             seeds = range(args.first_seed, args.first_seed + args.seeds)
             with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
                 waiting = [pool.submit(train_seed, args.algorithm, args.task, seed, runs, changes) for seed in seeds]
-                for future in tqdm(waiting, unit="seed", disable=None):
-                    run_dirs.append(Path(future.result()))
+                run_dirs = [Path(future.result()) for future in tqdm(waiting, unit="seed", disable=None)]
         document = report(run_dirs, None if args.run_dirs else args.jobs)
     args.out.mkdir(parents=True, exist_ok=True)
     stem = args.out / f"{document['task'].replace('/', '-')}-{document['algorithm']}"
