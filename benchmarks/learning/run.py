@@ -1,10 +1,10 @@
-"""Train several seeds of an algorithm on a task and keep what came of it.
+"""Learning curves over several seeds: trains each through `argosy.train`, writes one JSON and one PNG.
 
-    python benchmarks/learning/run.py --algorithm dqn --task CartPole-v1 --seeds 5 --jobs 2
-    python benchmarks/learning/run.py --from runs/PongNoFrameskip-v4/ppo/*     # of runs that were made before
+    python benchmarks/learning/run.py dqn CartPole-v1 --bar 475 --max-steps 100000
+    python benchmarks/learning/run.py ppo Pong-v5 --seeds 1 --set trainer.max_epoch=20
+    python benchmarks/learning/run.py ppo Pong-v5 --gather runs/Pong-v5/ppo
 
-Writes results/<task>-<algorithm>.json (settings, versions, machine; per seed its curve, the steps to the threshold, the
-mean return of the final test episodes, seconds) and a picture of the same name.
+The results lie in benchmarks/learning/results/; docs/benchmarks.md gets one line for each of them.
 """
 
 from __future__ import annotations
@@ -13,169 +13,172 @@ import argparse
 import json
 import os
 import platform
-import sys
+import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from importlib import metadata
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
+
+import argosy
+from argosy.experiment import Experiment
+from argosy.logger import read_jsonl
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
-VERSIONS = ("argosy", "torch", "numpy", "gymnasium", "envpool", "ale-py", "mujoco")
-SOLVED = {"CartPole-v1": 475.0, "Pendulum-v1": -200.0, "PongNoFrameskip-v4": 18.0}
-"""Mean return from which a task counts as solved."""
+DOC = HERE.parents[1] / "docs" / "benchmarks.md"
+BEGIN, END = "<!-- learning table: written by benchmarks/learning/run.py -->", "<!-- end of the learning table -->"
+VERSIONS = ("torch", "numpy", "gymnasium", "envpool", "ale-py")
 
 
-def train_seed(algorithm: str, task: str, seed: int, runs: str, changes: dict[str, Any]) -> str:
-    """Train one seed in this process; return the run's folder."""
-    import argosy
+def main(args: Sequence[str] | None = None) -> int:
+    """Train or gather, write, print; 1 if a seed missed the bar."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("algorithm")
+    parser.add_argument("task")
+    parser.add_argument("--seeds", type=int, default=5, help="how many: 1, 2, ...")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at the same time, one thread each")
+    parser.add_argument("--bar", type=float, help="mean test return that every seed has to reach")
+    parser.add_argument("--max-steps", type=int, help="environment steps within which it has to")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="change a setting")
+    parser.add_argument("--gather", type=Path, metavar="DIR", help="take finished runs below DIR instead of training")
+    options = parser.parse_args(args)
+    changes = {name: json.loads(value) for name, value in (entry.split("=", 1) for entry in options.set)}
 
-    return argosy.train(algorithm, task, seed=seed, runs=runs, show_progress=False, **changes).run_dir
-
-
-def summary(run_dir: Path, threshold: float | None) -> dict[str, Any]:
-    """Return what a finished run has come to."""
-    from argosy.logger import read_jsonl
-
-    result = json.loads((run_dir / "result.json").read_text())
-    rows = read_jsonl(run_dir / "metrics.jsonl")
-    curve = [[row["env_step"], row["test/return_mean"]] for row in rows if row.get("test/return_mean") is not None]
-    reached = [step for step, value in curve if threshold is not None and value is not None and value >= threshold]
-    return {
-        "seed": result["seed"],
-        "env_steps": result["env_steps"],
-        "gradient_steps": result["gradient_steps"],
-        "wall_s": round(result["wall_s"], 1),
-        "steps_per_s": round(result["steps_per_s"], 1),
-        "steps_to_threshold": reached[0] if reached else None,
-        "final_return_mean": result["test_return_mean"],
-        "final_return_std": result["test_return_std"],
-        "solved": None if threshold is None else result["test_return_mean"] >= threshold,
-        "curve": curve,
-    }
-
-
-def report(run_dirs: Sequence[Path], jobs: int | None) -> dict[str, Any]:
-    """Return the document of several runs of one algorithm on one task."""
-    experiment = json.loads((run_dirs[0] / "config.json").read_text())
-    result = json.loads((run_dirs[0] / "result.json").read_text())
-    threshold = SOLVED.get(result["task"])
-    seeds = sorted((summary(path, threshold) for path in run_dirs), key=lambda seed: seed["seed"])
-    finals = [seed["final_return_mean"] for seed in seeds]
-    experiment.pop("seed", None)
-    return {
-        "task": result["task"],
-        "algorithm": result["algorithm"],
-        "threshold": threshold,
-        "solved": None if threshold is None else f"{sum(seed['solved'] for seed in seeds)} of {len(seeds)}",
-        "final_return_mean": float(np.mean(finals)),
-        "date": time.strftime("%Y-%m-%d"),
-        "machine": machine(),
-        "runs_at_a_time": jobs,
-        "versions": versions(),
-        "experiment": experiment,
+    if options.gather is not None:
+        seeds = [record(folder.parent) for folder in sorted(options.gather.rglob("metrics.jsonl"))]
+    else:
+        with tempfile.TemporaryDirectory() as runs, ProcessPoolExecutor(options.jobs) as pool:
+            jobs = [
+                pool.submit(train, options.algorithm, options.task, seed, runs, changes)
+                for seed in range(1, options.seeds + 1)
+            ]
+            seeds = [job.result() for job in jobs]
+    for seed in seeds:
+        seed["passed"] = passed(seed, options.bar, options.max_steps)
+        seed["steps_to_bar"] = steps_to(options.bar, seed["test_curve"])
+    summary = {
+        "algorithm": options.algorithm,
+        "task": options.task,
+        "bar": options.bar,
+        "max_steps": options.max_steps,
+        "changes": changes,
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, no GPU" if seeds[0]["device"] == "cpu" else "GPU",
+        "versions": {"argosy": argosy.__version__, **{name: metadata.version(name) for name in VERSIONS}},
         "seeds": seeds,
     }
+    name = f"{options.task.replace('/', '-')}-{options.algorithm}"
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(summary, indent=1) + "\n")
+    draw(summary, RESULTS / f"{name}.png")
+    write_doc()
+    for seed in seeds:
+        print(
+            f"seed {seed['seed']}: return {seed['test_return_mean']:.1f} after {seed['env_steps']:,} steps, "
+            f"{seed['wall_s']:.0f} s, {'passed' if seed['passed'] else 'MISSED'}"
+        )
+    print(f"{sum(seed['passed'] for seed in seeds)} of {len(seeds)} passed; {RESULTS / name}.json, .png")
+    return 0 if all(seed["passed"] for seed in seeds) else 1
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of what matters for results."""
-    found = {"python": platform.python_version()}
-    for package in VERSIONS:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+def train(algorithm: str, task: str, seed: int, runs: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Train one seed and return its record."""
+    result = argosy.train(algorithm, task, seed=seed, runs=runs, show_progress=False, **changes)
+    return record(Path(result.run_dir))
 
 
-def machine() -> str:
-    """Describe this machine without naming it."""
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{models[0] if models else platform.machine()}, {os.cpu_count()} cores, {platform.system()}"
+def record(folder: Path) -> dict[str, Any]:
+    """Return what a run's folder says about its seed."""
+    experiment = Experiment.load(folder / "config.json")
+    rows = read_jsonl(folder / "metrics.jsonl")
+    curve = [[int(row["env_step"] or 0), row["test/return_mean"]] for row in rows if "test/return_mean" in row]
+    training = [[int(row["env_step"] or 0), row["episode/return_mean"]] for row in rows if "episode/return_mean" in row]
+    result = folder / "result.json"
+    if result.is_file():
+        ended = json.loads(result.read_text())
+    else:
+        ended = {"env_steps": rows[-1]["env_step"], "test_return_mean": curve[-1][1] if curve else float("nan")}
+        ended["wall_s"] = (folder / "metrics.jsonl").stat().st_mtime - (folder / "config.json").stat().st_mtime
+    return {
+        "seed": experiment.seed,
+        "device": experiment.device if experiment.device != "auto" else "cpu",
+        "env_steps": ended["env_steps"],
+        "wall_s": ended["wall_s"],
+        "test_return_mean": ended["test_return_mean"],
+        "test_curve": curve,
+        "training_curve": training[:: max(1, len(training) // 200)],
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def passed(seed: Mapping[str, Any], bar: float | None, max_steps: int | None) -> bool:
+    """Whether a seed's final policy reached the bar within the budget."""
+    return (bar is None or seed["test_return_mean"] >= bar) and (max_steps is None or seed["env_steps"] <= max_steps)
+
+
+def steps_to(bar: float | None, curve: Sequence[Sequence[float]]) -> float | None:
+    """Return the environment steps at the first test that reached the bar."""
+    return next((step for step, value in curve if bar is not None and value >= bar), None)
 
 
 def mean_curve(curves: Sequence[Sequence[Sequence[float]]]) -> tuple[np.ndarray, np.ndarray]:
-    """Average curves of [step, return] on a common grid; a run that has ended keeps its last value."""
-    grid = np.unique(np.concatenate([[step for step, _ in curve] for curve in curves]))
-    values = [np.interp(grid, *np.array(curve, dtype=float).T) for curve in curves]
-    return grid, np.mean(values, axis=0)
+    """Average curves of (step, return) on a common grid; a run that has ended keeps its last value."""
+    grid = np.unique([step for curve in curves for step, _ in curve])
+    return grid, np.mean([np.interp(grid, *np.array(curve, dtype=float).T) for curve in curves], axis=0)
 
 
-def draw(document: dict[str, Any], path: Path) -> None:
-    """Draw every seed, their mean and the threshold."""
+def draw(summary: Mapping[str, Any], path: Path) -> None:
+    """Draw every seed's curve: tests as lines with marks, training returns faintly behind."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4), dpi=120, layout="constrained")
     axes = figure.add_subplot()
-    curves = [seed["curve"] for seed in document["seeds"] if seed["curve"]]
-    for seed in document["seeds"]:
-        if seed["curve"]:
-            axes.plot(*np.array(seed["curve"], dtype=float).T, color="#9ab", linewidth=1, label=None)
+    for number, seed in enumerate(summary["seeds"]):
+        color = f"C{number}"
+        if seed["training_curve"]:
+            axes.plot(*zip(*seed["training_curve"], strict=True), color=color, alpha=0.35, linewidth=1)
+        if seed["test_curve"]:
+            curve = zip(*seed["test_curve"], strict=True)
+            axes.plot(*curve, color=color, marker="o", markersize=3, label=f"seed {seed['seed']}")
+    curves = [seed["test_curve"] for seed in summary["seeds"] if seed["test_curve"]]
     if len(curves) > 1:
-        axes.plot(*mean_curve(curves), color="#d55", linewidth=2, label=f"mean of {len(curves)} seeds")
-    if document["threshold"] is not None:
-        axes.axhline(document["threshold"], color="#555", linestyle="--", linewidth=1, label="solved")
-    axes.set(xlabel="environment steps", ylabel="mean test return")
-    axes.set_title(f"{document['algorithm']} on {document['task']}")
+        axes.plot(*mean_curve(curves), color="black", linewidth=2, label="mean")
+    if summary["bar"] is not None:
+        axes.axhline(summary["bar"], color="grey", linestyle="--", linewidth=1, label=f"bar {summary['bar']:g}")
+    title = f"{summary['algorithm']} on {summary['task']} (test returns; training returns faint)"
+    axes.set(xlabel="environment steps", ylabel="return", title=title)
     axes.grid(alpha=0.3)
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="lower right")
+    axes.legend(frameon=False, fontsize=8)
     figure.savefig(path)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--algorithm", help="as in `argosy algorithms`")
-    parser.add_argument("--task", help="id of the environment")
-    parser.add_argument("--seeds", type=int, default=5, help="how many, from --first-seed on (default: 5)")
-    parser.add_argument("--first-seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=1, help="seeds that are trained at the same time (default: 1)")
-    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="settings, e.g. trainer.max_epoch=5")
-    parser.add_argument("--runs", type=Path, help="keep the runs' folders here (default: they are removed)")
-    parser.add_argument("--from", dest="run_dirs", type=Path, nargs="+", metavar="RUN", help="report on these runs")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where the report goes (default: results/)")
-    args = parser.parse_args()
-    if args.run_dirs is None and (args.algorithm is None or args.task is None):
-        parser.error("--algorithm and --task are needed (or --from)")
-
-    with tempfile.TemporaryDirectory() as scratch:
-        run_dirs: list[Path] = args.run_dirs or []
-        if not run_dirs:
-            changes: dict[str, Any] = {}
-            for setting in args.set:
-                key, _, value = setting.partition("=")
-                try:
-                    changes[key] = json.loads(value)
-                except ValueError:
-                    changes[key] = value
-            runs = str(args.runs or scratch)
-            seeds = range(args.first_seed, args.first_seed + args.seeds)
-            with ProcessPoolExecutor(args.jobs, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
-                waiting = [pool.submit(train_seed, args.algorithm, args.task, seed, runs, changes) for seed in seeds]
-                run_dirs = [Path(future.result()) for future in tqdm(waiting, unit="seed", disable=None)]
-        document = report(run_dirs, None if args.run_dirs else args.jobs)
-    args.out.mkdir(parents=True, exist_ok=True)
-    stem = args.out / f"{document['task'].replace('/', '-')}-{document['algorithm']}"
-    stem.with_name(stem.name + ".json").write_text(json.dumps(document, indent=1) + "\n")
-    draw(document, stem.with_name(stem.name + ".png"))
-    for seed in document["seeds"]:
-        print(
-            f"seed {seed['seed']}: {seed['final_return_mean']:.1f} after {seed['env_steps']} steps "
-            f"({seed['wall_s']:.0f} s), threshold at {seed['steps_to_threshold']}"
+def write_doc() -> None:
+    """Write the table of all results into docs/benchmarks.md."""
+    lines = [
+        "| task | algorithm | seeds that reached the bar | steps, median (most) | seconds per seed, median "
+        "| final return, mean |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for path in sorted(RESULTS.glob("*.json")):
+        summary = json.loads(path.read_text())
+        seeds = summary["seeds"]
+        steps = [seed["env_steps"] for seed in seeds]
+        bar = "no bar" if summary["bar"] is None else f"{sum(s['passed'] for s in seeds)} of {len(seeds)}"
+        if summary["bar"] is not None:
+            bar += f" ({summary['bar']:g} within {summary['max_steps']:,} steps)"
+        lines.append(
+            f"| {summary['task']} | {summary['algorithm']} | {bar} | {statistics.median(steps):,.0f} ({max(steps):,}) | "
+            f"{statistics.median(seed['wall_s'] for seed in seeds):.0f} | "
+            f"{statistics.mean(seed['test_return_mean'] for seed in seeds):.1f} |"
         )
-    print(f"solved: {document['solved']}; written to {stem}.json and .png")
-    return 0
+    text = DOC.read_text()
+    before, rest = text.split(BEGIN, 1)
+    DOC.write_text(before + BEGIN + "\n\n" + "\n".join(lines) + "\n\n" + END + rest.split(END, 1)[1])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())
