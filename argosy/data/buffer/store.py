@@ -157,7 +157,7 @@ class Transitions:
         if stack_num == 1:
             return unflatten({path: self.next_leaf(path, index) for path in self.fields["obs"].leaves})
         given = flatten(obs if obs is not None else self.stacked("obs", index, stack_num))
-        before = (slice(None),) * index.ndim
+        before: tuple[Any, ...] = (slice(None),) * index.ndim
         leaves: dict[Path, Array] = {}
         for path, leaf in self.fields["obs"].leaves.items():
             frames = cast(Array, given[path])
