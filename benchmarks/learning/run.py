@@ -171,7 +171,8 @@ def write_doc() -> None:
         if summary["bar"] is not None:
             bar += f" ({summary['bar']:g} within {summary['max_steps']:,} steps)"
         lines.append(
-            f"| {summary['task']} | {summary['algorithm']} | {bar} | {statistics.median(steps):,.0f} ({max(steps):,}) | "
+            f"| {summary['task']} | {summary['algorithm']} | {bar} "
+            f"| {statistics.median(steps):,.0f} ({max(steps):,}) | "
             f"{statistics.median(seed['wall_s'] for seed in seeds):.0f} | "
             f"{statistics.mean(seed['test_return_mean'] for seed in seeds):.1f} |"
         )
