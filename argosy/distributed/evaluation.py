@@ -12,6 +12,7 @@ from argosy.distributed.arena import Arena
 from argosy.distributed.host import Peer, PeerLostError, Progress
 from argosy.distributed.inference import ParameterReader
 from argosy.distributed.player import Player
+from argosy.errors import CheckpointError
 from argosy.policy import Policy
 
 _STEPS_PER_POLL = 50
@@ -97,8 +98,8 @@ class EvalWorker:
         if 0 in tokens.values() or tokens == self._judged:
             return False
         self._judged = tokens
-        for name, policy in self._policies.items():
-            self._store.call("tag", name, policy.version, self._name)
+        if not self._call_store([("tag", name, policy.version, self._name) for name, policy in self._policies.items()]):
+            return False  # dropped meanwhile: there is a newer one
         self._arena.reset()
         for player in self._players:
             player.forget()
@@ -150,12 +151,18 @@ class EvalWorker:
     def _tell(self, result: EvalResult) -> None:
         """Let the store know; it may have gone back behind this version meanwhile, then nobody needs to know."""
         values = {"return_mean": result.return_mean, "return_std": result.return_std, "episodes": result.episodes}
-        calls = [self._store.call("update_metadata", result.policy, result.version, values)]
+        calls: list[tuple[object, ...]] = [("update_metadata", result.policy, result.version, values)]
         if result.return_mean > self._best.get(result.policy, -np.inf):
             self._best[result.policy] = result.return_mean
-            calls.append(self._store.call("tag", result.policy, result.version, "best"))
-        for call in calls:
-            try:
-                call.result(5.0)
-            except (PeerLostError, TimeoutError):
-                continue
+            calls.append(("tag", result.policy, result.version, "best"))
+        self._call_store(calls)
+
+    def _call_store(self, calls: Sequence[tuple[object, ...]]) -> bool:
+        """Call methods of the store; returns whether all could be done."""
+        answers = [self._store.call(str(method), *args) for method, *args in calls]
+        try:
+            for answer in answers:
+                answer.result(5.0)
+        except (PeerLostError, CheckpointError, TimeoutError):
+            return False
+        return True

@@ -134,38 +134,36 @@ class _RemotePending:
 class ParameterReader:
     """Keeps a policy up to date with the parameter store, without ever waiting for it.
 
+    One question is always open; the store answers it when there is something new.
+
     Args:
         store: the parameter server.
         name: of the policy there.
         policy: where new parameters go.
-        every_s: seconds between two questions.
         tag: which version.
     """
 
-    def __init__(self, store: Peer, name: str, policy: Policy, *, every_s: float = 0.05, tag: str = "latest") -> None:
-        self._store, self._name, self._policy, self._every_s, self._tag = store, name, policy, every_s, tag
+    def __init__(self, store: Peer, name: str, policy: Policy, *, tag: str = "latest") -> None:
+        self._store, self._name, self._policy, self._tag = store, name, policy, tag
         self.token = 0
         """Changes with each load; 0 before the first."""
-        self._asked: Future[tuple[int, int, Shared[Blob]] | None] | None = None
-        self._due = 0.0
+        self._asked: Future[tuple[int, int, Shared[Blob]]] | None = None
+        self._not_before = 0.0
 
     def poll(self) -> bool:
         """Ask, or load what came; returns whether the policy has new parameters now."""
-        now = time.monotonic()
         if self._asked is None:
-            if now < self._due:
+            if time.monotonic() < self._not_before:
                 return False
             self._asked = self._store.call("newest", self._name, self.token, self._tag)
         if not self._asked.done():
             return False
-        asked, self._asked, self._due = self._asked, None, now + self._every_s
+        asked, self._asked = self._asked, None
         try:
-            news = asked.result()
-            if news is None:
-                return False
-            token, _, shared = news
+            token, _, shared = asked.result()
             self._policy.load_checkpoint(decode(shared()))
         except PeerLostError:
+            self._not_before = time.monotonic() + _LOST_RETRY_S
             return False
         self.token = token
         return True

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from concurrent.futures import Future
 from pathlib import Path
+from typing import TypeAlias
 
-from argosy.distributed.host import Context, Progress, Shared
+from argosy.distributed.host import Context, PeerLostError, Progress, Shared
 from argosy.distributed.parameters import Blob, ParameterStore
+
+News: TypeAlias = tuple[int, int, Shared[Blob]]
+"""(token, version, shared blob)."""
 
 
 class ParameterServer:
     """Answers for a `ParameterStore`.
 
-    A reader gets a reference and fetches the blob itself: in a Ray cluster each node fetches it once, whatever the
-    number of its readers, and none of them waits for this worker.
+    A reader asks once and is answered when there is news. It gets a reference and fetches the blob itself: in a Ray
+    cluster each node fetches it once, whatever the number of its readers.
     """
 
     def __init__(self, context: Context, directory: Path | None, *, keep: int = 10) -> None:
@@ -22,6 +27,7 @@ class ParameterServer:
         self._share = context.share
         self._lock = threading.Lock()  # peers in this process call from threads of their own
         self._shared: dict[tuple[str, str], tuple[int, Shared[Blob]]] = {}
+        self._waiting: list[tuple[str, int, str, Future[News]]] = []
         self._pushes = self._reads = 0
 
     def push(
@@ -35,30 +41,30 @@ class ParameterServer:
         """Store a version; see `ParameterStore.push`."""
         with self._lock:
             self._pushes += 1
-            return self._store.push(name, blob.copy(), version=version, tags=tags, metadata=metadata)
+            self._store.push(name, blob.copy(), version=version, tags=tags, metadata=metadata)
+            self._tell()
+            return version
 
-    def newest(self, name: str, token: int = 0, tag: str = "latest") -> tuple[int, int, Shared[Blob]] | None:
-        """Return (token, version, shared blob) of a tag, None when nothing changed since `token`."""
+    def newest(self, name: str, token: int = 0, tag: str = "latest") -> Future[News]:
+        """Return (token, version, shared blob) of a tag as soon as there is something else than at `token`."""
+        answer: Future[News] = Future()
         with self._lock:
-            news = self._store.newest(name, token, tag)
-            if news is None:
-                return None
-            self._reads += 1
-            now, version, blob = news
-            known = self._shared.get((name, tag))
-            if known is None or known[0] != now:
-                known = self._shared[name, tag] = (now, self._share(blob))
-            return now, version, known[1]
+            self._waiting.append((name, token, tag, answer))
+            self._tell()
+        return answer
 
     def roll_back(self, name: str, version: int) -> list[int]:
         """Forget all newer versions; see `ParameterStore.roll_back`."""
         with self._lock:
-            return self._store.roll_back(name, version)
+            gone = self._store.roll_back(name, version)
+            self._tell()
+            return gone
 
     def tag(self, name: str, version: int, tag: str) -> None:
         """Move a tag; see `ParameterStore.tag`."""
         with self._lock:
             self._store.tag(name, version, tag)
+            self._tell()
 
     def update_metadata(self, name: str, version: int, values: Mapping[str, object]) -> None:
         """Add to what is known of a version; see `ParameterStore.update_metadata`."""
@@ -84,4 +90,26 @@ class ParameterServer:
         return {"pushes": float(self._pushes), "reads": float(self._reads)}
 
     def close(self) -> None:
-        """Nothing to free: every push is on the disk."""
+        """Let those who wait know that no answer will come. Every push is on the disk."""
+        with self._lock:
+            for _, _, _, answer in self._waiting:
+                answer.set_exception(PeerLostError("the parameter server was stopped"))
+            self._waiting = []
+
+    def _tell(self) -> None:
+        """Answer those for whom there is news."""
+        still = []
+        for question in self._waiting:
+            name, token, tag, answer = question
+            news = self._store.newest(name, token, tag)
+            if news is None:
+                still.append(question)
+                continue
+            now, version, blob = news
+            known = self._shared.get((name, tag))
+            if known is None or known[0] != now:
+                known = self._shared[name, tag] = (now, self._share(blob))
+            self._reads += 1
+            if not answer.cancelled():
+                answer.set_result((now, version, known[1]))
+        self._waiting = still

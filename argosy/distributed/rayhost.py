@@ -196,7 +196,7 @@ class RayLauncher:
             "num_cpus": resources.num_cpus,
             "num_gpus": resources.num_gpus,
             "resources": dict(resources.custom) or None,
-            "max_concurrency": 1000,
+            "max_concurrency": 100_000,  # calls that wait for news or for a forward pass cost next to nothing
         }
         if resources.memory_bytes is not None:
             options["memory"] = resources.memory_bytes

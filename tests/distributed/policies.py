@@ -1,5 +1,7 @@
 """A policy whose every number can be said beforehand."""
 
+from concurrent.futures import Future
+
 import numpy as np
 import torch
 from gymnasium import spaces
@@ -61,7 +63,7 @@ class Store:
 
     def newest(self, name, token, tag):
         if token == 5:
-            return None
+            return Future()  # answered when there is news: never
         policy = SumPolicy()
         policy.version = 7
         with torch.no_grad():

@@ -113,8 +113,8 @@ def test_kill_the_trainer(ray_launcher, tmp_path):
     trainer = snapshots[-1].workers["trainer.p.0"]
     assert trainer["restarts"] == 1
     assert 0 <= trainer["updates_lost"] <= SAVE_UPDATES
-    # nothing is counted twice: what was learned from adds up to whole rollouts
-    assert trainer["env_steps"] == trainer["updates"] * 512 or trainer["env_steps"] - trainer["updates"] * 512 < 512
+    # nothing is counted twice: what came in is what was learned from, and one rollout that waits for it
+    assert 0 <= trainer["env_steps"] - trainer["updates"] * 512 <= 512
 
 
 def test_hanging_environment(ray_launcher, tmp_path):
@@ -142,8 +142,8 @@ fleet = fleet(stop={{"return_mean": {{"p": {goal}}}, "wall_s": 300}})
 def launch(tmp_path, *options, goal=475.0):
     file = tmp_path / "fleet_file.py"
     file.write_text(FILE.format(folder=str(Path(__file__).parent), goal=goal))
-    command = [sys.executable, "-m", "argosy.cli", "launch", str(file), "--runs", str(tmp_path / "runs"), *options]
-    code = f"import sys; sys.argv = {command[2:]!r}; from argosy.cli import main; sys.exit(main(sys.argv[2:]))"
+    args = ["launch", str(file), "--runs", str(tmp_path / "runs"), *options]
+    code = f"import sys; from argosy.cli import main; sys.exit(main({args!r}))"
     return subprocess.Popen(
         [sys.executable, "-c", code],
         stdout=subprocess.PIPE,

@@ -125,7 +125,7 @@ def test_shared_memory_passes_over_other_machines(serve, monkeypatch):
 def test_parameters_are_read_once_per_change(launcher):
     handle = launcher.start("parameters", 0, Store, Resources(num_cpus=0.1))
     policy = SumPolicy(OBS)
-    reader = ParameterReader(launcher.connect("parameters"), "sum", policy, every_s=0.0)
+    reader = ParameterReader(launcher.connect("parameters"), "sum", policy)
     deadline = time.monotonic() + 60
     loads = 0
     while time.monotonic() < deadline and loads == 0:

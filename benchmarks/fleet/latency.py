@@ -1,0 +1,132 @@
+"""Latency hiding: steps/s against the size of the ring, for an env whose step sleeps and an answer that takes its time.
+
+    python benchmarks/fleet/latency.py            a table, benchmarks/fleet/latency.json and .png
+
+The rule: with k groups the latency l is hidden when l < (k - 1) * s. A round of the ring takes k * s then, else s + l.
+"""
+
+import argparse
+import json
+import time
+from concurrent.futures import Future
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from argosy.distributed.actor import ActorWorker, Group, Seated
+from argosy.distributed.arena import VectorArena
+from argosy.distributed.fleet import AgentSpec
+from argosy.distributed.inference import Reply
+from argosy.distributed.player import Player
+from argosy.distributed.recorder import Recorder
+from argosy.env import DummyVectorEnv
+from argosy.net import NetConfig
+from argosy.policy import QPolicy
+from argosy.rng import Rng
+
+
+class Sleeping(gym.Env):
+    """A step takes `seconds` without using the CPU."""
+
+    observation_space = spaces.Box(-1, 1, (4,))
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(4, np.float32), {}
+
+    def step(self, action):
+        time.sleep(self.seconds)
+        return np.zeros(4, np.float32), 0.0, False, False, {}
+
+
+class Late:
+    """An inference stream whose answers are there `seconds` after the question."""
+
+    def __init__(self, policy, seconds):
+        self.policy, self.seconds = policy, seconds
+
+    def post(self, request):
+        reply = Future()
+        reply.set_result(Reply(self.policy.rollout(request), 0))
+        return Wait(reply, time.perf_counter() + self.seconds)
+
+    def close(self):
+        pass
+
+
+class Wait:
+    def __init__(self, reply, due):
+        self.reply, self.due = reply, due
+
+    def done(self):
+        return time.perf_counter() >= self.due
+
+    def result(self, timeout=None):
+        left = self.due - time.perf_counter()
+        if timeout is not None and left > timeout:
+            time.sleep(timeout)
+            raise TimeoutError
+        time.sleep(max(left, 0.0))
+        return self.reply.result()
+
+
+def speed(step_s, latency_s, ring, seconds):
+    policy = QPolicy(Sleeping.observation_space, Sleeping.action_space, NetConfig(hidden_sizes=(8,)))
+    spec = AgentSpec(policy="p")
+
+    def seated(arena, rng):
+        seat = arena.seats[0]
+        return [Seated(spec, Player(seat, policy, Late(policy, latency_s)), Recorder("x", 0, 1, 32), None, None, 0)]
+
+    groups = [
+        Group(lambda seed: VectorArena(DummyVectorEnv([lambda: Sleeping(step_s)])), seated, Rng(0)) for _ in range(ring)
+    ]
+    worker = ActorWorker(groups, {}, [])
+    for _ in range(3 * ring):
+        worker.poll()
+    begin, steps = time.perf_counter(), worker.stats()["steps"]
+    while time.perf_counter() - begin < seconds:
+        worker.poll()
+    return (worker.stats()["steps"] - steps) / (time.perf_counter() - begin)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=2.0)
+    options = parser.parse_args()
+    rows = []
+    print(f"{'step ms':>8} {'latency ms':>11} {'ring':>5} {'steps/s':>9} {'rule':>9} {'ratio':>6}")
+    for step_ms, latency_ms in ((10, 15), (10, 35), (20, 50)):
+        for ring in (1, 2, 3, 4, 5, 6):
+            s, latency = step_ms / 1000, latency_ms / 1000
+            measured = speed(s, latency, ring, options.seconds)
+            rule = ring / max(ring * s, s + latency)
+            rows.append({"step_s": s, "latency_s": latency, "ring": ring, "steps_per_s": measured, "rule": rule})
+            print(f"{step_ms:>8} {latency_ms:>11} {ring:>5} {measured:>9.1f} {rule:>9.1f} {measured / rule:>6.2f}")
+    folder = Path(__file__).parent
+    (folder / "latency.json").write_text(json.dumps(rows, indent=1) + "\n")
+    try:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from matplotlib import pyplot as plt
+    except ImportError:
+        return
+    for step_ms, latency_ms in ((10, 15), (10, 35), (20, 50)):
+        own = [r for r in rows if r["step_s"] == step_ms / 1000 and r["latency_s"] == latency_ms / 1000]
+        (line,) = plt.plot([r["ring"] for r in own], [r["rule"] for r in own], "--")
+        label = f"step {step_ms} ms, latency {latency_ms} ms"
+        plt.plot([r["ring"] for r in own], [r["steps_per_s"] for r in own], "o", color=line.get_color(), label=label)
+    plt.xlabel("groups in the ring")
+    plt.ylabel("steps per second (dots: measured, dashes: rule)")
+    plt.legend()
+    plt.savefig(folder / "latency.png", dpi=100, bbox_inches="tight")
+
+
+if __name__ == "__main__":
+    main()
