@@ -48,7 +48,7 @@ def prepare(seed: int) -> Callable[[int], dict[str, object]]:
         updates += 1
         if updates % TARGET_FREQ == 0:
             torch._foreach_copy_(target_params, params)
-        return float(loss)
+        return float(loss.item())
 
     def run(count: int) -> dict[str, object]:
         for _ in range(count):

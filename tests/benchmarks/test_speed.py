@@ -1,0 +1,96 @@
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", BENCHMARKS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+speed, row = load("speed"), load("row")
+TINY = {"train_ppo_cartpole": 1024, "train_sac_halfcheetah": 2}
+LIBRARIES = {"collect_pong": "envpool", "train_sac_halfcheetah": "mujoco"}
+
+
+@pytest.mark.parametrize("name", [r.name for r in speed.ROWS])
+def test_ours_and_the_floor_do_the_same_work(name):
+    if name in LIBRARIES:
+        pytest.importorskip(LIBRARIES[name])
+    count = TINY.get(name, 16)
+    ours, floor = (row.find(side, name)(0)(count) for side in ("ours", "floor"))
+    assert ours == floor
+    assert next(iter(ours.values())) == count  # the first fact is the number of units that the rate is made of
+
+
+def test_a_side_without_the_row_is_none():
+    assert row.find("ours", "no_such_row") is None
+
+
+def test_a_row_runs_as_a_process_and_prints_its_time():
+    command = [sys.executable, str(BENCHMARKS / "row.py"), "floor", "sample_uniform", "--count", "3"]
+    answer = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+    assert answer["facts"]["samples"] == 3
+    assert answer["wall_s"] > 0
+    assert answer["cpu_s"] > 0
+
+
+def result(**rates):
+    made = speed.Row(name="r", title="t", unit="u", count=1, warmup=0, floor=0.8, peer=("tianshou", 2.0), at_least=50.0)
+    return speed.Result(made, rates)
+
+
+def test_ratios_are_medians_of_ratios_within_a_repeat():
+    # repeats at 1x, 10x and 1x the machine's speed: ours is 0.9, 0.5 and 0.8 of the floor
+    seen = result(ours=[90.0, 500.0, 80.0], floor=[100.0, 1000.0, 100.0])
+    assert seen.ratio("floor") == pytest.approx(0.8)
+    assert seen.ratio("sb3") is None
+
+
+def test_the_faster_peer_counts():
+    seen = result(ours=[90.0], floor=[100.0], tianshou1=[30.0], tianshou2=[60.0], sb3=[80.0])
+    assert seen.peer() == "tianshou2"
+    assert [check[1] for check in seen.checks()] == [pytest.approx(0.9), pytest.approx(1.5), 90.0]
+    assert seen.verdict() == "FAIL"
+
+
+@pytest.mark.parametrize(
+    ("rates", "verdict"),
+    [
+        ({"ours": [90.0], "floor": [100.0], "tianshou1": [30.0]}, "pass"),
+        ({"ours": [90.0], "floor": [100.0]}, "-"),
+        ({"ours": [70.0], "floor": [100.0]}, "FAIL"),
+        ({"ours": [40.0], "floor": [50.0], "tianshou1": [10.0]}, "FAIL"),
+    ],
+)
+def test_verdict(rates, verdict):
+    assert result(**rates).verdict() == verdict
+
+
+def test_the_table_goes_between_the_markers(tmp_path):
+    page = tmp_path / "benchmarks.md"
+    page.write_text(f"before\n{speed.BEGIN}\nold\n{speed.END}\nafter\n")
+    speed.write_doc(speed.table([result(ours=[90.0], floor=[100.0], tianshou1=[30.0])]), page)
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert (
+        "| t | u | 90 | 100 | 30 | 0.90 of the floor (0.8), 3.00 x Tianshou 1.0.0 (2), 90.00 u/s (50) | pass |" in text
+    )
+
+
+def test_the_machine_is_not_named():
+    import platform
+
+    assert platform.node() not in speed.machine()
+    assert "/" not in speed.machine().replace("w/", "")
