@@ -109,6 +109,48 @@ ROWS = (
         warmup=400,
         floor=0.85,
     ),
+    Row(
+        name="step_1ms",
+        title="ShmemVectorEnv, 8 envs with busy steps of 1 ms, two cores (floor: one core)",
+        unit="env steps",
+        count=4_000,
+        warmup=160,
+        floor=1.85,
+        peer=("tianshou", 1.0),
+    ),
+    Row(
+        name="step_100us",
+        title="ShmemVectorEnv, 8 envs with busy steps of 0.1 ms, two cores (floor: one core)",
+        unit="env steps",
+        count=30_000,
+        warmup=1_600,
+        floor=1.6,
+        peer=("tianshou", 1.0),
+    ),
+    Row(
+        name="step_frames",
+        title="ShmemVectorEnv, 8 envs of 84x84x4 bytes with busy steps of 0.1 ms, two cores (floor: one core)",
+        unit="env steps",
+        count=30_000,
+        warmup=1_600,
+        floor=1.5,
+    ),
+    Row(
+        name="step_async",
+        title="asynchronous stepping, 8 envs that wait 1 to 20 ms, as they come (floor: all in step)",
+        unit="env steps",
+        count=2_000,
+        warmup=80,
+        floor=1.5,
+    ),
+    Row(
+        name="collect_pong_async",
+        title="Pong through EnvPool's asynchronous mode, Nature CNN, two cores (floor: one after the other)",
+        unit="env steps",
+        count=4_000,
+        warmup=400,
+        floor=1.4,
+    ),
 )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import gymnasium as gym
 import numpy as np
 import torch
+from busy import Busy
 from tianshou.data import Batch, Collector, VectorReplayBuffer
-from tianshou.env import DummyVectorEnv
+from tianshou.env import DummyVectorEnv, ShmemVectorEnv
 from tianshou.policy import DQNPolicy, PPOPolicy
 from tianshou.trainer import OnpolicyTrainer
 from tianshou.utils.net.common import ActorCritic, Net
@@ -137,6 +138,27 @@ def prepare_train_ppo_cartpole(seed):
         return {"steps": int(info.train_step), "gradient_steps": int(info.gradient_step)}
 
     return run
+
+
+def step_busy(step_s):
+    env = ShmemVectorEnv([lambda: Busy(step_s) for _ in range(8)])
+    env.reset()
+    action = np.ones(8, np.int64)
+
+    def run(count):
+        for _ in range(-(-count // 8)):
+            env.step(action)
+        return {"steps": -(-count // 8) * 8}
+
+    return run
+
+
+def prepare_step_1ms(seed):
+    return step_busy(1e-3)
+
+
+def prepare_step_100us(seed):
+    return step_busy(1e-4)
 
 
 ROWS = {name.removeprefix("prepare_"): fn for name, fn in list(globals().items()) if name.startswith("prepare_")}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import gymnasium as gym
 import numpy as np
 import torch
+from busy import Busy
 from tianshou.algorithm.modelfree.dqn import DQN, DiscreteQLearningPolicy
 from tianshou.algorithm.modelfree.ppo import PPO
 from tianshou.algorithm.modelfree.reinforce import DiscreteActorPolicy
 from tianshou.algorithm.modelfree.sac import SAC, AutoAlpha, SACPolicy
 from tianshou.algorithm.optim import AdamOptimizerFactory
 from tianshou.data import Batch, Collector, VectorReplayBuffer
-from tianshou.env import DummyVectorEnv
+from tianshou.env import DummyVectorEnv, ShmemVectorEnv
 from tianshou.trainer import OffPolicyTrainerParams, OnPolicyTrainerParams
 from tianshou.utils.net.common import Net
 from tianshou.utils.net.continuous import ContinuousActorProbabilistic, ContinuousCritic
@@ -193,6 +194,27 @@ def prepare_train_sac_halfcheetah(seed):
         return {"steps": int(info.train_step), "gradient_steps": int(info.update_step)}
 
     return run
+
+
+def step_busy(step_s):
+    env = ShmemVectorEnv([lambda: Busy(step_s) for _ in range(8)])
+    env.reset()
+    action = np.ones(8, np.int64)
+
+    def run(count):
+        for _ in range(-(-count // 8)):
+            env.step(action)
+        return {"steps": -(-count // 8) * 8}
+
+    return run
+
+
+def prepare_step_1ms(seed):
+    return step_busy(1e-3)
+
+
+def prepare_step_100us(seed):
+    return step_busy(1e-4)
 
 
 ROWS = {name.removeprefix("prepare_"): fn for name, fn in list(globals().items()) if name.startswith("prepare_")}
