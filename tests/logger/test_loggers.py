@@ -5,6 +5,7 @@ import json
 import math
 import os
 import threading
+import time
 import warnings
 
 import pytest
@@ -137,6 +138,11 @@ def test_wandb_offline_writes_its_run_folder(tmp_path, monkeypatch):
     logger.close()
     (file,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
     data = file.read_bytes()
+    for _ in range(600):  # wandb's own process writes a moment after `finish` has returned
+        if b"episode/return_mean" in data and b"gamma" in data:
+            break
+        time.sleep(0.1)
+        data = file.read_bytes()
     for written in (b"episode/return_mean", b"123", b"env_step", b"gamma", b"first"):
         assert written in data
 
