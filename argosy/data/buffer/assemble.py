@@ -63,8 +63,13 @@ def assemble(
         rew = (rew * rew_leaf.like(counted)).sum(index.ndim)
     terminated = fields["terminated"].leaves[()].take(final)
     truncated = fields["truncated"].leaves[()].take(final)
-    obs: Any = data.stacked("obs", index, stack_num)
-    obs_next: Any = data.obs_next(final, stack_num, obs if sampling.n_step == 1 else None)
+    obs: Any
+    obs_next: Any
+    if stack_num > 1 and sampling.n_step == 1 and goals is None:
+        obs, obs_next = data.obs_and_next(index, stack_num)
+    else:
+        obs = data.stacked("obs", index, stack_num)
+        obs_next = data.obs_next(final, stack_num, obs if sampling.n_step == 1 else None)
     if goals is not None:
         for tree in (obs, obs_next):
             goal = tree["desired_goal"]
