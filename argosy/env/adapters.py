@@ -12,7 +12,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector import VectorEnv as ForeignVectorEnv
 from numpy.typing import NDArray
 
-from argosy.env.base import Ids, Info, Obs, StepReturn, VectorEnv, check_ids
+from argosy.env.base import Ids, Info, Obs, StepReturn, VectorEnv, check_ids, env_seeds
 from argosy.env.pettingzoo import AECGame, ParallelGame, PettingZooEnv, PettingZooParallelEnv
 from argosy.env.pool import EnvPoolVectorEnv, Pool
 from argosy.env.spaces import Space, as_tree, copy_rows, normal_form, take
@@ -78,13 +78,8 @@ class GymVectorEnv:
         Raises:
             ConfigError: a list of another length than the number of envs.
         """
-        if seed is None:
-            self._seeds = None
-            return [None] * self._num_envs
-        seeds = spawn_seeds(int(seed), self._num_envs) if isinstance(seed, int | np.integer) else list(seed)
-        if len(seeds) != self._num_envs:
-            raise ConfigError(f"seed is a list of {len(seeds)}; {self._num_envs} envs need as many seeds")
-        self._seeds = [*seeds]
+        seeds = env_seeds(seed, self._num_envs)
+        self._seeds = None if seed is None else seeds
         return [*seeds]
 
     def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Info]:

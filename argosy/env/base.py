@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.spaces import Space
 from numpy.typing import NDArray
 
-from argosy.errors import EnvError
+from argosy.errors import ConfigError, EnvError
 
 Obs: TypeAlias = "NDArray[np.generic] | dict[str, Obs]"
 """Stacked observations: an array [n, ...], or a nested dict of such arrays for Dict and Tuple spaces."""
@@ -111,6 +111,24 @@ def check_ids(ids: Ids, n: int) -> list[int]:
     if not listed or len(set(listed)) < len(listed) or not all(0 <= i < n for i in listed):
         raise EnvError(f"id is {listed}; it must name some of the envs 0 to {n - 1}, each once")
     return listed
+
+
+def env_seeds(seed: int | Iterable[int | None] | None, n: int) -> list[int | None]:
+    """Return one seed per env: derived from a number, a list as it is, None for None.
+
+    Raises:
+        ConfigError: a list of another length than `n`.
+    """
+    if seed is None:
+        return [None] * n
+    if isinstance(seed, int | np.integer):
+        from argosy.rng import spawn_seeds  # here: it brings torch, which spawned workers do without
+
+        return [*spawn_seeds(int(seed), n)]
+    seeds = [None if s is None else int(s) for s in seed]
+    if len(seeds) != n:
+        raise ConfigError(f"seed is a list of {len(seeds)}; {n} envs need as many seeds")
+    return seeds
 
 
 def info_column(info: Info, key: str, ids: Ids = None) -> NDArray[np.generic] | None:

@@ -8,7 +8,7 @@ from typing import Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.env.base import Ids, Info, Obs, Received, StepReturn, check_ids
+from argosy.env.base import Ids, Info, Obs, Received, StepReturn, check_ids, env_seeds
 from argosy.env.spaces import Space, concatenate, normal_form, take
 from argosy.errors import ConfigError, EnvError
 from argosy.rng import spawn_seeds
@@ -126,14 +126,12 @@ class EnvPoolVectorEnv:
         Raises:
             ConfigError: a list of another length than the number of envs.
         """
-        if seed is None:
-            self._fresh_seeds = None
-            return [None] * self._num_envs
-        seeds = spawn_seeds(int(seed), self._num_envs) if isinstance(seed, int | np.integer) else list(seed)
-        if len(seeds) != self._num_envs:
-            raise ConfigError(f"seed is a list of {len(seeds)}; {self._num_envs} envs need as many seeds")
-        self._fresh_seeds = seeds if self._started or seeds != self._seeds else None
-        return [*seeds]
+        drawn = env_seeds(seed, self._num_envs)
+        seeds = [s for s in drawn if s is not None]
+        if seed is not None and len(seeds) < self._num_envs:
+            raise ConfigError(f"seed is {seed}; a pool needs a number for each env")
+        self._fresh_seeds = seeds if seeds and (self._started or seeds != self._seeds) else None
+        return drawn
 
     def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Info]:
         """Start new episodes in the envs `id` (all by default); rows come in the order of `id`.

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from argosy.env.base import Obs
+from argosy.env.base import Obs, Received
 
 Space = spaces.Space[object]
 
@@ -105,6 +105,21 @@ def concatenate(parts: Sequence[Obs]) -> Obs:
     if isinstance(parts[0], dict):
         return {key: concatenate([cast("dict[str, Obs]", part)[key] for part in parts]) for key in parts[0]}
     return np.concatenate([cast("NDArray[np.generic]", part) for part in parts])
+
+
+def join_received(parts: Sequence[Received]) -> Received:
+    """Join what several workers handed out, row after row."""
+    if len(parts) == 1:
+        return parts[0]
+    return Received(
+        env_id=np.concatenate([part.env_id for part in parts]),
+        is_reset=np.concatenate([part.is_reset for part in parts]),
+        obs=concatenate([part.obs for part in parts]),
+        rew=np.concatenate([part.rew for part in parts]),
+        terminated=np.concatenate([part.terminated for part in parts]),
+        truncated=np.concatenate([part.truncated for part in parts]),
+        info=np.concatenate([cast("NDArray[np.object_]", part.info) for part in parts]),
+    )
 
 
 def copy_rows(source: Obs, out: Obs, rows: object) -> None:

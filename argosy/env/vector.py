@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias, cast
 
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from argosy.env.actions import action_rows, select_rows
-from argosy.env.base import Ids, Info, Obs, Received, StepReturn, check_ids
-from argosy.env.spaces import Space, concatenate, take
+from argosy.env.base import Ids, Info, Obs, Received, StepReturn, check_ids, env_seeds
+from argosy.env.spaces import Space, join_received, take
 from argosy.env.worker.base import EnvFn, EnvSpaces, EnvWorker, StepArrays
 from argosy.errors import ConfigError, EnvError
 
@@ -120,14 +120,7 @@ class BaseVectorEnv:
         Args:
             seed: one number from which every env's seed is derived, or a list with a seed per env.
         """
-        if seed is None:
-            self._seeds = [None] * self._num_envs
-        elif isinstance(seed, int | np.integer):
-            self._seeds = _derived_seeds(int(seed), self._num_envs)
-        elif len(seed) != self._num_envs:
-            raise ConfigError(f"seed is a list of {len(seed)}; {self._num_envs} envs need as many seeds")
-        else:
-            self._seeds = [None if s is None else int(s) for s in seed]
+        self._seeds = env_seeds(seed, self._num_envs)
         return list(self._seeds)
 
     def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Info]:
@@ -237,20 +230,20 @@ class BaseVectorEnv:
             EnvError: nothing was started; or an env raised, died or hung (the others can still be fetched).
         """
         if self._stash:
-            got, self._stash = _concatenate(self._stash), []
+            got, self._stash = join_received(self._stash), []
             return got
         if not self._at_work:
             raise EnvError("recv: no env is at work; start some with send or send_reset first")
         wanted = min(self.wait_num, len(self._at_work)) if self.is_async else len(self._at_work)
         timeout = self.timeout if self.is_async else None
-        return _concatenate(self._fetch(lambda got: len(got) >= wanted, timeout))
+        return join_received(self._fetch(lambda got: len(got) >= wanted, timeout))
 
     def _reset_async(self, ids: list[int], kwargs: Mapping[str, object]) -> tuple[Obs, Info]:
         self.send_reset(ids, **kwargs)
         parts = self._fetch(lambda got: got.issuperset(ids), None)
         mine = [part for part in parts if part.is_reset[0] and set(part.env_id.tolist()) <= set(ids)]
         self._stash += [part for part in parts if not any(part is m for m in mine)]
-        got = _concatenate(mine)
+        got = join_received(mine)
         order = np.argsort(got.env_id)[np.argsort(np.argsort(ids))]
         return take(got.obs, order), cast("NDArray[np.object_]", got.info)[order]
 
@@ -341,7 +334,8 @@ class BaseVectorEnv:
     def _reset_kwargs(self, ids: Sequence[int], kwargs: Mapping[str, object]) -> list[dict[str, object]]:
         common = dict(kwargs)
         seed = common.pop("seed", None)
-        seeds = dict(zip(ids, _seeds_for(ids, seed), strict=True)) if seed is not None else None
+        given = cast("int | list[int] | None", seed)
+        seeds = dict(zip(ids, env_seeds(given, len(ids)), strict=True)) if seed is not None else None
         result = []
         for i in ids:
             env_seed = seeds[i] if seeds is not None else self._seeds[i]
@@ -365,35 +359,6 @@ class BaseVectorEnv:
         for worker in self.workers:
             if worker.outstanding and not self._sent[worker.first]:
                 worker.drain()
-
-
-def _seeds_for(ids: Sequence[int], seed: object) -> list[int | None]:
-    if isinstance(seed, int | np.integer):
-        return _derived_seeds(int(seed), len(ids))
-    seeds = list(cast("Iterable[int | None]", seed))
-    if len(seeds) != len(ids):
-        raise ConfigError(f"reset: seed is a list of {len(seeds)} for {len(ids)} envs")
-    return seeds
-
-
-def _derived_seeds(seed: int, n: int) -> list[int | None]:
-    from argosy.rng import spawn_seeds  # here: it brings torch, which spawned workers do without
-
-    return [*spawn_seeds(seed, n)]
-
-
-def _concatenate(parts: Sequence[Received]) -> Received:
-    if len(parts) == 1:
-        return parts[0]
-    return Received(
-        env_id=np.concatenate([part.env_id for part in parts]),
-        is_reset=np.concatenate([part.is_reset for part in parts]),
-        obs=concatenate([part.obs for part in parts]),
-        rew=np.concatenate([part.rew for part in parts]),
-        terminated=np.concatenate([part.terminated for part in parts]),
-        truncated=np.concatenate([part.truncated for part in parts]),
-        info=np.concatenate([cast("NDArray[np.object_]", part.info) for part in parts]),
-    )
 
 
 def _check_arguments(n: int, wait_num: int | None, timeout: float | None, envs_per_worker: int | None) -> None:
