@@ -75,6 +75,14 @@ ROWS = (
         peer=("tianshou", 3.0),
     ),
     Row(
+        name="sample_prioritized",
+        title="prioritised replay: add 8, sample 64, set 64 priorities",
+        unit="rounds",
+        count=5_000,
+        warmup=200,
+        peer=("tianshou", 4.0),
+    ),
+    Row(
         name="update_dqn",
         title="DQN update, batch 64, MLP 128x2, sample included",
         unit="updates",

@@ -22,7 +22,7 @@ from argosy.trainer.statefile import read_state, write_state
 
 KIND = "fleet trainer"
 _WAIT_S = 0.005
-_RECENT = 100
+_RECENT = 1000
 
 
 class TrainerWorker:

@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 from busy import Busy
-from tianshou.data import Batch, Collector, VectorReplayBuffer
+from tianshou.data import Batch, Collector, PrioritizedVectorReplayBuffer, VectorReplayBuffer
 from tianshou.env import DummyVectorEnv, ShmemVectorEnv
 from tianshou.policy import DQNPolicy, PPOPolicy
 from tianshou.trainer import OnpolicyTrainer
@@ -74,6 +74,31 @@ def prepare_sample_uniform(seed):
         for _ in range(count):
             batch, _ = buffer.sample(64)
         return {"samples": count, "obs": list(batch.obs.shape)}
+
+    return run
+
+
+def prepare_sample_prioritized(seed):
+    rng = np.random.default_rng(seed)
+    buffer = PrioritizedVectorReplayBuffer(20_000, 8, alpha=0.6, beta=0.4)
+    fill(buffer, 8, 2_500, lambda: rng.standard_normal((8, 4)).astype(np.float32), 50)
+    row = Batch(
+        obs=rng.standard_normal((8, 4)).astype(np.float32),
+        act=rng.integers(0, 2, 8),
+        rew=np.ones(8),
+        terminated=np.zeros(8, bool),
+        truncated=np.zeros(8, bool),
+        obs_next=rng.standard_normal((8, 4)).astype(np.float32),
+        info=[{} for _ in range(8)],
+    )
+    priorities = rng.random(64) + 0.1
+
+    def run(count):
+        for _ in range(count):
+            buffer.add(row)
+            batch, indices = buffer.sample(64)
+            buffer.update_weight(indices, priorities)
+        return {"rounds": count, "obs": list(batch.obs.shape), "weight": list(batch.weight.shape)}
 
     return run
 

@@ -9,6 +9,9 @@ import pytest
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
+sys.path.insert(0, str(BENCHMARKS))  # rows import what they share from there, as when they run as scripts
+
+
 def load(name):
     spec = importlib.util.spec_from_file_location(f"benchmark_{name}", BENCHMARKS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
@@ -27,8 +30,9 @@ def test_ours_and_the_floor_do_the_same_work(name):
     if name in LIBRARIES:
         pytest.importorskip(LIBRARIES[name])
     count = TINY.get(name, 16)
-    ours, floor = (row.find(side, name)(0)(count) for side in ("ours", "floor"))
-    assert ours == floor
+    ours = row.find("ours", name)(0)(count)
+    if (floor := row.find("floor", name)) is not None:
+        assert ours == floor(0)(count)
     assert next(iter(ours.values())) == count  # the first fact is the number of units that the rate is made of
 
 
