@@ -44,7 +44,7 @@ def save_checkpoint(path: str | Path, trainer: BaseTrainer[Any]) -> None:
     }
     buffer = _replay_buffer(collectors)
     if buffer is not None:
-        state["buffer"] = buffer.state_dict()
+        state["buffer"] = buffer.state_dict(lazy=True)
     if isinstance(trainer, OfflineTrainer):
         # As with the envs: the sampler starts anew in both runs
         state["sampler_seed"] = trainer.algorithm.rng.draw_seed()

@@ -321,12 +321,16 @@ class ReplayBuffer(BufferReader):
 
     # ---- state ---------------------------------------------------------------------------------------------------
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return everything that changes as nested dicts of host arrays (copies), numbers and strings."""
+    def state_dict(self, lazy: bool = False) -> dict[str, Any]:
+        """Return everything that changes as nested dicts of host arrays (copies), numbers and strings.
+
+        Args:
+            lazy: give the columns as `LazyArray`s, which read from the buffer as it then is: no copy in memory.
+        """
         slot = self._rings.all_stored()
         state: dict[str, Any] = {
             "rings": self._rings.state_dict(),
-            "columns": self._data.columns(slot, ends_only=True) if self._data.fields else {},
+            "columns": self._data.columns(slot, ends_only=True, lazy=lazy) if self._data.fields else {},
             "rng": dict(self._rng.bit_generator.state),
         }
         if self.priorities is not None:

@@ -11,6 +11,7 @@ from argosy.data.buffer.field import Field, LeafMaker, Path, Plan, Tree, flatten
 from argosy.data.buffer.leaf import Array, as_array
 from argosy.data.buffer.rings import Added, BoolArray, IntArray, Rings
 from argosy.data.buffer.successors import Successors
+from argosy.data.lazy import LazyArray
 from argosy.data.tree import fields_of
 from argosy.errors import DataError
 
@@ -197,23 +198,28 @@ class Transitions:
 
     # ---- whole columns -------------------------------------------------------------------------------------------
 
-    def columns(self, index: IntArray, ends_only: bool = False) -> dict[str, Tree]:
+    def columns(self, index: IntArray, ends_only: bool = False, lazy: bool = False) -> dict[str, Any]:
         """Return copies of the rows `index` of every column in host memory, as nested dicts.
 
-        With `ends_only`, a buffer that does not store `obs_next` gives it only for the rows that end a segment.
+        With `ends_only`, a buffer that does not store `obs_next` gives it only for the rows that end a segment. With
+        `lazy`, the leaves are `LazyArray`s, which hold until rows are added.
         """
-        found: dict[str, Tree] = {}
+        found: dict[str, Any] = {}
         for name, field in self.fields.items():
-            following = name == "obs_next"
             rows = index
-            if following and ends_only and self.successors is not None:
+            if name == "obs_next" and ends_only and self.successors is not None:
                 rows = index[self.rings.stop[index]]
-            values = {
-                path: leaf.host(self.next_leaf(path, rows) if following else leaf.take(rows))
-                for path, leaf in field.leaves.items()
-            }
-            found[name] = unflatten(values)
+            found[name] = unflatten({path: self._column(name, path, rows, lazy) for path in field.leaves})
         return found
+
+    def _column(self, name: str, path: Path, rows: IntArray, lazy: bool) -> Any:
+        leaf = self.fields[name].leaves[path]
+
+        def read(start: int, stop: int) -> Array:
+            part = rows[start:stop]
+            return leaf.host(self.next_leaf(path, part) if name == "obs_next" else leaf.take(part))
+
+        return LazyArray((len(rows), *leaf.shape), leaf.dtype, read) if lazy else read(0, len(rows))
 
     def restore(self, columns: Mapping[str, Tree], index: IntArray) -> None:
         """Write what `columns` returned to the slots `index`, whose flags are set already; opens the schema if needed.
