@@ -58,6 +58,7 @@ def main(args: Sequence[str] | None = None) -> int:
                 for seed in range(1, options.seeds + 1)
             ]
             seeds = [job.result() for job in jobs]
+    experiments = [seed.pop("experiment") for seed in seeds]
     for seed in seeds:
         seed["passed"] = passed(seed, options.bar, options.max_steps)
         seed["steps_to_bar"] = steps_to(options.bar, seed["test_curve"])
@@ -69,6 +70,7 @@ def main(args: Sequence[str] | None = None) -> int:
         "changes": changes,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, no GPU" if seeds[0]["device"] == "cpu" else "GPU",
         "versions": {"argosy": argosy.__version__, **{name: metadata.version(name) for name in VERSIONS}},
+        "experiment": experiments[0],
         "seeds": seeds,
     }
     name = f"{options.task.replace('/', '-')}-{options.algorithm}"
@@ -104,6 +106,7 @@ def record(folder: Path) -> dict[str, Any]:
         ended = {"env_steps": rows[-1]["env_step"], "test_return_mean": curve[-1][1] if curve else float("nan")}
         ended["wall_s"] = (folder / "metrics.jsonl").stat().st_mtime - (folder / "config.json").stat().st_mtime
     return {
+        "experiment": {key: value for key, value in experiment.to_dict().items() if key != "seed"},
         "seed": experiment.seed,
         "device": experiment.device if experiment.device != "auto" else "cpu",
         "env_steps": ended["env_steps"],
