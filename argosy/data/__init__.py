@@ -1,7 +1,19 @@
 """Batches, named arrays, buffers, statistics."""
 
 from argosy.data.batch import Batch
-from argosy.data.buffer import ReplayBuffer, ReplayBufferManager, Sampling, VectorReplayBuffer
+from argosy.data.buffer import (
+    CachedReplayBuffer,
+    HERReplayBuffer,
+    HERReplayBufferManager,
+    HERVectorReplayBuffer,
+    PrioritizedReplayBuffer,
+    PrioritizedReplayBufferManager,
+    PrioritizedVectorReplayBuffer,
+    ReplayBuffer,
+    ReplayBufferManager,
+    Sampling,
+    VectorReplayBuffer,
+)
 from argosy.data.namedarray import (
     NamedArray,
     array_like,
@@ -38,11 +50,18 @@ __all__ = [
     "ActionBatchProtocol",
     "Batch",
     "BatchProtocol",
+    "CachedReplayBuffer",
     "CollectStats",
     "EpochStats",
+    "HERReplayBuffer",
+    "HERReplayBufferManager",
+    "HERVectorReplayBuffer",
     "InfoStats",
     "NamedArray",
     "ObsBatchProtocol",
+    "PrioritizedReplayBuffer",
+    "PrioritizedReplayBufferManager",
+    "PrioritizedVectorReplayBuffer",
     "ReplayBuffer",
     "ReplayBufferManager",
     "RolloutBatchProtocol",

@@ -107,7 +107,7 @@ class BatchMachine(RuleBasedStateMachine):
     def rows_stacked_again(self):
         self.batch = Batch.stack(list(self.batch))
 
-    @precondition(lambda self: self.size)
+    @precondition(lambda self: self.size and self.batch.shape)  # a Batch without arrays has no axes
     @rule()
     def stacked_with_itself(self):
         twice = Batch.stack([self.batch, self.batch], axis=1)

@@ -266,6 +266,9 @@ class ReplayBuffer(BufferReader):
             gamma^steps * (1 - terminated); weight [B]: importance weight, 1 for uniform draws; indices [B]; info,
             policy of the drawn row.
 
+            With frame stacks, `obs` and `obs_next` may be views of one block that holds their common frames once:
+            copy before changing one of them in place.
+
             With `sampling.sequence_length`, fields are [T, B, ...], T = burn_in + sequence_length rows in order of
             time, and there are also `mask` [T, B], True for rows to learn from (neither burn-in nor padding; `weight`
             is 0 elsewhere) and `on_reset` [T, B], True for first rows of episodes. Sequences run across episodes.
