@@ -28,6 +28,7 @@ from argosy.algorithm.base import Algorithm, AlgorithmConfig, Stateful, check_fi
 from argosy.algorithm.optim import Adam
 from argosy.config import check_choice, check_range
 from argosy.data import TrainingStats, TransitionBatch, as_tensors
+from argosy.errors import DataError
 from argosy.net import NetConfig, TargetUpdate, frozen_copy
 from argosy.policy import QPolicy
 
@@ -124,11 +125,14 @@ class DQN(Algorithm[DQNConfig, DQNStats]):
     def update(self, batch: TransitionBatch) -> DQNStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
         batch = as_tensors(batch, self.device)
-        check_finite(batch, "obs", "obs_next", "rew")
         q_taken = self.policy.analyze(batch).q_taken
         td_error = q_taken - (batch.rew + batch.discount * self._next_value(batch.obs_next))
         loss = (batch.weight * self._loss(td_error)).mean()
-        grad_norm = self.optim.step(loss)
+        try:
+            grad_norm = self.optim.step(loss)
+        except DataError:
+            check_finite(batch, "obs", "obs_next", "rew")  # names the field
+            raise
 
         if (self.num_updates + 1) % self.config.target_update_freq == 0:
             self.update_target()

@@ -8,16 +8,15 @@ from typing import TypedDict
 
 import torch
 from torch import nn
-from torch.optim.adam import adam
 
 from argosy.errors import DataError
 
 
 class AdamState(TypedDict):
-    """What `Adam.state_dict` returns; lists have one entry per parameter."""
+    """What `Adam.state_dict` returns; the moments have one entry per parameter."""
 
     lr: float
-    steps: list[torch.Tensor]
+    steps: torch.Tensor
     exp_avgs: list[torch.Tensor]
     exp_avg_sqs: list[torch.Tensor]
 
@@ -54,7 +53,7 @@ class Adam:
         self.eps = eps
         self.max_grad_norm = max_grad_norm
         self.betas = betas
-        self.steps = [torch.zeros((), device=parameter.device) for parameter in self.parameters]
+        self.steps = torch.zeros((), device=self.parameters[0].device)
         self.exp_avgs = [torch.zeros_like(parameter) for parameter in self.parameters]
         self.exp_avg_sqs = [torch.zeros_like(parameter) for parameter in self.parameters]
 
@@ -79,25 +78,29 @@ class Adam:
         elif not math.isfinite(finite.item()):
             of_norm = "" if norm is None else f" and the norm of its gradient {norm.item()}"
             raise DataError(f"the loss is {loss.item()}{of_norm}; no parameter has changed")
+        # Moments of dead units decay into denormal numbers, on which this kernel takes five times as long
+        torch.set_flush_denormal(True)
         with torch.no_grad():
-            adam(
+            self.steps += 1.0
+            torch._fused_adam_(
                 self.parameters,
                 gradients,
                 self.exp_avgs,
                 self.exp_avg_sqs,
                 [],
-                self.steps,
-                fused=True,
-                grad_scale=scale,
-                found_inf=skip,
-                amsgrad=False,
+                [self.steps] * len(self.parameters),
+                lr=self.lr,
                 beta1=self.betas[0],
                 beta2=self.betas[1],
-                lr=self.lr,
                 weight_decay=0.0,
                 eps=self.eps,
+                amsgrad=False,
                 maximize=False,
+                grad_scale=scale,
+                found_inf=skip,
             )
+            if skip is not None:
+                self.steps -= skip
         return norm
 
     def scale_lr(self, factor: float) -> None:
@@ -111,7 +114,7 @@ class Adam:
     def load_state_dict(self, state: AdamState) -> None:
         """Continue exactly where `state` was taken (of an optimiser of the same parameters)."""
         self.lr = state["lr"]
-        own = (*self.steps, *self.exp_avgs, *self.exp_avg_sqs)
-        saved = (*state["steps"], *state["exp_avgs"], *state["exp_avg_sqs"])
+        own = (self.steps, *self.exp_avgs, *self.exp_avg_sqs)
+        saved = (state["steps"], *state["exp_avgs"], *state["exp_avg_sqs"])
         for tensor, value in zip(own, saved, strict=True):
             tensor.copy_(value)

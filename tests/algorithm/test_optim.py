@@ -49,7 +49,8 @@ def test_a_loss_that_is_not_finite_changes_nothing(max_grad_norm, factor):
         optim.step(factor * net(torch.ones(1, 3)).sum())
     assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
     after = optim.state_dict()
-    assert all(torch.equal(a, b) for key in ("steps", "exp_avgs") for a, b in zip(state[key], after[key], strict=True))
+    assert torch.equal(state["steps"], after["steps"])
+    assert all(torch.equal(a, b) for a, b in zip(state["exp_avgs"], after["exp_avgs"], strict=True))
 
 
 def test_a_finite_loss_with_an_infinite_gradient_is_seen_where_the_norm_is_taken():
@@ -69,7 +70,7 @@ def test_on_a_gpu_the_kernel_skips_the_step():
     optim.step(float("nan") * net(torch.ones(1, 3, device="cuda")).sum())
     assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
     optim.step(net(torch.ones(1, 3, device="cuda")).sum())
-    assert optim.steps[0].item() == 1.0
+    assert optim.steps.item() == 1.0
 
 
 def test_learning_rate_is_scaled_from_the_configured_one():
