@@ -11,6 +11,8 @@ from torch import nn
 
 from argosy.errors import DataError
 
+_DENORMAL = 5e-324  # smaller than any normal number
+
 
 class AdamState(TypedDict):
     """What `Adam.state_dict` returns; the moments have one entry per parameter."""
@@ -78,7 +80,9 @@ class Adam:
         elif not math.isfinite(finite.item()):
             of_norm = "" if norm is None else f" and the norm of its gradient {norm.item()}"
             raise DataError(f"the loss is {loss.item()}{of_norm}; no parameter has changed")
-        # Moments of dead units decay into denormal numbers, on which this kernel takes five times as long
+        # Moments of dead units decay into denormal numbers, on which this kernel takes five times as long: within it they
+        # count as 0, outside of it the process's arithmetic stays as it was
+        flushing = _DENORMAL * 1.0 == 0.0
         torch.set_flush_denormal(True)
         with torch.no_grad():
             self.steps += 1.0
@@ -101,6 +105,7 @@ class Adam:
             )
             if skip is not None:
                 self.steps -= skip
+        torch.set_flush_denormal(flushing)
         return norm
 
     def scale_lr(self, factor: float) -> None:

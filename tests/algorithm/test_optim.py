@@ -78,3 +78,9 @@ def test_learning_rate_is_scaled_from_the_configured_one():
     optim.scale_lr(0.5)
     optim.scale_lr(0.25)
     assert optim.lr == 0.0025
+
+
+def test_a_step_leaves_the_process_with_denormal_numbers():
+    net, tiny = network(), 5e-324
+    Adam(net.parameters(), lr=0.01).step(net(torch.ones(1, 3)).sum())
+    assert tiny * 1.0 > 0.0
