@@ -80,8 +80,8 @@ class Adam:
         elif not math.isfinite(finite.item()):
             of_norm = "" if norm is None else f" and the norm of its gradient {norm.item()}"
             raise DataError(f"the loss is {loss.item()}{of_norm}; no parameter has changed")
-        # Moments of dead units decay into denormal numbers, on which this kernel takes five times as long: within it they
-        # count as 0, outside of it the process's arithmetic stays as it was
+        # Moments of dead units decay into denormal numbers, on which this kernel takes five times as long: they count
+        # as 0 within it; outside of it the process's arithmetic stays as it was
         flushing = _DENORMAL * 1.0 == 0.0
         torch.set_flush_denormal(True)
         with torch.no_grad():
