@@ -1,8 +1,9 @@
 """Collecting: an env stepped with a policy, into a buffer or for evaluation."""
 
 from argosy.collect.async_collector import AsyncCollector
-from argosy.collect.collector import Collector, CollectorState
+from argosy.collect.collector import Collector
 from argosy.collect.hooks import CollectHook, EpisodeEvent, MonteCarloReturns, StepEvent
+from argosy.collect.state import CollectorState
 
 __all__ = [
     "AsyncCollector",

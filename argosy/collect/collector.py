@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeAlias, TypedDict, runtime_checkable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,41 +12,19 @@ from argosy.collect.hooks import CollectHook, EpisodeEvent, StepEvent, episode_s
 from argosy.collect.random_actions import random_actions
 from argosy.collect.rows import Rows, check_finite
 from argosy.collect.stage import Stage
+from argosy.collect.state import CollectorState, HasState
 from argosy.data import Batch, tree
 from argosy.data.buffer import ReplayBuffer
 from argosy.data.stats import CollectStats
 from argosy.env import Info, Obs, VectorEnv, as_vector_env, info_column
 from argosy.errors import ConfigError
 from argosy.policy import Policy, RolloutRequest
-from argosy.rng import Rng, RngState
+from argosy.rng import Rng
 
 _EMPTY = Batch()
 STAGE_FROM = 4
 """Vector steps from which on a collection is stored in stages instead of step by step."""
 Ended: TypeAlias = list[tuple[np.ndarray, np.ndarray]]  # returns and lengths of episodes, in order of their ends
-
-
-@runtime_checkable
-class HasState(Protocol):
-    """An env whose wrappers hold state, e.g. running statistics of observations."""
-
-    def state_dict(self) -> Mapping[str, object]:
-        """Return the state."""
-        ...
-
-    def load_state_dict(self, state: Mapping[str, object], /) -> None:
-        """Continue from a state."""
-        ...
-
-
-class CollectorState(TypedDict):
-    """What `Collector.state_dict` returns."""
-
-    rng: RngState
-    counters: dict[str, float]
-    pending_seed: int | None
-    env: Mapping[str, object] | None
-    hooks: list[dict[str, np.ndarray]]
 
 
 class Collector:

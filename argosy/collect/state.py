@@ -1,0 +1,33 @@
+"""What a collector saves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, TypedDict, runtime_checkable
+
+import numpy as np
+
+from argosy.rng import RngState
+
+
+@runtime_checkable
+class HasState(Protocol):
+    """An env whose wrappers hold state, e.g. running statistics of observations."""
+
+    def state_dict(self) -> Mapping[str, object]:
+        """Return the state."""
+        ...
+
+    def load_state_dict(self, state: Mapping[str, object], /) -> None:
+        """Continue from a state."""
+        ...
+
+
+class CollectorState(TypedDict):
+    """What `Collector.state_dict` returns."""
+
+    rng: RngState
+    counters: dict[str, float]
+    pending_seed: int | None
+    env: Mapping[str, object] | None
+    hooks: list[dict[str, np.ndarray]]
