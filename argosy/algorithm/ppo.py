@@ -15,6 +15,7 @@ Details that matter:
 7. Return scaling: the critic predicts returns divided by their running standard deviation (not centred).
 8. The learning rate may fall linearly to 0; passes may stop early when the KL divergence passes `target_kl`.
 9. Layers start orthogonal, the actor's last one small (see `ActorCriticPolicy`); Adam's epsilon is 1e-5.
+10. Policies with a state learn from sequences of the rollout that start from stored states (`policy/recurrence.py`).
 """
 
 from __future__ import annotations
@@ -33,10 +34,9 @@ from argosy.data import Batch, RunningMeanStd, TrainingStats, TrajectoryBatch, a
 from argosy.net import NetConfig
 from argosy.ops import gae
 from argosy.policy import ActorCriticPolicy
+from argosy.policy.recurrence import sequences
 
-# Shapes: T time, B envs, N = T * B rows of the rollout, M rows of a minibatch.
-
-CHUNK_ROWS = 2048  # whose values are computed in one go
+# Shapes: T time, B envs, N = T * B rows of the rollout, M rows (or sequences) of a minibatch.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,11 +153,11 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         history: list[dict[str, torch.Tensor]] = []  # metrics of each gradient step
         for epoch in range(self.config.repeat_per_collect):
             if epoch > 0 and self.config.recompute_advantage:
-                adv, returns = self._advantages(rollout, self._values(rollout))
-                rows.adv, rows.returns = adv.flatten(), returns.flatten() / self._scale
+                adv, returns = self._advantages(rollout, self.policy.values(rollout))
+                rows.adv, rows.returns = adv.view_as(rows.adv), (returns / self._scale).view_as(rows.adv)
             first = len(history)
-            for index in self._minibatches(len(rows.adv)):
-                loss, metrics = self._loss(rows[index])
+            for mb in self._minibatches(rows):
+                loss, metrics = self._loss(mb)
                 grad_norm = self.optim.step(loss)
                 history.append(metrics if grad_norm is None else {**metrics, "grad_norm": grad_norm})
             target_kl = self.config.target_kl
@@ -171,6 +171,8 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         """-> (loss, metrics) of a minibatch: obs, act, logp, value, adv, returns [M, ...]."""
         config = self.config
         now = self.policy.analyze(mb)
+        if self.policy.is_recurrent:  # the rows to learn from, of sequences [T, M, ...]
+            now, mb = now[mb.mask], mb[mb.mask]
         adv = mb.adv
         if config.normalize_adv:
             adv = (adv - adv.mean()) / (adv.std(correction=0) + 1e-8)
@@ -196,22 +198,17 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         return loss, {name: value.detach() for name, value in metrics.items()}
 
     def _rows(self, rollout: TrajectoryBatch) -> Batch:
-        """The rollout as rows [N, ...] that minibatches are drawn from."""
-        value = rollout.policy.value if "value" in rollout.policy else self._values(rollout)
+        """The rollout as rows [N, ...] that minibatches are drawn from; [T, B, ...] with a state (detail 10)."""
+        value = rollout.policy.value if "value" in rollout.policy else self.policy.values(rollout)
         adv, returns = self._advantages(rollout, value)
         if self.config.return_scaling:
             self.return_stat.update(returns.cpu().numpy())
         rows = Batch(obs=rollout.obs, act=rollout.act, logp=rollout.policy.logp, value=value, adv=adv)
         rows.returns = returns / self._scale
-        return tree.map_leaves(lambda leaf: leaf.flatten(0, 1), rows)
-
-    @torch.no_grad()
-    def _values(self, rollout: TrajectoryBatch) -> torch.Tensor:
-        """V(obs) [T, B], some steps at a time: a CNN's activations of a whole rollout may not fit in memory."""
-        T, B = rollout.rew.shape  # noqa: N806  # shapes
-        stride = max(CHUNK_ROWS // B, 1)
-        pieces = (tree.index(rollout.obs, slice(t, t + stride)) for t in range(0, T, stride))
-        return torch.cat([self.policy.value(piece) for piece in pieces])
+        if not self.policy.is_recurrent:
+            return tree.map_leaves(lambda leaf: leaf.flatten(0, 1), rows)
+        rows.cut, rows.policy = rollout.cut, Batch(state=rollout.policy.state)
+        return rows
 
     @torch.no_grad()
     def _advantages(self, rollout: TrajectoryBatch, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -219,7 +216,7 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         value_next = torch.cat((value[1:], torch.zeros_like(value[:1])))
         bootstrap = (rollout.cut & ~rollout.terminated).nonzero(as_tuple=True)
         if len(bootstrap[0]) > 0:
-            value_next[bootstrap] = self.policy.value(tree.index(rollout.obs_next, bootstrap))
+            value_next[bootstrap] = self.policy.next_values(rollout, bootstrap)
         value, value_next = value * self._scale, value_next * self._scale
         gamma, gae_lambda = self.config.gamma, self.config.gae_lambda
         return gae(rollout.rew, value, value_next, rollout.terminated, rollout.cut, gamma, gae_lambda)
@@ -229,10 +226,14 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         """What one unit of the critic is worth in reward (detail 7)."""
         return max(float(self.return_stat.std), 1e-4) if self.config.return_scaling else 1.0
 
-    def _minibatches(self, count: int) -> Iterator[torch.Tensor]:
-        """Shuffled row numbers in equal shares (detail 4)."""
-        order = torch.randperm(count, generator=self.rng.torch).to(self.device)
-        yield from order.tensor_split(max(count // (self.config.batch_size or count), 1))
+    def _minibatches(self, rows: Batch) -> Iterator[Batch]:
+        """Equal shares of the shuffled rows [M, ...] (detail 4), or of sequences of them [T, M, ...] (detail 10)."""
+        policy, shares = self.policy, max(rows.adv.numel() // (self.config.batch_size or rows.adv.numel()), 1)
+        if policy.is_recurrent:
+            rows = sequences(rows, policy.sequence_length, policy.burn_in)
+        count = rows.adv.shape[-1]
+        for index in torch.randperm(count, generator=self.rng.torch).to(self.device).tensor_split(min(shares, count)):
+            yield rows[:, index] if policy.is_recurrent else rows[index]
 
     def schedule(self, env_step: int, max_env_step: int) -> None:
         """Set the learning rate for the steps from `env_step` on."""

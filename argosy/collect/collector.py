@@ -19,6 +19,7 @@ from argosy.data.stats import CollectStats
 from argosy.env import Info, Obs, VectorEnv, as_vector_env, info_column
 from argosy.errors import ConfigError
 from argosy.policy import Policy, RolloutRequest
+from argosy.policy.recurrence import with_state
 from argosy.rng import Rng
 
 _EMPTY = Batch()
@@ -282,7 +283,7 @@ class Collector:
         obs, _ = self.env.reset(None, **reset_kwargs)
         check_finite("obs", obs, np.arange(n), None)
         self._stale[:] = False
-        return Rows.first(obs, n, self.policy.default_policy_state)
+        return Rows.first(obs, n, self.policy)
 
     def _act(self, rows: Rows, random: bool) -> tuple[np.ndarray, np.ndarray, object, object]:
         """Return actions in the policy's scale, in the env's, the next policy state, and what is stored."""
@@ -302,9 +303,12 @@ class Collector:
             mask = rows.obs[policy.mask_key] if policy.mask_key is not None and isinstance(rows.obs, dict) else None
             env_act = random_actions(space, len(rows), self.rng.numpy, mask)
             act = policy.map_action_inverse(env_act)
-            return (act, env_act, *((None, None) if result is None else (result.policy_state, result.analyzed_result)))
-        assert result is not None
-        return result.action, policy.map_action(result.action), result.policy_state, result.analyzed_result
+            if result is None:
+                return act, env_act, None, None
+        else:
+            assert result is not None
+            act, env_act = result.action, policy.map_action(result.action)
+        return act, env_act, result.policy_state, with_state(result.analyzed_result, rows.policy_state)
 
     def _record(
         self,

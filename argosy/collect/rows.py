@@ -8,6 +8,8 @@ from argosy.data import tree
 from argosy.env.base import Obs
 from argosy.env.spaces import copy_rows, take
 from argosy.errors import EnvError
+from argosy.policy import Policy
+from argosy.policy.recurrence import begin_anew, first_states
 
 
 class Rows:
@@ -16,14 +18,15 @@ class Rows:
     Attributes:
         env_ids: [k] int64.
         obs: [k, ...] what the next action is for.
-        policy_state: [k, ...] recurrent state, None for memoryless policies.
+        policy_state: [k, ...] recurrent state before the next step, None for memoryless policies.
+        first_state: [...] that of an episode's first step.
         on_reset: [k] bool, True at an episode's first step; None for memoryless policies, which do not care.
         returns: [k] or [k, N] (N agents) float64, undiscounted, so far.
         lens: [k] int64, steps so far.
         is_all: the rows are all envs, in order.
     """
 
-    __slots__ = ("env_ids", "is_all", "lens", "obs", "on_reset", "policy_state", "returns")
+    __slots__ = ("env_ids", "first_state", "is_all", "lens", "obs", "on_reset", "policy_state", "returns")
 
     def __init__(
         self,
@@ -34,6 +37,7 @@ class Rows:
         returns: np.ndarray,
         lens: np.ndarray,
         is_all: bool = False,
+        first_state: object = None,
     ) -> None:
         self.env_ids = env_ids
         self.obs = obs
@@ -42,19 +46,20 @@ class Rows:
         self.returns = returns
         self.lens = lens
         self.is_all = is_all
+        self.first_state = first_state
 
     @classmethod
-    def first(cls, obs: Obs, count: int, policy_state: object) -> Rows:
-        """Start `count` episodes from their first observations [count, ...] and the policy state [...] of one env."""
-        recurrent = policy_state is not None
+    def first(cls, obs: Obs, count: int, policy: Policy) -> Rows:
+        """Start `count` episodes from their first observations [count, ...]."""
         return cls(
             env_ids=np.arange(count),
             obs=obs,
-            policy_state=tree.map_leaves(lambda leaf: np.stack([leaf] * count), policy_state) if recurrent else None,
-            on_reset=np.ones(count, dtype=bool) if recurrent else None,
+            policy_state=first_states(policy, count),
+            on_reset=np.ones(count, dtype=bool) if policy.is_recurrent else None,
             returns=np.zeros(count),
             lens=np.zeros(count, dtype=np.int64),
             is_all=True,
+            first_state=policy.default_policy_state,
         )
 
     def __len__(self) -> int:
@@ -69,6 +74,7 @@ class Rows:
             None if self.on_reset is None else self.on_reset[which],
             self.returns[which],
             self.lens[which],
+            first_state=self.first_state,
         )
 
     def count(self, rew: np.ndarray) -> None:
@@ -108,6 +114,7 @@ class Rows:
         self.lens[which] = 0
         if self.on_reset is not None:
             self.on_reset[which] = True
+            self.policy_state = begin_anew(self.policy_state, which, self.first_state)
 
 
 def check_finite(field: str, value: object, env_ids: np.ndarray, lens: np.ndarray | None) -> None:

@@ -12,6 +12,7 @@ from argosy.distributed.arena import Seat, Stepped
 from argosy.distributed.inference import InferenceStream, Pending
 from argosy.env.spaces import take
 from argosy.policy import Policy, RolloutRequest
+from argosy.policy.recurrence import begin_anew, first_states, with_state
 
 
 class Player:
@@ -32,11 +33,7 @@ class Player:
         self._pending: Pending | None = None
         self._asking = self._everyone
         self._acted: dict[str, Any] = {}  # [R, ...] what the rows that wait for their step's outcome did
-        self._state: Any = None
-        if policy.default_policy_state is not None:
-            self._state = tree.map_leaves(
-                lambda leaf: np.stack([np.asarray(leaf)] * seat.rows), policy.default_policy_state
-            )
+        self._state: Any = first_states(policy, seat.rows)  # before the next step of each row
 
     def ask(self) -> None:
         """Ask for the actions of the rows that act now; unless none does."""
@@ -46,12 +43,15 @@ class Player:
             self._pending = None
             return
         all_act = count == self.seat.rows
+        begins = self.seat.on_reset
+        if self._state is not None and begins.any():
+            self._state = begin_anew(self._state, begins, self._policy.default_policy_state)
         self._pending = self._stream.post(
             RolloutRequest(
                 obs=self.seat.obs if all_act else take(self.seat.obs, self._asking),
                 policy_state=self._state if all_act else tree.index(self._state, self._asking),
                 is_evaluation=np.ones(count, bool) if self._deterministic else None,
-                on_reset=None if self._state is None else self.seat.on_reset[self._asking],
+                on_reset=None if self._state is None else begins[self._asking],
             )
         )
 
@@ -74,21 +74,29 @@ class Player:
         reply = self._pending.result()
         result, rows = reply.result, self._asking
         fields: dict[str, Any] = {"act": result.action, "version": np.full(len(rows), reply.version)}
-        if result.analyzed_result is not None:
-            fields["policy"] = result.analyzed_result
+        stored = with_state(result.analyzed_result, tree.index(self._state, rows))
+        if stored is not None:
+            fields["policy"] = stored
         self._remember(fields)
         if self._state is not None:
             self._state = _merged(self._state, rows, result.policy_state, self.seat.rows)
         return self._policy.map_action(result.action)
 
     def act_randomly(self, rng: np.random.Generator) -> np.ndarray:
-        """Return uniformly random actions instead of asking the policy."""
+        """Return uniformly random actions instead of the policy's, which is asked only where its state must go on."""
         self._asking = np.flatnonzero(self.seat.acting)
         policy, obs = self._policy, take(self.seat.obs, self._asking)
         mask = obs[policy.mask_key] if policy.mask_key is not None and isinstance(obs, dict) else None
         act = random_actions(policy.action_space, len(self._asking), rng, mask)
-        version = np.full(len(self._asking), policy.version)
-        self._remember({"act": policy.map_action_inverse(act), "version": version})
+        fields: dict[str, Any] = {
+            "act": policy.map_action_inverse(act),
+            "version": np.full(len(self._asking), policy.version),
+        }
+        if self._state is not None and len(self._asking):
+            self.ask()
+            self.act()
+            fields["policy"] = tree.index(self._acted["policy"], self._asking)
+        self._remember(fields)
         return act
 
     def complete(self, stepped: Stepped) -> dict[str, Any]:
@@ -110,8 +118,6 @@ class Player:
     def _remember(self, fields: dict[str, Any]) -> None:
         seat, rows = self.seat, self._asking
         fields["obs"] = seat.obs if len(rows) == seat.rows else take(seat.obs, rows)
-        if self._state is not None:
-            fields["policy_state"] = tree.index(self._state, rows)
         self._acted = _merged(self._acted, rows, fields, seat.rows)
 
 
@@ -119,7 +125,7 @@ def _merged(old: Any, rows: np.ndarray, new: Any, count: int) -> Any:
     """Return [count, ...]: `new` in `rows`, `old` elsewhere. Neither is written to."""
     if len(rows) == count:
         return new
-    if not old:
+    if isinstance(old, dict) and not old:
         out = tree.map_leaves(lambda leaf: np.zeros((count, *leaf.shape[1:]), leaf.dtype), new)
     else:
         out = tree.map_leaves(np.copy, old)

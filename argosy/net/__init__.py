@@ -4,10 +4,12 @@ from argosy.net.config import NetConfig
 from argosy.net.encoder import Backbone, Encoder, NatureCNN
 from argosy.net.heads import DuelingHead, EnsembleCritic, QNet
 from argosy.net.mlp import MLP, EnsembleLinear, EnsembleMLP
+from argosy.net.recurrent import GRU
 from argosy.net.small import SmallForward
 from argosy.net.update import TargetUpdate, frozen_copy, orthogonal_
 
 __all__ = [
+    "GRU",
     "MLP",
     "Backbone",
     "DuelingHead",

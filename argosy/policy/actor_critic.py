@@ -9,7 +9,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from argosy.data import Batch, NamedArray, namedarray
+from argosy.data import Batch, NamedArray, namedarray, tree
 from argosy.data.protocols import Obs
 from argosy.errors import SpaceError
 from argosy.net import Backbone, NetConfig, SmallForward, orthogonal_
@@ -26,6 +26,8 @@ from argosy.rng import Rng
 
 FORBIDDEN = -1e8
 """Logit of actions that a mask excludes: probability 0, and finite, so that p * log p is 0 and not NaN."""
+CHUNK_ROWS = 2048
+"""Rows of a rollout whose values are computed in one go: a CNN's activations of all of them may not fit in memory."""
 
 
 @namedarray
@@ -229,3 +231,15 @@ class ActorCriticPolicy(Policy):
         features, _ = self.critic(obs)
         value: torch.Tensor = self.value_head(features).squeeze(-1)
         return value
+
+    @torch.no_grad()
+    def values(self, rollout: Any) -> torch.Tensor:
+        """V(obs) [T, B] of a rollout, some steps at a time."""
+        T, B = rollout.rew.shape  # noqa: N806  # shapes
+        stride = max(CHUNK_ROWS // B, 1)
+        return torch.cat([self.value(tree.index(rollout.obs, slice(t, t + stride))) for t in range(0, T, stride)])
+
+    @torch.no_grad()
+    def next_values(self, rollout: Any, at: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        """V(obs_next) [k] of the rows `at` of a rollout [T, B, ...]."""
+        return self.value(tree.index(rollout.obs_next, at))

@@ -33,7 +33,7 @@ class RolloutRequest(NamedArray):
     is_evaluation: np.ndarray | None = None
     """[B] bool: act without exploration. None: every row explores."""
     on_reset: np.ndarray | None = None
-    """[B] bool: first step of an episode, so the recurrent state starts anew. None: no row does."""
+    """[B] bool: first step of an episode; `policy_state` is the default one there. None: no row is."""
 
 
 @namedarray
@@ -74,6 +74,10 @@ class Policy(nn.Module, ABC):
     """Number of updates it has seen, minus one: -1 was never trained."""
     default_policy_state: PolicyState = None
     """Recurrent state [...] of one env at an episode's start; None for memoryless policies."""
+    sequence_length: int = 16
+    """Rows of a sequence that a recurrent policy learns from."""
+    burn_in: int = 0
+    """Rows before them that only warm its state up."""
     action_spaces: ClassVar[tuple[type[spaces.Space[Any]], ...]] = ()
     """Spaces that the policy can act in."""
 
@@ -116,6 +120,11 @@ class Policy(nn.Module, ABC):
     @abstractmethod
     def analyze(self, sample: Any, target: str = "") -> NamedArray:
         """Evaluate stored data (tensors [..., *obs]) with gradient; `target` narrows what is computed."""
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether it has a state."""
+        return self.default_policy_state is not None
 
     @property
     def device(self) -> torch.device:

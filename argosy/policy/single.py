@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from gymnasium import spaces
 from torch import nn
 
+from argosy.config import check_range
 from argosy.data import Batch, tree
 from argosy.policy.base import Policy, PolicyState, RolloutRequest
+from argosy.policy.recurrence import next_values, values
 
 
 class SingleModelPytorchPolicy(Policy):
@@ -19,11 +22,21 @@ class SingleModelPytorchPolicy(Policy):
     `default_policy_state`. Device, version, checkpoints, seeds and the mapping of actions are done. The page of an
     algorithm says what it wants to find in `analyze`.
 
+    `rollout` of a recurrent policy finds the state of each row in `policy_state` (at an episode's first step the
+    default one) and returns the one after the step. `analyze` finds sequences [T, B, ...] with the states before each
+    step, as they were used, in `sample.policy.state`; it starts from these in the first row and where
+    `sample.on_reset` is True. `argosy.net.GRU` does both.
+
     Args:
         observation_space: space of one observation.
         action_space: space of one action.
         net: the network.
         default_policy_state: recurrent state [...] of one row at an episode's start, None for memoryless policies.
+        sequence_length: rows of a sequence to learn from, for recurrent policies.
+        burn_in: rows before them that only warm the state up.
+
+    Raises:
+        ConfigError: a number is out of range.
     """
 
     action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Box)
@@ -35,10 +48,15 @@ class SingleModelPytorchPolicy(Policy):
         net: nn.Module,
         *,
         default_policy_state: PolicyState = None,
+        sequence_length: int = 16,
+        burn_in: int = 0,
     ) -> None:
         super().__init__(observation_space, action_space)
         self.net = net
         self.default_policy_state = default_policy_state
+        self.sequence_length, self.burn_in = sequence_length, burn_in
+        check_range(self, "sequence_length", ge=1)
+        check_range(self, "burn_in", ge=0)
 
     def forward(self, batch: Any, state: PolicyState = None) -> Batch:
         """Return `act`, the evaluation actions of `rollout`, and `state`; without `state` an episode starts."""
@@ -55,3 +73,13 @@ class SingleModelPytorchPolicy(Policy):
             )
         )
         return Batch(act=result.action, state=result.policy_state)
+
+    @torch.no_grad()
+    def values(self, rollout: Any) -> torch.Tensor:
+        """V(obs) [T, B] of a rollout, for algorithms that ask for values: what `analyze` gives as `value`."""
+        return values(self, rollout)
+
+    @torch.no_grad()
+    def next_values(self, rollout: Any, at: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        """V(obs_next) [k] of the rows `at` of a rollout [T, B, ...]."""
+        return next_values(self, rollout, at)

@@ -82,11 +82,11 @@ def test_values_stored_when_acting_are_used_and_missing_ones_computed():
 
 
 def test_values_of_a_long_rollout_are_computed_in_pieces(monkeypatch):
-    monkeypatch.setattr("argosy.algorithm.ppo.CHUNK_ROWS", 5)
+    monkeypatch.setattr("argosy.policy.actor_critic.CHUNK_ROWS", 5)
     algorithm = make()
     asked = value_is_observation(algorithm)
     data = tensors(rollout(T=7, B=2))
-    assert torch.equal(algorithm._values(data), data.obs.squeeze(-1))
+    assert torch.equal(algorithm.policy.values(data), data.obs.squeeze(-1))
     assert [rows.shape[0] for rows in asked] == [2, 2, 2, 1]
 
 
@@ -165,7 +165,7 @@ def test_advantages_are_normalised_within_the_minibatch():
 )
 def test_minibatches_are_equal_shares_of_all_rows(count, batch_size, sizes):
     algorithm = make(batch_size=batch_size)
-    parts = list(algorithm._minibatches(count))
+    parts = [part.adv for part in algorithm._minibatches(Batch(adv=torch.arange(count)))]
     assert [len(part) for part in parts] == sizes
     assert sorted(torch.cat(parts).tolist()) == list(range(count))
     assert torch.cat(parts).tolist() != list(range(count)) or count == 3

@@ -172,7 +172,9 @@ def test_recurrent_state_is_carried_and_first_steps_are_marked() -> None:
     states = [request.policy_state[:, 0].tolist() for request in collector.policy.requests]
     marks = [request.on_reset.tolist() for request in collector.policy.requests]
     assert marks == [[True, True], [False, False], [True, False], [False, True]]
-    assert states == [[0, 0], [1, 1], [2, 2], [1, 3]]
+    assert states == [[0, 0], [1, 1], [0, 2], [1, 0]]
+    stored = collector.buffer[:].policy.state  # sub-buffer after sub-buffer
+    assert stored[:, 0].tolist() == [0, 1, 0, 1, 0, 1, 2, 0]
 
 
 def test_recurrent_state_stays_with_its_env_when_others_rest() -> None:

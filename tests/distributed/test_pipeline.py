@@ -37,7 +37,7 @@ class Memory(SingleModelPytorchPolicy):
 
     def analyze(self, sample, target=""):
         """Log-probabilities [T, B] from the stored state at the segment's start."""
-        h, out = sample.policy_state.h[0], []
+        h, out = sample.policy.state.h[0], []
         for t in range(len(sample.act)):
             h = self.net["cell"](sample.obs[t].float(), h)
             out.append(torch.distributions.Categorical(logits=self.net["head"](h)).log_prob(sample.act[t]))
@@ -66,10 +66,11 @@ class Reinforce(Algorithm):
     def update(self, batch):
         batch = as_tensors(batch, self.device)
         # the state before a step is the one after the step before, unless an episode ended between
-        before, after = batch.policy_state.h[1:], batch.policy.h[:-1]
+        before, after = batch.policy.state.h[1:], batch.policy.h[:-1]
         goes_on = ~batch.cut[:-1]
         assert torch.equal(before[goes_on], after[goes_on])
         assert torch.any(before[goes_on] != 0)
+        assert torch.all(before[~goes_on] == 0)
         Reinforce.states_checked += int(goes_on.sum())
         loss = -(self.policy.analyze(batch).logp * batch.rew).mean()
         self.optim.step(loss)
