@@ -3,6 +3,7 @@
 import contextlib
 import time
 
+import psutil
 import pytest
 
 from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec, Resources
@@ -57,9 +58,18 @@ def test_learning_on_two_nodes(algorithm, tmp_path):
     """Actors on one node, the trainer on the other."""
     with cluster() as (_, _, launcher, _):
         driver = FleetRun(fleet(algorithm, FleetStop(return_mean={"p": 475.0}, wall_s=400)), tmp_path / "run", launcher)
-        last = driver.run()
+        nodes = {}
+        with driver:
+            for last in driver:
+                nodes |= {name: node_of(worker["pid"]) for name, worker in last.workers.items() if "pid" in worker}
     assert last.reason == "return reached", (last.evaluations, driver.supervisor.failures)
+    assert nodes["actor.0"] == nodes["actor.1"] != nodes["trainer.p.0"] == nodes["eval.0"]
     print(algorithm, last.wall_s, dict(last.env_steps), dict(last.updates))
+
+
+def node_of(pid):
+    """Return the process of the node's raylet: it starts all workers of the node (both nodes share one host name)."""
+    return psutil.Process(pid).ppid()
 
 
 def test_a_whole_node_dies(tmp_path):
