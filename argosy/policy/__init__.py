@@ -10,7 +10,6 @@ from argosy.policy.base import (
     RolloutResult,
 )
 from argosy.policy.q import QAnalysis, QPolicy
-from argosy.policy.registry import policy_class, register_policy
 from argosy.policy.sac import SACAnalysis, SACPolicy
 from argosy.policy.single import SingleModelPytorchPolicy
 
@@ -28,6 +27,4 @@ __all__ = [
     "SACAnalysis",
     "SACPolicy",
     "SingleModelPytorchPolicy",
-    "policy_class",
-    "register_policy",
 ]
