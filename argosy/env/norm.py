@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TypedDict, cast
+from collections.abc import Iterator
+from typing import TypeAlias, TypedDict, cast
 
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Dict
 from numpy.typing import NDArray
 
 from argosy.data.running import RunningMeanStd, RunningState
@@ -82,38 +83,52 @@ class VectorEnvWrapper:
         return self.venv
 
 
+ObsRms: TypeAlias = "RunningMeanStd | dict[str, RunningMeanStd]"
+"""Statistics of a Box observation, or by the dotted names of the parts of a Dict or Tuple."""
+
+
 class NormObsState(TypedDict):
     """What `VectorEnvNormObs.state_dict` returns."""
 
-    obs_rms: RunningState
+    obs_rms: RunningState | dict[str, RunningState]
 
 
 class VectorEnvNormObs(VectorEnvWrapper):
     """Observations minus their running mean, divided by their standard deviation, clipped to [-10, 10], float32.
 
+    Of a Dict or Tuple, the Boxes of floats are normalised, each on its own; images, masks and numbers of a choice
+    stay as they are.
+
     Args:
-        venv: vector env with a Box observation space.
+        venv: vector env whose observation is, or holds, a Box.
         update_obs_rms: whether the statistics take in what is seen; False for test envs, which are given the
             training envs' with `set_obs_rms`.
 
     Raises:
-        SpaceError: another observation space.
+        SpaceError: there is nothing to normalise.
     """
 
     def __init__(self, venv: VectorEnv, update_obs_rms: bool = True) -> None:
         super().__init__(venv)
         space = venv.single_observation_space
-        if not isinstance(space, Box):
-            raise SpaceError(f"VectorEnvNormObs needs a Box observation space, got {space}")
+        boxes = {"": space} if isinstance(space, Box) else dict(_float_boxes(space))
+        if not boxes:
+            raise SpaceError(
+                f"VectorEnvNormObs needs a Box observation, or one that holds a Box of floats, got {space}"
+            )
         self.update_obs_rms = update_obs_rms
-        self.obs_rms = RunningMeanStd(space.shape)
-        clip = self.obs_rms.clip_max or np.inf
-        self._space = Box(-clip, clip, space.shape, np.float32)
+        self._statistics = {name: RunningMeanStd(box.shape) for name, box in boxes.items()}
+        self._space = self._normalised_space(space)
 
     @property
     def single_observation_space(self) -> Space:
         """Space of one normalised observation."""
         return self._space
+
+    @property
+    def obs_rms(self) -> ObsRms:
+        """The statistics; of a Dict or Tuple by the dotted names of its parts."""
+        return self._statistics.get("", self._statistics)
 
     def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Info]:
         """Start new episodes in the envs `id`."""
@@ -130,33 +145,71 @@ class VectorEnvNormObs(VectorEnvWrapper):
         got = super().recv()
         return dataclasses.replace(got, obs=self._normalised(got.obs, got.info))
 
-    def get_obs_rms(self) -> RunningMeanStd:
-        """Return the statistics (the object itself, which goes on changing)."""
+    def get_obs_rms(self) -> ObsRms:
+        """Return the statistics (the objects themselves, which go on changing)."""
         return self.obs_rms
 
-    def set_obs_rms(self, obs_rms: RunningMeanStd) -> None:
-        """Use these statistics from now on (the object itself: test envs follow the training envs)."""
-        self.obs_rms = obs_rms
+    def set_obs_rms(self, obs_rms: ObsRms) -> None:
+        """Use these statistics from now on (the objects themselves: test envs follow the training envs).
+
+        Raises:
+            SpaceError: they are of other parts of the observation.
+        """
+        given = {"": obs_rms} if isinstance(obs_rms, RunningMeanStd) else obs_rms
+        if given.keys() != self._statistics.keys():
+            raise SpaceError(f"statistics of {sorted(given)} given; this env normalises {sorted(self._statistics)}")
+        self._statistics = given
 
     def state_dict(self) -> NormObsState:
         """Return the statistics."""
-        return {"obs_rms": self.obs_rms.state_dict()}
+        rms = self.obs_rms
+        if isinstance(rms, RunningMeanStd):
+            return {"obs_rms": rms.state_dict()}
+        return {"obs_rms": {name: part.state_dict() for name, part in rms.items()}}
 
     def load_state_dict(self, state: NormObsState) -> None:
         """Continue from saved statistics."""
-        self.obs_rms.load_state_dict(state["obs_rms"])
+        for name, rms in self._statistics.items():
+            saved = state["obs_rms"]
+            rms.load_state_dict(cast(RunningState, saved[name] if name else saved))  # type: ignore[literal-required]  # names of parts
 
-    def _normalised(self, obs: Obs, info: Info) -> Obs:
-        array = cast("NDArray[np.generic]", obs)
+    def _normalised_space(self, space: Space, name: str = "") -> Space:
+        rms = self._statistics.get(name)
+        if rms is not None:
+            clip = rms.clip_max or np.inf
+            return Box(-clip, clip, rms.shape, np.float32)
+        if isinstance(space, Dict):
+            return Dict({key: self._normalised_space(part, _join(name, key)) for key, part in space.items()})
+        return space
+
+    def _normalised(self, obs: Obs, info: Info, name: str = "") -> Obs:
+        if isinstance(obs, dict):
+            return {key: self._normalised(part, info, _join(name, key)) for key, part in obs.items()}
+        rms = self._statistics.get(name)
+        if rms is None:
+            return obs
         if self.update_obs_rms:
             try:
-                self.obs_rms.update(array)
+                rms.update(obs)
             except DataError as error:
-                axes = tuple(range(1, array.ndim))
-                bad = int(np.flatnonzero(~np.isfinite(array.astype(np.float64)).all(axis=axes))[0])
+                axes = tuple(range(1, obs.ndim))
+                bad = int(np.flatnonzero(~np.isfinite(obs.astype(np.float64)).all(axis=axes))[0])
                 ids = info_column(info, "env_id")
-                raise EnvError(f"env {bad if ids is None else ids[bad]}, obs: {error}") from error
-        return self.obs_rms.norm(array)
+                raise EnvError(f"env {bad if ids is None else ids[bad]}, {_join('obs', name)}: {error}") from error
+        return rms.norm(obs)
+
+
+def _float_boxes(space: Space, name: str = "") -> Iterator[tuple[str, Box]]:
+    """Yield the Boxes of floats in a space (in its normal form), with their dotted names."""
+    if isinstance(space, Dict):
+        for key, part in space.items():
+            yield from _float_boxes(part, _join(name, key))
+    elif isinstance(space, Box) and np.issubdtype(space.dtype, np.floating):
+        yield name, space
+
+
+def _join(name: str, key: object) -> str:
+    return f"{name}.{key}" if name and key != "" else f"{name}{key}"
 
 
 class NormRewardState(TypedDict):

@@ -133,12 +133,73 @@ def test_not_a_number_is_named_by_env():
         rewards.step(np.zeros(2, int))
 
 
-def test_only_boxes():
-    class Dicts(Told):
-        observation_space = spaces.Dict(a=spaces.Box(0, 1, (1,)))
+class Parts(gym.Env):
+    """A Tuple of a Dict (a vector that counts by tens, an image) and a mask."""
+
+    observation_space = spaces.Tuple(
+        (
+            spaces.Dict(x=spaces.Box(-np.inf, np.inf, (1,)), image=spaces.Box(0, 255, (2, 2), np.uint8)),
+            spaces.MultiBinary(2),
+        )
+    )
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, start):
+        self.start = start
+
+    def _obs(self):
+        x = np.array([self.start + 10 * self.t], np.float32)
+        return {"x": x, "image": np.full((2, 2), self.t, np.uint8)}, np.array([1, 0], np.int8)
+
+    def reset(self, *, seed=None, options=None):
+        self.t = 0
+        return self._obs(), {}
+
+    def step(self, action):
+        self.t += 1
+        return self._obs(), 0.0, False, False, {}
+
+
+def test_parts_of_dicts_and_tuples():
+    env = VectorEnvNormObs(DummyVectorEnv([lambda s=s: Parts(s) for s in (0, 2)]))
+    box = spaces.Box(-10, 10, (1,), np.float32)
+    assert env.single_observation_space["0"]["x"] == box
+    assert env.single_observation_space["0"]["image"].dtype == np.uint8
+    env.reset()  # 0 2: mean 1, std 1
+    obs, *_ = env.step([0, 0])  # 0 2 10 12: mean 6, variance 26
+    assert np.allclose(obs["0"]["x"], np.array([[4], [6]]) / np.sqrt(26))
+    assert obs["0"]["image"].tolist() == [[[1, 1]] * 2] * 2
+    assert obs["1"].tolist() == [[1, 0]] * 2
+    assert list(env.get_obs_rms()) == ["0.x"]
+    assert env.single_observation_space.contains({k: _row(v, 0) for k, v in obs.items()})
+
+    other = VectorEnvNormObs(DummyVectorEnv([lambda: Parts(6)]), update_obs_rms=False)
+    other.load_state_dict(env.state_dict())
+    assert np.allclose(other.reset()[0]["0"]["x"], 0)
+    other.set_obs_rms(env.get_obs_rms())
+    assert other.get_obs_rms()["0.x"] is env.get_obs_rms()["0.x"]
+    with pytest.raises(SpaceError, match=r"statistics of \[''\] given; this env normalises \['0.x'\]"):
+        other.set_obs_rms(VectorEnvNormObs(told(([0, 1], [1]))).get_obs_rms())
+
+
+def _row(obs, row):
+    return {key: part[row] for key, part in obs.items()} if isinstance(obs, dict) else obs[row]
+
+
+def test_part_that_is_not_a_number_is_named():
+    env = VectorEnvNormObs(DummyVectorEnv([lambda s=s: Parts(s) for s in (0, 2)]))
+    env.reset()
+    env.set_env_attr("start", np.inf, id=1)
+    with pytest.raises(EnvError, match=r"env 1, obs\.0\.x: rows hold NaN"):
+        env.step([0, 0])
+
+
+def test_nothing_to_normalise():
+    class Cards(Told):
+        observation_space = spaces.Dict(card=spaces.Discrete(3))
 
     with pytest.raises(SpaceError, match="VectorEnvNormObs needs a Box"):
-        VectorEnvNormObs(DummyVectorEnv([lambda: Dicts([0], [])]))
+        VectorEnvNormObs(DummyVectorEnv([lambda: Cards([0], [])]))
 
 
 def test_by_config():
