@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from itertools import pairwise
 from numbers import Number
 from typing import TYPE_CHECKING, Any, Self
 
@@ -171,7 +172,7 @@ class Batch(Record):
         order = None
         if shuffle:
             order = np.random.permutation(total) if rng is None else rng.permutation(total)  # noqa: NPY002
-        for start, stop in zip(starts, [*starts[1:], total], strict=True):
+        for start, stop in pairwise([*starts, total]):
             yield self[start:stop] if order is None else self[order[start:stop]]
 
     def _become(self, other: Batch) -> None:

@@ -44,10 +44,12 @@ def _shared(array: np.ndarray) -> torch.Tensor:
 def to_torch(x: Any, dtype: torch.dtype | None = None, device: Device = "cpu") -> Any:
     """Return `x` (array, number, list, dict, Batch, NamedArray) with tensors for arrays, out of place; None stays None.
 
+    A list of dicts or Batches is stacked.
+
     Raises:
         DataError: a leaf holds objects; names the field.
     """
-    return tree.map_leaves(lambda leaf: tensor(leaf, device, dtype), x)
+    return tree.map_leaves(lambda leaf: tensor(leaf, device, dtype), _stacked(x))
 
 
 def to_torch_as(x: Any, y: torch.Tensor) -> Any:
@@ -56,8 +58,18 @@ def to_torch_as(x: Any, y: torch.Tensor) -> Any:
 
 
 def to_numpy(x: Any) -> Any:
-    """Return `x` (tensor, number, list, dict, Batch, NamedArray) with arrays, out of place; None stays None."""
-    return tree.map_leaves(_array, x)
+    """Return `x` (tensor, number, list, dict, Batch, NamedArray) with arrays, out of place; None stays None.
+
+    A list of dicts or Batches is stacked.
+    """
+    return tree.map_leaves(_array, _stacked(x))
+
+
+def _stacked(x: Any) -> Any:
+    """Make one node of a list of nodes; return all else as it is."""
+    if isinstance(x, list | tuple) and x and all(isinstance(item, tree.Node | dict) for item in x):
+        return join.stack(x, like=x[0])
+    return x
 
 
 def _array(leaf: Any) -> Any:

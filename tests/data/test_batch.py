@@ -483,6 +483,11 @@ def test_split_draws_from_numpys_generator_by_default():
     assert [i for part in Batch(a=np.arange(7)).split(3) for i in part.a.tolist()] == order
 
 
+def test_split_of_no_rows():
+    assert list(Batch(a=np.zeros((0, 2))).split(3)) == []
+    assert list(Batch(a=np.zeros((0, 2))).split(3, merge_last=True)) == []
+
+
 def test_split_merges_only_what_is_smaller():
     parts = Batch(a=np.arange(4)).split(2, shuffle=False, merge_last=True)
     assert [part.a.tolist() for part in parts] == [[0, 1], [2, 3]]

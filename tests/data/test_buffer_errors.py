@@ -131,6 +131,22 @@ def test_float64_goes_into_a_float32_schema():
     assert buffer[:].obs[:, 0].tolist() == [1.0, 0.5, 1.0, 0.5]
 
 
+def test_flags_may_be_zeros_and_ones():
+    buffer = VectorReplayBuffer(8, 2)
+    buffer.add(batch(terminated=np.array([0, 1]), truncated=np.zeros(2, np.uint8)))
+    assert buffer[:].terminated.tolist() == [False, True]
+    with pytest.raises(DataError, match="terminated has dtype int64"):
+        buffer.add(batch(terminated=np.array([0, 2])))
+    assert len(buffer) == 2
+
+
+def test_column_that_is_not_there_yet():
+    buffer = ReplayBuffer(4)
+    assert not hasattr(buffer, "obs")
+    with pytest.raises(DataError, match="nothing was stored"):
+        _ = buffer.obs
+
+
 def test_buffer_ids():
     buffer = VectorReplayBuffer(9, 3)
     with pytest.raises(DataError, match="got 2 rows for 3 sub-buffers"):

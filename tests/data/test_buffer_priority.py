@@ -56,6 +56,18 @@ def test_find_on_the_borders():
     assert tree.find(np.array([0.0, 0.999, 1.0, 2.999, 3.0, 6.999]) / 7.0).tolist() == [3, 3, 700, 700, 1999, 1999]
 
 
+@pytest.mark.parametrize("weight_norm", [False, True])
+def test_weights_of_slots(weight_norm):
+    buffer = PrioritizedReplayBuffer(5, alpha=1.0, beta=0.5, weight_norm=weight_norm)
+    fill(buffer, 4)
+    buffer.update_weight(np.arange(4), np.array([1.0, 4.0, 4.0, 16.0]))
+    plain = (4 * np.array([1.0, 4.0, 4.0, 16.0]) / 25.0) ** -0.5
+    expected = plain / plain.max() if weight_norm else plain
+    np.testing.assert_allclose(buffer.get_weight(np.arange(4)), expected, rtol=1e-5)
+    np.testing.assert_allclose(buffer.get_weight([[0, 3]]), expected[None, [0, 3]], rtol=1e-5)
+    assert buffer.get_weight(0).shape == ()
+
+
 def test_draws_follow_the_priorities():
     buffer = PrioritizedReplayBuffer(4, alpha=1.0, beta=1.0, seed=0)
     fill(buffer, 4)

@@ -233,11 +233,13 @@ def write_tianshou(path: Path, ring: dict[str, object], *, with_next: bool, size
         meta.create_group("policy")
 
 
-def test_tianshou_file_of_a_single_ring(tmp_path):
-    ring = {"_index": 2, "_size": 6, "_ep_rew": 0.0, "_ep_len": 0, "_ep_idx": 2, "last_index": np.array([1])}
+@pytest.mark.parametrize("head", ["_index", "_insertion_idx"])  # before Tianshou 2.0, and since
+def test_tianshou_file_of_a_single_ring(tmp_path, head):
+    ring = {head: 2, "_size": 6, "_ep_rew": 0.0, "_ep_len": 0, "_ep_idx": 2, "last_index": np.array([1])}
     write_tianshou(tmp_path / "a.hdf5", ring, with_next=True, size=6, prioritised=True)
     buffer = PrioritizedReplayBuffer.load_hdf5(tmp_path / "a.hdf5")
-    batch, _ = buffer.sample(0, Sampling(n_step=2, gamma=0.5))
+    batch, slots = buffer.sample(0, Sampling(n_step=2, gamma=0.5))
+    assert slots.tolist() == [2, 3, 4, 5, 0, 1]  # as there
     assert batch.act.tolist() == [2, 3, 4, 5, 6, 7]
     assert batch.rew.tolist() == [2 + 1.5, 3, 4 + 2.5, 5 + 3, 6 + 3.5, 7]
     assert batch.obs[..., 0].tolist() == [[2, 2], [2, 3], [4, 4], [4, 5], [5, 6], [6, 7]]
@@ -245,6 +247,24 @@ def test_tianshou_file_of_a_single_ring(tmp_path):
     assert batch.info.lives.tolist() == [2, 3, 4, 5, 6, 7]
     assert buffer.priorities.config == Priority(alpha=0.7, beta=0.2, weight_norm=False)
     assert len(set(buffer.priorities.tree[buffer.sample_indices(0)])) == 1
+
+
+def test_tianshou_file_of_an_empty_buffer(tmp_path):
+    ring = {"_index": 0, "_size": 0, "last_index": np.array([0])}
+    write_tianshou(tmp_path / "e.hdf5", ring, with_next=True, size=6, prioritised=False)
+    with h5py.File(tmp_path / "e.hdf5", "a") as file:
+        file["_meta"].clear()
+    buffer = ReplayBuffer.load_hdf5(tmp_path / "e.hdf5")
+    assert (len(buffer), buffer.maxsize, buffer.stack_num) == (0, 6, 2)
+
+
+def test_tianshou_file_that_lacks_a_column_is_refused(tmp_path):
+    ring = {"_index": 2, "_size": 6, "last_index": np.array([1])}
+    write_tianshou(tmp_path / "d.hdf5", ring, with_next=True, size=6, prioritised=False)
+    with h5py.File(tmp_path / "d.hdf5", "a") as file:
+        del file["_meta/done"]
+    with pytest.raises(DataError, match=r"no whole buffer of Tianshou.*done"):
+        ReplayBuffer.load_hdf5(tmp_path / "d.hdf5")
 
 
 def test_tianshou_file_of_a_vector_buffer_without_obs_next(tmp_path):

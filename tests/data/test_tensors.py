@@ -55,6 +55,13 @@ def test_what_holds_no_numbers_is_refused(value):
     assert to_numpy(None) is to_torch(None) is None
 
 
+def test_lists_of_containers_are_stacked():
+    assert to_torch([{"a": 1}, {"a": 2}])["a"].tolist() == [1, 2]
+    stacked = to_numpy([Batch(a=torch.ones(2)), Batch(a=torch.zeros(2))])
+    assert isinstance(stacked, Batch)
+    assert stacked.a.tolist() == [[1, 1], [0, 0]]
+
+
 def test_to_torch_as():
     made = to_torch_as({"a": np.arange(2)}, torch.zeros(1, dtype=torch.float16))
     assert made["a"].dtype == torch.float16

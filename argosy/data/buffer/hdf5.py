@@ -74,7 +74,10 @@ def load_state(path: str | PathLike[str]) -> Stored:
         raise DataError(f"{os.fspath(path)} cannot be read as an HDF5 file: {error}") from error
     with file:
         if "_meta" in file:
-            return _read_tianshou(file)
+            try:
+                return _read_tianshou(file)
+            except KeyError as error:
+                raise DataError(f"{os.fspath(path)} is no whole buffer of Tianshou: {error}") from error
         schema = file.attrs.get("argosy_buffer")
         if schema is None:
             raise DataError(f"{os.fspath(path)} is no buffer: written neither by argosy nor by Tianshou")
@@ -97,24 +100,29 @@ def _read_tianshou(file: Any) -> Stored:
         counts, last = file["_lengths"][()], file["last_index"][()]
     else:
         sizes = [int(file.attrs["maxsize"])]
-        counts, last = np.array([file.attrs["_size"]]), np.array([file.attrs["_index"] - 1]) % sizes[0]
+        head = file.attrs["_insertion_idx" if "_insertion_idx" in file.attrs else "_index"]  # since 2.0, and before
+        counts, last = np.array([file.attrs["_size"]]), np.array([head - 1]) % sizes[0]
     rings = Rings(sizes)
+    options: dict[str, Any] = {name: bool(file.attrs[f"_{name}"]) for name in ("save_only_last_obs", "sample_avail")}
+    options |= {"stack_num": int(file.attrs["stack_num"]), "ignore_obs_next": not file.attrs["_save_obs_next"]}
+    if "_alpha" in file.attrs:
+        names = ("alpha", "beta", "weight_norm")
+        options["priority"] = {name: file.attrs[f"_{name}"].item() for name in names}
+    if counts.sum() == 0:
+        return Stored(sizes, options, {"rings": rings.state_dict(), "columns": {}})
     done = meta["done"][()]
     order = []
     for ring in range(rings.num):
         offset, count = int(rings.offset[ring]), int(counts[ring])
         slot = (np.arange(int(last[ring]) - offset - count + 1, int(last[ring]) - offset + 1) % sizes[ring]) + offset
         stop = done[slot]
+        rings.head[ring] = slot[0] if count else offset  # every row keeps its slot
         rings.extend(ring, np.concatenate([[True], stop[:-1]])[: len(stop)], stop)
         order.append(slot)
     index = np.concatenate(order)
     columns = {name: _rows(meta[name], index, name) for name in meta if name != "done"}
-    options: dict[str, Any] = {name: bool(file.attrs[f"_{name}"]) for name in ("save_only_last_obs", "sample_avail")}
-    options |= {"stack_num": int(file.attrs["stack_num"]), "ignore_obs_next": "obs_next" not in columns}
+    options["ignore_obs_next"] = "obs_next" not in columns
     options["info_keys"] = list(columns.get("info", {}))
-    if "_alpha" in file.attrs:
-        names = ("alpha", "beta", "weight_norm")
-        options["priority"] = {name: file.attrs[f"_{name}"].item() for name in names}
     state_slots = rings.all_stored()
     if "obs_next" not in columns:
         place = np.zeros(rings.slots, np.int64)

@@ -78,6 +78,8 @@ class Leaf:
         if array.shape[1:] != self.shape or len(array) != rows:
             raise DataError(f"{self.name} has shape {array.shape}; the buffer stores {(rows, *self.shape)} here")
         if array.dtype is not self.dtype and not np.can_cast(array.dtype, self.dtype, "same_kind"):
+            if self.dtype.kind == "b" and array.dtype.kind in "iu" and np.isin(array, (0, 1)).all():  # as in data sets
+                return array.astype(np.bool_)
             raise DataError(f"{self.name} has dtype {array.dtype}; the buffer stores {self.dtype}")
         return array
 

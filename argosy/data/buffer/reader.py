@@ -17,6 +17,10 @@ from argosy.errors import DataError, nearest
 _EMPTY = Batch()
 
 
+class NoColumnError(DataError, AttributeError):
+    """A column that is not there (yet); also an AttributeError, so that `hasattr(buffer, "obs")` says no."""
+
+
 def as_batch(fields: dict[str, Any]) -> Batch:
     """Return a Batch over nested dicts of arrays without parsing the arrays; the dicts are used up."""
     for key, value in fields.items():
@@ -150,9 +154,11 @@ class BufferReader:
     def _column(self, name: str) -> Any:
         """Return the storage of one field."""
         if name not in self._data.fields:
-            raise DataError(f"the buffer has no column {name!r} yet: nothing was stored")
+            raise NoColumnError(f"the buffer has no column {name!r} yet: nothing was stored")
         if name == "obs_next" and self._data.successors is not None:
-            raise DataError("the buffer has no column 'obs_next' (ignore_obs_next=True); index it: buffer[i].obs_next")
+            raise NoColumnError(
+                "the buffer has no column 'obs_next' (ignore_obs_next=True); index it: buffer[i].obs_next"
+            )
         return _wrap(unflatten({path: leaf.data for path, leaf in self._data.fields[name].leaves.items()}))
 
     @property

@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TypedDict, Unpack
 
+import numpy as np
+import numpy.typing as npt
+
 from argosy.data.buffer.base import ReplayBuffer
 from argosy.data.buffer.hindsight import Hindsight, RewardFn
 from argosy.data.buffer.priority import Priority
@@ -111,6 +114,12 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         **options: Unpack[PriorityOptions],
     ) -> None:
         ReplayBuffer.__init__(self, size, priority=Priority(alpha=alpha, beta=beta, weight_norm=weight_norm), **options)
+
+    def get_weight(self, index: npt.ArrayLike) -> npt.NDArray[np.float32]:
+        """Return the importance weights of slots, as a sample of just these would have them."""
+        assert self.priorities is not None
+        slot = self._slots(index)
+        return self.priorities.weights(slot.ravel(), len(self)).reshape(slot.shape)
 
 
 class PrioritizedReplayBufferManager(PrioritizedReplayBuffer, ReplayBufferManager):
