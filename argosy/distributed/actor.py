@@ -6,6 +6,7 @@ an answer takes does not matter as long as it is shorter than the steps of the o
 
 from __future__ import annotations
 
+import contextlib
 import time
 import traceback
 from collections import deque
@@ -68,7 +69,8 @@ class Group:
 
     def renew(self) -> None:
         """Make the environments anew; their episodes under way are cut short."""
-        self.arena.close()
+        with contextlib.suppress(Exception):  # it is broken already
+            self.arena.close()
         self.arena = self._make_arena(self.rng.draw_seed())
         for seated, seat in zip(self.seated, self.arena.seats, strict=True):
             seated.player.seat = seat

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import numpy as np
 
 from argosy.distributed.arena import Arena
-from argosy.distributed.host import Peer, PeerLostError, Progress
+from argosy.distributed.host import Context, Peer, PeerLostError, Progress
 from argosy.distributed.inference import ParameterReader
 from argosy.distributed.player import Player
-from argosy.errors import CheckpointError
+from argosy.errors import CheckpointError, EnvError
 from argosy.policy import Policy
+from argosy.rng import Rng
 
 _STEPS_PER_POLL = 50
 
@@ -36,48 +40,59 @@ class EvalWorker:
     """Judges the newest versions, one evaluation after the other.
 
     Args:
-        name: of this worker; the versions that it plays with carry it as a tag, so that they are kept meanwhile.
-        arena: environments of its own.
-        players: one per seat.
-        policy_of_seat: name of the policy of each seat.
+        context: where it runs; versions that it plays with carry its name as a tag, so that they are kept meanwhile.
+        make_arena: makes environments of its own from a seed; again after a failure, with another seed.
+        rng: draws the seeds.
+        seat: makes the player of each seat, with the name of its policy.
         policies: by name; loaded by `readers`.
         readers: by policy name.
         store: the parameter server.
         episodes: per evaluation, at least; every environment plays equally many, so that short ones do not count more.
+        env_failures: failures of environments to survive.
     """
 
     def __init__(
         self,
-        name: str,
-        arena: Arena,
-        players: Sequence[Player],
-        policy_of_seat: Sequence[str],
+        context: Context,
+        make_arena: Callable[[int], Arena],
+        rng: Rng,
+        seat: Callable[[Arena], Sequence[tuple[str, Player]]],
         policies: Mapping[str, Policy],
         readers: Mapping[str, ParameterReader],
         store: Peer,
         *,
         num_envs: int,
         episodes: int,
+        env_failures: int = 100,
     ) -> None:
-        self._name, self._arena, self._players, self._policy_of_seat = name, arena, list(players), list(policy_of_seat)
+        self._name, self._incarnation = context.name, context.incarnation
+        self._make_arena, self._rng = make_arena, rng
+        self._arena = make_arena(rng.draw_seed())
+        seated = seat(self._arena)
+        self._policy_of_seat, self._players = [name for name, _ in seated], [player for _, player in seated]
+        self._env_failures, self._failures, self._last_failure = env_failures, 0, ""
         self._policies, self._readers, self._store = policies, readers, store
         self._quota = -(-episodes // num_envs)
         self._results: list[EvalResult] = []
         self._judged: dict[str, int] = {}
-        self._best: dict[str, float] = {}
         self._running = False
         self._steps = 0
 
-    def results(self, start: int = 0) -> list[EvalResult]:
-        """Return the results from number `start` on, oldest first."""
-        return self._results[start:]
+    def results(self, incarnation: int, start: int) -> tuple[int, list[EvalResult]]:
+        """Return this worker's incarnation and its results, oldest first; from `start` on if `incarnation` is right."""
+        return self._incarnation, self._results[start if incarnation == self._incarnation else 0 :]
+
+    def last_env_failure(self) -> str:
+        """Return the traceback of the last failure of an environment, "" if there was none."""
+        return self._last_failure
 
     def poll(self) -> Progress:
         """Play some steps of the evaluation under way, or begin one if there are new parameters."""
         if not self._running and not self._begin():
             return Progress.IDLE
         for _ in range(_STEPS_PER_POLL):
-            self._step()
+            if not self._step():
+                break
             if all((played >= self._quota).all() for played in self._played):
                 self._end()
                 break
@@ -85,7 +100,11 @@ class EvalWorker:
 
     def stats(self) -> Mapping[str, float]:
         """Return counters."""
-        return {"evaluations": float(len(self._results)), "steps": float(self._steps)}
+        return {
+            "evaluations": float(len(self._results)),
+            "steps": float(self._steps),
+            "env_failures": float(self._failures),
+        }
 
     def close(self) -> None:
         """Close the environments."""
@@ -100,7 +119,11 @@ class EvalWorker:
         self._judged = tokens
         if not self._call_store([("tag", name, policy.version, self._name) for name, policy in self._policies.items()]):
             return False  # dropped meanwhile: there is a newer one
-        self._arena.reset()
+        try:
+            self._arena.reset()
+        except Exception as error:  # whatever a user's environment raises
+            self._survive(error)
+            return False
         for player in self._players:
             player.forget()
         rows = [player.seat.rows for player in self._players]
@@ -110,12 +133,18 @@ class EvalWorker:
         self._running = True
         return True
 
-    def _step(self) -> None:
+    def _step(self) -> bool:
+        """Step all environments; returns whether they did."""
         actions = []
         for player in self._players:
             player.ask()
             actions.append(player.act())
-        for seat, stepped in enumerate(self._arena.step(actions)):
+        try:
+            outcome = self._arena.step(actions)
+        except Exception as error:  # whatever a user's environment raises
+            self._survive(error)
+            return False
+        for seat, stepped in enumerate(outcome):
             rows = stepped.rows
             self._steps += len(rows)
             self._returns[seat][rows] += stepped.rew
@@ -125,6 +154,27 @@ class EvalWorker:
                     self._finished[seat].append((self._returns[seat][row], self._lengths[seat][row]))
                 self._played[seat][row] += 1
                 self._returns[seat][row] = self._lengths[seat][row] = 0.0
+        return True
+
+    def _survive(self, error: Exception) -> None:
+        """Make the environments anew after one of them failed; the evaluation under way begins again.
+
+        Raises:
+            EnvError: that has happened too often.
+        """
+        self._failures += 1
+        self._last_failure = traceback.format_exc()
+        if self._failures > self._env_failures:
+            raise EnvError(
+                f"environments failed {self._failures} times, more than evaluation.env_failures={self._env_failures} "
+                f"allows; the last time: {error!r}"
+            ) from error
+        with contextlib.suppress(Exception):  # it is broken already
+            self._arena.close()
+        self._arena = self._make_arena(self._rng.draw_seed())
+        for player, seat in zip(self._players, self._arena.seats, strict=True):
+            player.seat = seat
+        self._running, self._judged = False, {}
 
     def _end(self) -> None:
         self._running = False
@@ -151,11 +201,7 @@ class EvalWorker:
     def _tell(self, result: EvalResult) -> None:
         """Let the store know; it may have gone back behind this version meanwhile, then nobody needs to know."""
         values = {"return_mean": result.return_mean, "return_std": result.return_std, "episodes": result.episodes}
-        calls: list[tuple[object, ...]] = [("update_metadata", result.policy, result.version, values)]
-        if result.return_mean > self._best.get(result.policy, -np.inf):
-            self._best[result.policy] = result.return_mean
-            calls.append(("tag", result.policy, result.version, "best"))
-        self._call_store(calls)
+        self._call_store([("judge", result.policy, result.version, values, "return_mean", "best")])
 
     def _call_store(self, calls: Sequence[tuple[object, ...]]) -> bool:
         """Call methods of the store; returns whether all could be done."""
@@ -166,3 +212,28 @@ class EvalWorker:
         except (PeerLostError, CheckpointError, TimeoutError):
             return False
         return True
+
+
+class Listener:
+    """Hears what an evaluation worker has found: each result once, across the worker's restarts, without waiting."""
+
+    def __init__(self, worker: Peer) -> None:
+        self._worker = worker
+        self._incarnation, self._heard = -1, 0
+        self._asked: Future[tuple[int, list[EvalResult]]] | None = None
+
+    def poll(self) -> list[EvalResult]:
+        """Ask, or return what came."""
+        if self._asked is None:
+            self._asked = self._worker.call("results", self._incarnation, self._heard)
+        if not self._asked.done():
+            return []
+        asked, self._asked = self._asked, None
+        try:
+            incarnation, news = asked.result()
+        except PeerLostError:
+            return []
+        if incarnation != self._incarnation:
+            self._incarnation, self._heard = incarnation, 0
+        self._heard += len(news)
+        return news

@@ -183,12 +183,15 @@ class EvalGroup:
     """Environments per worker."""
     episodes: int = 20
     """Episodes per version."""
+    env_failures: int = 100
+    """Failures of environments that one worker survives by making them anew and beginning the evaluation again."""
     resources: Resources = field(default_factory=Resources)
 
     def __post_init__(self) -> None:
         check_range(self, "count", ge=0)
         check_range(self, "num_envs", ge=1)
         check_range(self, "episodes", ge=1)
+        check_range(self, "env_failures", ge=0)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -130,7 +130,12 @@ class Host:
 
     def beat(self) -> Beat:
         """Return how the worker is."""
-        worker = self._worker
+        worker, error, stats = self._worker, self._error, dict[str, float]()
+        if worker is not None and error is None:
+            try:
+                stats = dict(worker.stats())
+            except Exception:  # as bad as one in the thread that polls
+                error = traceback.format_exc()
         return Beat(
             pid=os.getpid(),
             node=socket.gethostname(),
@@ -138,8 +143,8 @@ class Host:
             done=self._done,
             polls=self._polls,
             busy_s=0.0 if self._done else time.monotonic() - self._since,
-            stats=dict(worker.stats()) if worker is not None and self._error is None else {},
-            error=self._error,
+            stats=stats,
+            error=error,
         )
 
     def stack(self) -> str:

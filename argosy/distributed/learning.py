@@ -12,6 +12,7 @@ from argosy.data import Batch, VectorReplayBuffer, tree
 from argosy.data.buffer import Priority
 from argosy.data.join import join
 from argosy.data.stats import TrainingStats
+from argosy.data.wire import dumps, loads
 from argosy.distributed.streams import Segment
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
@@ -68,12 +69,12 @@ class OnpolicyLearning:
         return stats
 
     def state_dict(self) -> dict[str, Any]:
-        """Return nothing: segments that wait are sent again or belong to a policy that is gone."""
-        return {}
+        """Return the segments that wait: who sent them will not send them again."""
+        return {"waiting": [_packed(segment) for segment in self._waiting]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Forget the segments that wait."""
-        self._waiting = []
+        """Go on where `state` was taken."""
+        self._waiting = [_unpacked(packed) for packed in state["waiting"]]
 
 
 class OffpolicyLearning:
@@ -199,6 +200,15 @@ def rollout(segments: Sequence[Segment]) -> Batch:
         return join(batches, lambda leaves: np.concatenate(leaves, axis=1), like=Batch())
     columns = [tree.map_leaves(_column, batch) for batch in batches]
     return join(columns, np.concatenate, like=Batch())
+
+
+def _packed(segment: Segment) -> dict[str, Any]:
+    """Return a segment as what a state file can hold."""
+    return {**vars(segment), "data": np.frombuffer(dumps(segment.data, "raw_bytes"), np.uint8)}
+
+
+def _unpacked(packed: Mapping[str, Any]) -> Segment:
+    return Segment(**{**packed, "data": loads(packed["data"].tobytes())})
 
 
 def _batch(segment: Segment) -> Batch:

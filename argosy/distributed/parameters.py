@@ -156,6 +156,20 @@ class ParameterStore:
         known.metadata[version].update(values)
         self._changed(name, known, parameters=False)
 
+    def judge(self, name: str, version: int, values: Mapping[str, object], *, key: str, tag: str) -> bool:
+        """Add `values` to what is known of a version; move `tag` there if it has more of `key` than the tag's.
+
+        The store compares with what it knows itself, so that this holds across judges and their restarts.
+        """
+        known = self._known(name)
+        self.update_metadata(name, version, values)
+        before = known.metadata[known.tags[tag]].get(key) if tag in known.tags else None
+        now = known.metadata[version][key]
+        best = not isinstance(before, int | float) or (isinstance(now, int | float) and now > before)
+        if best:
+            self.tag(name, version, tag)
+        return best
+
     def gc(self, name: str, keep: int | None = None) -> list[int]:
         """Drop untagged versions but the newest `keep`; returns the dropped ones."""
         known = self._known(name)

@@ -29,6 +29,7 @@ class ParameterServer:
         self._shared: dict[tuple[str, str], tuple[int, Shared[Blob]]] = {}
         self._waiting: list[tuple[str, int, str, Future[News]]] = []
         self._pushes = self._reads = 0
+        self._closed = False
 
     def push(
         self,
@@ -50,7 +51,10 @@ class ParameterServer:
         answer: Future[News] = Future()
         with self._lock:
             self._waiting.append((name, token, tag, answer))
-            self._tell()
+            if self._closed:
+                self._refuse()
+            else:
+                self._tell()
         return answer
 
     def roll_back(self, name: str, version: int) -> list[int]:
@@ -66,10 +70,12 @@ class ParameterServer:
             self._store.tag(name, version, tag)
             self._tell()
 
-    def update_metadata(self, name: str, version: int, values: Mapping[str, object]) -> None:
-        """Add to what is known of a version; see `ParameterStore.update_metadata`."""
+    def judge(self, name: str, version: int, values: Mapping[str, object], key: str, tag: str) -> bool:
+        """Add to what is known of a version and compare; see `ParameterStore.judge`."""
         with self._lock:
-            self._store.update_metadata(name, version, values)
+            best = self._store.judge(name, version, values, key=key, tag=tag)
+            self._tell()
+            return best
 
     def versions(self, name: str) -> list[int]:
         """Return the versions that are kept."""
@@ -92,9 +98,14 @@ class ParameterServer:
     def close(self) -> None:
         """Let those who wait know that no answer will come. Every push is on the disk."""
         with self._lock:
-            for _, _, _, answer in self._waiting:
-                answer.set_exception(PeerLostError("the parameter server was stopped"))
-            self._waiting = []
+            self._closed = True
+            self._refuse()
+
+    def _refuse(self) -> None:
+        """Send away those who wait."""
+        for _, _, _, answer in self._waiting:
+            answer.set_exception(PeerLostError("the parameter server was stopped"))
+        self._waiting = []
 
     def _tell(self) -> None:
         """Answer those for whom there is news."""

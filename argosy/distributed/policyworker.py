@@ -42,6 +42,7 @@ class PolicyWorker:
         self._reader = ParameterReader(context.connect(store), name, policy)
         self._queue: deque[tuple[RolloutRequest, Future[Reply]]] = deque()
         self._arrived = threading.Condition()
+        self._closed = False
         self._batches = self._rows = 0
         self._shared = SharedServer(self.infer)
 
@@ -53,8 +54,11 @@ class PolicyWorker:
         """Take a request; its answer comes after one of the next forward passes."""
         answer: Future[Reply] = Future()
         with self._arrived:
-            self._queue.append((request, answer))
-            self._arrived.notify()
+            if not self._closed:
+                self._queue.append((request, answer))
+                self._arrived.notify()
+                return answer
+        answer.set_exception(PeerLostError("the policy worker was stopped"))
         return answer
 
     def poll(self) -> Progress:
@@ -94,9 +98,11 @@ class PolicyWorker:
 
     def close(self) -> None:
         """Let those who wait know that no answer will come."""
-        self._shared.close()
+        with self._arrived:
+            self._closed = True
         while self._queue:
             self._queue.popleft()[1].set_exception(PeerLostError("the policy worker was stopped"))
+        self._shared.close()  # last: answers go out through it
 
     def _take(self) -> list[tuple[RolloutRequest, Future[Reply]]]:
         with self._arrived:

@@ -166,6 +166,7 @@ def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
         sync=fleet.sync,
         publish_updates=spec.publish_updates,
         save_updates=spec.save_updates,
+        incarnation=context.incarnation,
         group=group,
     )
 
@@ -231,23 +232,25 @@ def _evaluation(plan: Plan, index: int, context: Context) -> Worker:
     fleet = plan.fleet
     policies: Mapping[str, Policy] = {agent.policy: plan.algorithm(agent.policy).policy for agent in fleet.agents}
     store = context.connect(STORE)
-    seed = _derived_seed(fleet, "evaluation", index, context.incarnation)
-    arena = plan.source.arena(fleet.evaluation.num_envs, seed, test=True)
-    names = [fleet.agents[seat.spec].policy for seat in arena.seats]
-    players = [
-        Player(seat, policies[name], Inline(policies[name]), deterministic=True)
-        for seat, name in zip(arena.seats, names, strict=True)
-    ]
+
+    def seat(arena: Arena) -> list[tuple[str, Player]]:
+        names = [fleet.agents[seat.spec].policy for seat in arena.seats]
+        return [
+            (name, Player(seat, policies[name], Inline(policies[name]), deterministic=True))
+            for seat, name in zip(arena.seats, names, strict=True)
+        ]
+
     return EvalWorker(
-        context.name,
-        arena,
-        players,
-        names,
+        context,
+        functools.partial(plan.source.arena, fleet.evaluation.num_envs, test=True),
+        Rng(_derived_seed(fleet, "evaluation", index, context.incarnation)),
+        seat,
         policies,
         {name: ParameterReader(store, name, policy) for name, policy in policies.items()},
         store,
         num_envs=fleet.evaluation.num_envs,
         episodes=fleet.evaluation.episodes,
+        env_failures=fleet.evaluation.env_failures,
     )
 
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
-import socket
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from argosy.distributed.evaluation import EvalResult
+from argosy.distributed.evaluation import EvalResult, Listener
 from argosy.distributed.fleet import Fleet
-from argosy.distributed.host import Launcher, PeerLostError, ThreadLauncher
+from argosy.distributed.folder import FolderClaim
+from argosy.distributed.host import Launcher, ThreadLauncher
 from argosy.distributed.parameters import ParameterStore, write_atomically
 from argosy.distributed.roles import Plan, eval_name, trainer_name
 from argosy.distributed.supervisor import Failure, FleetError, Supervisor
@@ -85,8 +84,8 @@ class FleetRun:
         interval_s: seconds between two snapshots.
 
     Raises:
-        ConfigError: the folder holds a run and `resume` is not asked for, or the reverse; or the description does not
-            fit the environment or the cluster's resources.
+        ConfigError: the folder holds a run and `resume` is not asked for, or the reverse; another driver is at it; or
+            the description does not fit the environment or the cluster's resources.
     """
 
     def __init__(
@@ -102,20 +101,20 @@ class FleetRun:
         self._launcher = launcher or ThreadLauncher()
         self._interval_s = interval_s
         self._closed = False
-        generation = self._prepare_folder(resume)
-        plan = Plan.make(fleet, directory.absolute())
-        roles = plan.roles()
+        roles = Plan.make(fleet, directory.absolute()).roles()
         _check_resources(self._launcher, {role.name: role.resources for role in roles})
+        self._claim = FolderClaim(directory, fleet.name, resume=resume)
         self.supervisor = Supervisor(
             self._launcher,
             roles,
             fleet.restart,
             on_failure=self._note_failure,
-            first_incarnation=generation * _GENERATION,
+            first_incarnation=self._claim.generation * _GENERATION,
         )
         self._logger = JSONLLogger(directory / "metrics.jsonl")
         self._results: list[EvalResult] = []
-        self._heard = [0] * fleet.evaluation.count
+        self._listeners = [Listener(self._launcher.connect(eval_name(i))) for i in range(fleet.evaluation.count)]
+        self._stats: dict[str, Mapping[str, float]] = {}
         self._started = time.monotonic()
         self._last: Snapshot | None = None
         self._reached: set[str] = set()
@@ -161,14 +160,15 @@ class FleetRun:
         self._closed = True
         try:
             self._finish_trainers()
-            self.supervisor.stop()
         finally:
+            self.supervisor.stop()
+            self._claim.release()
             self._logger.close()
             if self._last is not None and not self._last.done:
                 last = dataclasses.replace(self._last, done=True, reason="stopped")
                 write_atomically(self.directory / "status.json", last.to_json().encode())
 
-    def _finish_trainers(self, timeout_s: float = 5.0) -> None:
+    def _finish_trainers(self, timeout_s: float = 20.0) -> None:
         """Let the trainers save; those of a group must stop after the same update, or one would wait for another."""
         names = [
             trainer_name(p, r) for p, spec in self.fleet.policies.items() if spec.learns for r in range(spec.trainers)
@@ -185,23 +185,6 @@ class FleetRun:
             time.sleep(0.05)
 
     # -- inside --------------------------------------------------------------------------------------------------------
-
-    def _prepare_folder(self, resume: bool) -> int:
-        """Return the number of drivers that this run has had before."""
-        info = self.directory / "fleet.json"
-        if resume and not info.exists():
-            raise ConfigError(f"there is no fleet to resume in {str(self.directory)!r}")
-        if not resume and info.exists():
-            raise ConfigError(
-                f"{str(self.directory)!r} holds a fleet already; go on with it by --resume (resume=True), or give the "
-                "new one another name"
-            )
-        self.directory.mkdir(parents=True, exist_ok=True)
-        generation = json.loads(info.read_text())["generation"] + 1 if resume else 0
-        content = {"name": self.fleet.name, "generation": generation, "pid": os.getpid(), "host": socket.gethostname()}
-        write_atomically(info, json.dumps(content).encode())
-        (self.directory / "stop").unlink(missing_ok=True)
-        return generation
 
     def _wait(self) -> Snapshot:
         """Look after the workers until the next snapshot is due, or the work is done."""
@@ -223,7 +206,9 @@ class FleetRun:
             workers[name] = {"state": state, "restarts": restarts[name]}
             if name in beats:
                 beat = beats[name]
-                workers[name] |= {"pid": beat.pid, "node": beat.node, **beat.stats}
+                workers[name] |= {"pid": beat.pid, "node": beat.node}
+                self._stats[name] = beat.stats or self._stats.get(name, {})
+            workers[name] |= self._stats.get(name, {})  # a worker that is being restarted has done what it has done
         learners = [name for name, spec in self.fleet.policies.items() if spec.learns]
         first = {name: workers[trainer_name(name, 0)] for name in learners}
         wall_s = time.monotonic() - self._started
@@ -249,15 +234,11 @@ class FleetRun:
         )
 
     def _hear_evaluations(self) -> None:
-        for index, heard in enumerate(self._heard):
-            call = self._launcher.connect(eval_name(index)).call("results", heard)
-            with contextlib.suppress(PeerLostError, TimeoutError):
-                news: list[EvalResult] = call.result(2.0)
-                self._results += news
-                self._heard[index] += len(news)
-                for result in news:
-                    if result.return_mean >= self.fleet.stop.return_mean.get(result.policy, float("inf")):
-                        self._reached.add(result.policy)
+        for listener in self._listeners:
+            for result in listener.poll():
+                self._results.append(result)
+                if result.return_mean >= self.fleet.stop.return_mean.get(result.policy, float("inf")):
+                    self._reached.add(result.policy)
 
     def _reason_to_stop(self, snapshot: Snapshot) -> str:
         stop = self.fleet.stop

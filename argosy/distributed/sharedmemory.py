@@ -10,7 +10,7 @@ Arrays are copied once into shared memory and read from there.
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import mmap
 import os
 import pickle
@@ -76,7 +76,8 @@ class SharedServer:
     def __init__(self, infer: Callable[[RolloutRequest], Future[Reply]]) -> None:
         self._infer = infer
         self._bell, self._bell_in = os.pipe()
-        self._clients: dict[int, tuple[mmap.mmap, int]] = {}
+        self._clients: dict[int, _Client] = {}
+        self._connected = 0
         self._thread = threading.Thread(target=self._listen, name="shared memory", daemon=True)
         self._thread.start()
 
@@ -89,16 +90,20 @@ class SharedServer:
             memory = mmap.mmap(fd, 2 * AREA_BYTES)
         finally:
             os.close(fd)
-        number = len(self._clients) + 1
-        self._clients[number] = (memory, bell.open(os.O_WRONLY | os.O_NONBLOCK))
-        return Address.of(self._bell_in), number
+        for number in [number for number, client in list(self._clients.items()) if client.gone()]:
+            self._clients.pop(number).close()
+        self._connected += 1
+        self._clients[self._connected] = _Client(memory, bell.open(os.O_WRONLY | os.O_NONBLOCK))
+        return Address.of(self._bell_in), self._connected
 
     def close(self) -> None:
         """Stop listening and free everything."""
         os.write(self._bell_in, _NUMBER.pack(0))
         self._thread.join()
-        for fd in (self._bell, self._bell_in, *(bell for _, bell in self._clients.values())):
+        for fd in (self._bell, self._bell_in):
             os.close(fd)
+        for client in self._clients.values():
+            client.close()
         self._clients.clear()  # the maps go when the last array that looks into them does
 
     def _listen(self) -> None:
@@ -106,10 +111,47 @@ class SharedServer:
             number = _NUMBER.unpack(os.read(self._bell, _NUMBER.size))[0]
             if number == 0:
                 return
-            memory, bell = self._clients[number]
-            request = _read(memoryview(memory)[:AREA_BYTES], copy=False)
+            client = self._clients.get(number)
+            if client is None:
+                continue  # it rang and died
+            request = _read(memoryview(client.memory)[:AREA_BYTES], copy=False)
             assert isinstance(request, RolloutRequest)
-            self._infer(request).add_done_callback(functools.partial(_answer, memory=memory, bell=bell))
+            self._infer(request).add_done_callback(client.answer)
+
+
+class _Client:
+    """An asker as the server sees it: its block, and its pipe."""
+
+    def __init__(self, memory: mmap.mmap, bell: int) -> None:
+        self.memory = memory
+        self._bell: int | None = bell
+        self._lock = threading.Lock()  # answers come from the thread that polls
+
+    def answer(self, future: Future[Reply]) -> None:
+        """Write the answer, None for a failure, and ring. Who asked may be gone."""
+        answer = None if future.exception() is not None else future.result()
+        with self._lock:
+            if self._bell is None:
+                return
+            _write(memoryview(self.memory)[AREA_BYTES:], answer)
+            with contextlib.suppress(BrokenPipeError, BlockingIOError):
+                os.write(self._bell, b"!")
+
+    def gone(self) -> bool:
+        """Whether the other end of the pipe is closed."""
+        with self._lock:
+            if self._bell is None:
+                return True
+            poller = select.poll()
+            poller.register(self._bell, 0)  # reports errors only
+            return bool(poller.poll(0))
+
+    def close(self) -> None:
+        """Ring no more: the pipe's number may soon be another file's."""
+        with self._lock:
+            if self._bell is not None:
+                os.close(self._bell)
+            self._bell = None
 
 
 class Shared:
@@ -237,16 +279,6 @@ class _SharedPending:
             return False
         self._reply = answer
         return True
-
-
-def _answer(future: Future[Reply], memory: mmap.mmap, bell: int) -> None:
-    """Write the answer, None for a failure, and ring. Who asked may be gone."""
-    answer = None if future.exception() is not None else future.result()
-    try:
-        _write(memoryview(memory)[AREA_BYTES:], answer)
-        os.write(bell, b"!")
-    except (BrokenPipeError, BlockingIOError, ValueError):
-        pass
 
 
 def _write(area: memoryview, message: object) -> None:

@@ -167,8 +167,9 @@ class Supervisor:
         charge.asked, charge.due = None, now + config.beat_s
         try:
             beat = asked.result()
-        except PeerLostError as error:
-            self._failed(charge, now, "died", str(error))
+        except Exception as error:  # the actor is gone, or what it says cannot be understood
+            reason = "died" if isinstance(error, PeerLostError) else f"did not say how it is: {error!r}"
+            self._failed(charge, now, reason, str(error))
             return
         charge.beat = beat
         patience = config.watchdog_s if beat.ready else config.start_s
@@ -199,6 +200,7 @@ class Supervisor:
         while charge.restarts and now - charge.restarts[0] > config.window_s:
             charge.restarts.popleft()
         if len(charge.restarts) >= config.budget:
+            charge.state = "stopped"
             raise FleetError(
                 f"worker {name!r} {reason}; it was restarted {len(charge.restarts)} times within "
                 f"{config.window_s:.0f} s, more are not allowed (restart.budget). Its last traceback:\n{traceback}"

@@ -16,7 +16,7 @@ from argosy.distributed.fleet import StalenessConfig
 from argosy.distributed.group import TrainerGroup
 from argosy.distributed.host import Peer, PeerLostError, Progress
 from argosy.distributed.learning import Learning
-from argosy.distributed.parameters import encode
+from argosy.distributed.parameters import encode, write_atomically
 from argosy.distributed.streams import Inbox, Segment
 from argosy.trainer.statefile import read_state, write_state
 
@@ -41,6 +41,7 @@ class TrainerWorker:
         sync: learn from one segment of each producer, publish, and wait for the next ones.
         publish_updates: updates between two published versions.
         save_updates: updates between two saved states.
+        incarnation: of this worker; once a later one has begun, this one saves no more.
         group: the trainers that learn this policy together; None: this one alone.
     """
 
@@ -59,6 +60,7 @@ class TrainerWorker:
         sync: bool = False,
         publish_updates: int = 1,
         save_updates: int = 20,
+        incarnation: int = 0,
         group: TrainerGroup | None = None,
     ) -> None:
         self._name, self._algorithm, self._learning, self._store = name, algorithm, learning, store
@@ -80,6 +82,11 @@ class TrainerWorker:
         self._returns: collections.deque[float] = collections.deque(maxlen=_RECENT)
         self._lags: collections.deque[int] = collections.deque(maxlen=_RECENT)
         self._history: collections.deque[dict[str, float]] = collections.deque(maxlen=_RECENT)
+        self._forgetting: Future[list[int]] | None = None
+        self._store_is_ahead = self._leads
+        self._incarnation = incarnation
+        self._owner_file = state_file.with_suffix(".owner")
+        write_atomically(self._owner_file, str(incarnation).encode())
         if state_file.exists():
             self._restore()
         self._algorithm.schedule(self._env_steps, max_env_step)
@@ -145,6 +152,8 @@ class TrainerWorker:
     def _advance(self) -> Progress:
         if self._group is not None and not self._group.joined:
             return self._join(self._group)
+        if self._store_is_ahead and not self._go_back():
+            return Progress.IDLE
         self._publish()
         if self._sync and self._unpublished:
             return Progress.IDLE  # the round is not over before its parameters are out
@@ -159,6 +168,22 @@ class TrainerWorker:
         elif self._collect():
             self._end_of_round(True)  # a synchronous round that has earned no update
         return Progress.BUSY
+
+    def _go_back(self) -> bool:
+        """Let the store forget what a trainer before this one published and did not save; returns whether it has."""
+        version = self._algorithm.policy.version
+        if self._forgetting is None:
+            self._forgetting = self._store.call("roll_back", self._name, version)
+        if not self._forgetting.done():
+            return False
+        forgetting, self._forgetting = self._forgetting, None
+        try:
+            gone = forgetting.result()
+        except PeerLostError:
+            return False  # it is being started; without it there is nobody to learn for
+        self._updates_lost += max(gone, default=version) - version
+        self._store_is_ahead = False
+        return True
 
     def _agreed(self) -> tuple[bool, bool]:
         """Return whether an update is due and whether to finish: here, or in a group for all of it."""
@@ -256,12 +281,15 @@ class TrainerWorker:
     # -- state ---------------------------------------------------------------------------------------------------------
 
     def _save(self) -> None:
+        if int(self._owner_file.read_text()) > self._incarnation:
+            return  # taken for dead, and replaced
         counters = {
             "env_steps": self._env_steps,
             "updates": self._updates,
             "gradient_steps": self._gradient_steps,
             "episodes": self._episodes,
             "dropped": self._dropped,
+            "updates_lost": self._updates_lost,
         }
         state = {
             "counters": counters,
@@ -280,13 +308,5 @@ class TrainerWorker:
         counters = state["counters"]
         self._env_steps, self._updates = counters["env_steps"], counters["updates"]
         self._gradient_steps, self._episodes = counters["gradient_steps"], counters["episodes"]
-        self._dropped = counters["dropped"]
+        self._dropped, self._updates_lost = counters["dropped"], counters["updates_lost"]
         self._saved_updates = self._published_updates = self._updates
-        version = self._algorithm.policy.version
-        if not self._leads:
-            return
-        try:
-            gone = self._store.call("roll_back", self._name, version).result(10.0)
-            self._updates_lost = max(gone, default=version) - version
-        except (PeerLostError, TimeoutError):
-            pass  # a store that is down comes back with what it had; the next push is newer than all of that

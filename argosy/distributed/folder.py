@@ -1,0 +1,71 @@
+"""A driver's claim on the folder of its run: one driver at a time, and each with a number of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+
+from argosy.distributed.parameters import write_atomically
+from argosy.errors import ConfigError
+
+
+class FolderClaim:
+    """Holds a run's folder for this driver until `release`, or until its process ends in whatever way.
+
+    Args:
+        directory: the folder; made if need be.
+        name: of the fleet.
+        resume: whether to go on with what is there.
+
+    Raises:
+        ConfigError: the folder holds a run and `resume` is not asked for, or the reverse; or another driver has it.
+    """
+
+    def __init__(self, directory: Path, name: str, *, resume: bool) -> None:
+        info = directory / "fleet.json"
+        if resume and not info.exists():
+            raise ConfigError(f"there is no fleet to resume in {str(directory)!r}")
+        directory.mkdir(parents=True, exist_ok=True)
+        self._file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            self._lock(info)
+            self.generation = self._begin(info, name, resume)
+            """Number of drivers that this run has had before."""
+        except BaseException:
+            self.release()
+            raise
+        (directory / "stop").unlink(missing_ok=True)
+
+    def release(self) -> None:
+        """Let the next driver have the folder."""
+        os.close(self._file)
+
+    def _lock(self, info: Path) -> None:
+        try:
+            import fcntl
+        except ImportError:  # not on Windows, where a fleet runs in threads only
+            return
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system lets go of it when the process ends
+        except BlockingIOError as error:
+            owner = json.loads(info.read_text()) if info.exists() else {}
+            raise ConfigError(
+                f"{str(info.parent)!r} is in use by a driver that runs (process {owner.get('pid', '?')} on "
+                f"{owner.get('host', '?')!r}); end it first, e.g. by `argosy fleet stop`"
+            ) from error
+        except OSError:  # a file system without locks
+            return
+
+    @staticmethod
+    def _begin(info: Path, name: str, resume: bool) -> int:
+        if not resume and info.exists():
+            raise ConfigError(
+                f"{str(info.parent)!r} holds a fleet already; go on with it by --resume (resume=True), or give the "
+                "new one another name"
+            )
+        generation = json.loads(info.read_text())["generation"] + 1 if resume else 0
+        content = {"name": name, "generation": generation, "pid": os.getpid(), "host": socket.gethostname()}
+        write_atomically(info, json.dumps(content).encode())
+        return int(generation)
