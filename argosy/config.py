@@ -6,9 +6,10 @@ A config is a frozen keyword-only dataclass beside its class.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeVar, cast
 
 from argosy.errors import ConfigError, nearest
@@ -119,6 +120,50 @@ def replaced(config: T, changes: Mapping[str, object], name: str = "") -> T:
     for first, inner in groups.items():
         values[first] = replaced(values.get(first, getattr(config, first)), inner, f"{name}.{first}" if name else first)
     return cast(T, dataclasses.replace(config, **values))
+
+
+def check_arguments(
+    call: Callable[..., object], given: Mapping[str, object], name: str, *, positional: int = 0
+) -> None:
+    """Check keyword arguments against the signature of what they are for, before it is called somewhere else.
+
+    Args:
+        call: a function or class.
+        given: the keyword arguments.
+        name: of `given`, for error messages.
+        positional: arguments that will be given without name, before these.
+
+    Raises:
+        ConfigError: one is unknown (the nearest one is offered), is missing, or holds the wrong type.
+    """
+    parameters = list(inspect.signature(call).parameters.values())[positional:]
+    known = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    anything = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    shown = getattr(call, "__name__", repr(call))
+    for key in given:
+        if key not in known and not anything:
+            hint = nearest(key, known) if known else "it takes none"
+            raise ConfigError(f"{name} holds {key!r}, which {shown} does not take: {hint}")
+    missing = [key for key, p in known.items() if p.default is p.empty and key not in given]
+    if missing:
+        raise ConfigError(f"{name} lacks {', '.join(missing)}, which {shown} needs")
+    try:
+        hints = typing.get_type_hints(call.__init__ if isinstance(call, type) else call)  # type: ignore[misc]  # a class's own
+    except (NameError, TypeError):  # names that only a type checker sees
+        return
+    for key, value in given.items():
+        if _is_plain(hints.get(key)):
+            _convert(hints[key], value, f"{name}[{key!r}]")
+
+
+def _is_plain(hint: object) -> bool:
+    """Whether `_convert` can judge values of a type: numbers, text, choices, and tuples and unions of them."""
+    if hint in (bool, int, float, str, type(None)):
+        return True
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType, tuple):
+        return all(arg is Ellipsis or _is_plain(arg) for arg in args)
+    return origin is typing.Literal
 
 
 def _hints(cls: type) -> dict[str, object]:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import pytest
 
-from argosy.config import check_choice, check_range, from_plain, replaced, to_plain
+from argosy.config import check_arguments, check_choice, check_range, from_plain, replaced, to_plain
 from argosy.errors import ConfigError
 
 
@@ -113,3 +113,34 @@ def test_range_and_choice_name_field_value_and_allowed():
     with pytest.raises(ConfigError, match=r"Inner.width is 4; it must be one of 1, 2"):
         check_choice(Inner(), "width", (1, 2))
     check_range(Outer(name="n"), "limit", ge=1)
+
+
+def hull(
+    wood, sails: int = 2, length: float | None = None, *, kind: Literal["sloop", "yawl"] = "sloop", **rest: object
+):
+    pass
+
+
+class Rig:
+    def __init__(self, wood, masts: int):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "message"),
+    [
+        (hull, {"sails": "two"}, r"args\['sails'\] is 'two'; it must be int"),
+        (hull, {"kind": "brig"}, "must be"),
+        (Rig, {}, "lacks masts, which Rig needs"),
+        (Rig, {"mast": 2}, "'mast', which Rig does not take: did you mean 'masts'"),
+    ],
+)
+def test_arguments_are_checked_against_a_signature(call, given, message):
+    with pytest.raises(ConfigError, match=message):
+        check_arguments(call, given, "args", positional=1)
+
+
+def test_right_arguments_pass():
+    check_arguments(hull, {"sails": 3, "length": 2, "kind": "yawl", "anything": 1}, "args", positional=1)
+    check_arguments(Rig, {"masts": 2}, "args", positional=1)
+    check_arguments(lambda: None, {}, "args")

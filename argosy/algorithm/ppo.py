@@ -146,7 +146,10 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         return cls(config, policy.to(device))
 
     def update(self, batch: TrajectoryBatch) -> PPOStats:
-        """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp, policy.value."""
+        """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp, policy.value.
+
+        Rows where `mask` [T, B], if there is one, is False are only looked at from the others.
+        """
         rollout = as_tensors(batch, self.device)
         check_finite(rollout, "obs", "obs_next", "rew", "policy")
         rows = self._rows(rollout)
@@ -154,7 +157,8 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         for epoch in range(self.config.repeat_per_collect):
             if epoch > 0 and self.config.recompute_advantage:
                 adv, returns = self._advantages(rollout, self.policy.values(rollout))
-                rows.adv, rows.returns = adv.view_as(rows.adv), (returns / self._scale).view_as(rows.adv)
+                fresh = self._drawn(Batch(adv=adv, returns=returns / self._scale), rollout)
+                rows.adv, rows.returns = fresh.adv, fresh.returns
             first = len(history)
             for mb in self._minibatches(rows):
                 loss, metrics = self._loss(mb)
@@ -202,13 +206,21 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         value = rollout.policy.value if "value" in rollout.policy else self.policy.values(rollout)
         adv, returns = self._advantages(rollout, value)
         if self.config.return_scaling:
-            self.return_stat.update(returns.cpu().numpy())
+            self.return_stat.update((returns[rollout["mask"]] if "mask" in rollout else returns).cpu().numpy())
         rows = Batch(obs=rollout.obs, act=rollout.act, logp=rollout.policy.logp, value=value, adv=adv)
         rows.returns = returns / self._scale
-        if not self.policy.is_recurrent:
-            return tree.map_leaves(lambda leaf: leaf.flatten(0, 1), rows)
-        rows.cut, rows.policy = rollout.cut, Batch(state=rollout.policy.state)
-        return rows
+        if self.policy.is_recurrent:
+            rows.cut, rows.policy = rollout.cut, Batch(state=rollout.policy.state)
+            if "mask" in rollout:
+                rows.mask = rollout["mask"]
+        return self._drawn(rows, rollout)
+
+    def _drawn(self, rows: Batch, rollout: TrajectoryBatch) -> Batch:
+        """[T, B, ...] -> the rows [N, ...] that the rollout's mask, if it has one, leaves; with a state as they are."""
+        if self.policy.is_recurrent:
+            return rows
+        rows = tree.map_leaves(lambda leaf: leaf.flatten(0, 1), rows)
+        return rows[rollout["mask"].flatten()] if "mask" in rollout else rows
 
     @torch.no_grad()
     def _advantages(self, rollout: TrajectoryBatch, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

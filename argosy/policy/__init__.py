@@ -10,6 +10,7 @@ from argosy.policy.base import (
     RolloutResult,
 )
 from argosy.policy.q import QAnalysis, QPolicy
+from argosy.policy.registry import policy_class, register_policy
 from argosy.policy.sac import SACAnalysis, SACPolicy
 from argosy.policy.single import SingleModelPytorchPolicy
 
@@ -27,4 +28,6 @@ __all__ = [
     "SACAnalysis",
     "SACPolicy",
     "SingleModelPytorchPolicy",
+    "policy_class",
+    "register_policy",
 ]

@@ -43,7 +43,8 @@ def sequences(rows: Batch, length: int, burn_in: int = 0) -> Batch:
     """Cut a rollout into sequences, in the form of a replay buffer's samples of them.
 
     Args:
-        rows: fields [T, B, ...] in order of time, `cut` among them: the next row is not this row's successor.
+        rows: fields [T, B, ...] in order of time, `cut` among them: the next row is not this row's successor. Where it
+            has a `mask`, this is kept within the result's.
         length: rows to learn from per sequence.
         burn_in: rows before them that warm the state up.
 
@@ -57,7 +58,8 @@ def sequences(rows: Batch, length: int, burn_in: int = 0) -> Batch:
     mask = (at >= first) & (at < T)
     marked = tree.rebuild(rows, {**vars(rows), "on_reset": starts(rows.cut)})
     found = tree.index(marked, at.clamp(0, T - 1))
-    found.mask = mask.unsqueeze(-1).expand(*mask.shape, B)
+    mask = mask.unsqueeze(-1).expand(*mask.shape, B)
+    found.mask = mask & found.mask if "mask" in rows else mask
     return tree.map_leaves(lambda leaf: leaf.flatten(1, 2), found)
 
 

@@ -34,17 +34,26 @@ def make_algorithm(experiment: Experiment, env: VectorEnv, seed: int | None = No
         ConfigError: the device is not there.
         SpaceError: the algorithm cannot act in the action space.
     """
-    device = experiment.device
+    device = usable_device(experiment.device)
+    cls = algorithm_class(experiment.algorithm)
+    return cls.from_spaces(
+        experiment.config, env.single_observation_space, env.single_action_space, experiment.net, device, seed
+    )
+
+
+def usable_device(device: str) -> str:
+    """Return the device that "auto" stands for, any other as it is.
+
+    Raises:
+        ConfigError: it is not there.
+    """
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(f"device is {device!r}, which cannot be used here: {error}") from error
-    cls = algorithm_class(experiment.algorithm)
-    return cls.from_spaces(
-        experiment.config, env.single_observation_space, env.single_action_space, experiment.net, device, seed
-    )
+    return device
 
 
 def save_policy(folder: RunFolder, policy: Policy, env: VectorEnv) -> None:

@@ -243,3 +243,22 @@ def test_explained_variance_of_a_perfect_critic_is_1():
     data = rollout()
     data.rew = data.obs.squeeze(-1)
     assert algorithm.update(data).explained_variance == pytest.approx(1.0, abs=1e-5)
+
+
+def test_masked_rows_are_looked_at_and_not_learned_from():
+    def learned(hide=(), **changes):
+        algorithm = make(batch_size=None, repeat_per_collect=2, recompute_advantage=True, return_scaling=True)
+        mask = np.ones((6, 2), bool)
+        mask[list(hide)] = False
+        algorithm.update(rollout(mask=mask, **changes))
+        return torch.cat([p.detach().flatten() for p in algorithm.policy.parameters()])
+
+    data = rollout()
+    before, behind = data.obs.copy(), data.rew.copy()
+    before[0] = 7.0
+    behind[5] = 7.0
+    hidden = learned(hide=(0, 5))
+    assert torch.equal(hidden, learned(hide=(0, 5), obs=before))  # nothing depends on what came before
+    assert not torch.equal(hidden, learned(hide=(0, 5), rew=behind))  # the advantages look ahead
+    assert not torch.equal(hidden, learned())
+    assert torch.equal(learned(), learned(obs=data.obs))

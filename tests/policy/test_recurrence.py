@@ -135,3 +135,9 @@ def test_gru_of_the_library_fits():
     again = gru(data.obs[2], data.policy.state[2])
     torch.testing.assert_close(out[2, 0], again[0])
     assert not torch.allclose(out[2, 1], again[1])
+
+
+def test_a_mask_of_the_rollout_is_kept():
+    rows = Batch(cut=torch.zeros(4, 1, dtype=torch.bool), mask=torch.tensor([[False], [True], [True], [False]]))
+    found = sequences(rows, 2, burn_in=1)
+    assert found.mask.T.tolist() == [[False, False, True], [False, True, False]]
