@@ -4,6 +4,8 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+import games
+import memory
 import policies
 import workers
 
@@ -17,7 +19,7 @@ def ray_launcher():
 
     from argosy.distributed.rayhost import RayLauncher
 
-    for module in (policies, workers):  # Ray's processes cannot import test files
+    for module in (games, memory, policies, workers):  # Ray's processes cannot import test files
         cloudpickle.register_pickle_by_value(module)
     with RayLauncher(num_cpus=64, object_store_bytes=200 * 2**20, namespace="tests") as launcher:
         yield launcher
