@@ -68,6 +68,8 @@ class BaseVectorEnv:
             self._finalizer()
             raise
         self._closed = False
+        for worker in self.workers:
+            worker.siblings = self.workers
         self._groups = [(w, range(w.first, w.first + w.num_envs)) for w in self.workers]
         self._worker_of = [w for w, ids in self._groups for _ in ids]
         self._seeds: list[int | None] = [None] * n
@@ -194,7 +196,7 @@ class BaseVectorEnv:
         else:
             for worker, ids in groups:
                 worker.send_step(None, actions[ids.start : ids.stop], out.slot)
-            for worker, ids in groups:
+            for worker, ids in reversed(groups):  # whoever began last: the others have mostly finished, too, by then
                 infos[ids.start : ids.stop] = worker.recv(out, ids)
         return out.obs, out.rew, out.terminated, out.truncated, infos
 

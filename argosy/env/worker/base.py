@@ -59,6 +59,8 @@ class EnvWorker(ABC):
     first: int
     num_envs: int
     spaces: EnvSpaces
+    siblings: Sequence[EnvWorker] = ()
+    """The workers of the same vector env; whoever waits long for its own answer looks after the others, too."""
 
     @property
     @abstractmethod
@@ -81,6 +83,9 @@ class EnvWorker(ABC):
     @abstractmethod
     def wait_any(cls, workers: Sequence[Self], timeout_s: float | None) -> list[Self]:
         """Return those of the `workers` whose `recv` would return at once; waits for the first at most `timeout_s`."""
+
+    def check(self) -> None:  # noqa: B027  # envs in the caller's own process cannot be gone
+        """Raise EnvError if whatever runs the envs is gone."""
 
     @abstractmethod
     def drain(self) -> None:

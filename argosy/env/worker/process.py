@@ -1,8 +1,8 @@
 """Envs in a process of their own, commanded over a pipe; data through the pipe or through shared memory.
 
-Messages are bytes: one letter, the command's number (mod 256), then what belongs to it; an answer repeats the number,
-so that answers nobody waits for any more (after an error or Ctrl-C) are told apart and skipped. A step through shared
-memory costs three bytes there and two back (and the infos, where an env has any to tell).
+A message is a letter, the command's number (mod 256), a slot, then what belongs to it; an answer repeats the number, so
+that answers nobody waits for any more (after an error or Ctrl-C) are told apart and skipped. A step of all envs through
+shared memory is a header there and a header back (and the infos, where an env has any to tell).
 """
 
 from __future__ import annotations
@@ -10,17 +10,14 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import multiprocessing.connection
-import multiprocessing.reduction
 import os
 import pickle
-import select
 import signal
 import sys
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import c_int32
-from multiprocessing.connection import Connection
 from typing import Literal, Self, TypeAlias, cast
 
 import cloudpickle
@@ -30,7 +27,8 @@ from numpy.typing import NDArray
 from argosy.env.base import Obs
 from argosy.env.spaces import copy_rows, write
 from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, Infos, StepArrays
-from argosy.env.worker.serve import PULSE_S, PickledEnvFns, serve
+from argosy.env.worker.channel import Channel
+from argosy.env.worker.serve import PickledEnvFns, serve
 from argosy.env.worker.shared import SharedArrays, as_slice
 from argosy.errors import EnvError
 
@@ -69,15 +67,13 @@ class ProcessWorker(EnvWorker):
         parent = 0 if start_method == "forkserver" else self._owner
         current = context.RawArray(c_int32, [-1])
         self._current: NDArray[np.int32] = np.ctypeslib.as_array(current)
-        self._conn, theirs = context.Pipe(duplex=True)
+        self._channel, theirs = Channel.pair()
         self.process = context.Process(  # type: ignore[attr-defined]  # every concrete context has it
             target=serve, args=(theirs, PickledEnvFns(env_fns), first, current, parent), daemon=True
         )
         with _no_interrupt():  # the process inherits the mask until it ignores Ctrl-C by itself
             self.process.start()
         theirs.close()
-        self._poller = select.poll()
-        self._poller.register(self._conn.fileno(), select.POLLIN)
 
     @property
     def spaces(self) -> EnvSpaces:  # type: ignore[override]  # waits for the process to have made its envs
@@ -89,7 +85,7 @@ class ProcessWorker(EnvWorker):
     def share(self, shared: SharedArrays) -> None:
         """Use shared memory from now on."""
         number = self._send(b"M", pickle.dumps((self.spaces, shared.n)))
-        multiprocessing.reduction.send_handle(self._conn, shared.fd, self.process.pid)
+        self._channel.send_fd(shared.fd)
         self._reply(number, "mapping shared memory")
         self._shared = shared
 
@@ -104,7 +100,7 @@ class ProcessWorker(EnvWorker):
             which = range(self.first, self.first + self.num_envs) if ids is None else ids
             _write_actions(self._shared.action, which, actions)
             some = b"" if ids is None else np.asarray(ids, np.int32).tobytes()
-            number = self._send(b"S", bytes((slot,)) + some)
+            number = self._send(b"S", some, slot)
         self._sent.append((number, ids))
 
     def send_reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> None:  # noqa: D102
@@ -126,13 +122,13 @@ class ProcessWorker(EnvWorker):
 
     @classmethod
     def wait_any(cls, workers: Sequence[Self], timeout_s: float | None) -> list[Self]:  # noqa: D102
-        by_conn = {worker._conn: worker for worker in workers}
-        if timeout_s is None:  # a worker that hangs or died is reported by its recv
-            limits = [worker.hang_timeout_s for worker in workers if worker.hang_timeout_s is not None]
-            timeout_s = min(limits) if limits else None
-            ready = multiprocessing.connection.wait(list(by_conn), timeout_s)
-            return [by_conn[cast(Connection, conn)] for conn in ready] or list(workers)
-        return [by_conn[cast(Connection, conn)] for conn in multiprocessing.connection.wait(list(by_conn), timeout_s)]
+        limit_s = timeout_s
+        if limit_s is None:  # a worker that hangs or died is reported by its recv
+            limit_s = min((w.hang_timeout_s for w in workers if w.hang_timeout_s is not None), default=None)
+        by_channel = {worker._channel: worker for worker in workers}
+        channels = multiprocessing.connection.wait(list(by_channel), limit_s)  # type: ignore[arg-type]  # it has a fileno
+        ready = [by_channel[cast(Channel, channel)] for channel in channels]
+        return ready or ([] if timeout_s is not None else list(workers))
 
     def drain(self) -> None:  # noqa: D102
         self._sent.clear()  # their answers are skipped when they come
@@ -144,7 +140,7 @@ class ProcessWorker(EnvWorker):
     def start_close(self) -> None:  # noqa: D102
         if os.getpid() == self._owner:
             with contextlib.suppress(OSError):
-                self._conn.send_bytes(b"X0")
+                self._channel.send(b"X", 0)
 
     def close(self, deadline: float) -> None:  # noqa: D102
         if os.getpid() != self._owner:  # a fork of the owner let go of its copy of this object
@@ -153,16 +149,16 @@ class ProcessWorker(EnvWorker):
         if self.process.is_alive():
             self.process.kill()
             self.process.join()
-        self._conn.close()
+        self._channel.close()
         self._failure = self._failure or "the vector env is closed"
 
-    def _send(self, letter: bytes, content: bytes) -> int:
+    def _send(self, letter: bytes, content: bytes, slot: int = 0) -> int:
         """Send a command and return its number."""
         if self._failure is not None:
             raise EnvError(self._failure)
         self._number = (self._number + 1) % 256
         try:
-            self._conn.send_bytes(letter + bytes((self._number,)) + content)
+            self._channel.send(letter, self._number, slot, content)
         except OSError:
             raise self._died("a command") from None
         return self._number
@@ -175,27 +171,34 @@ class ProcessWorker(EnvWorker):
         """
         if self._failure is not None:
             raise EnvError(self._failure)
-        limit_s = None if self.hang_timeout_s is None else max(self.hang_timeout_s, at_least_s)
-        deadline = None if limit_s is None else time.monotonic() + limit_s
-        message = b""
-        while message[1:2] != bytes((number,)):
-            try:
-                while not self._poller.poll(PULSE_S * 1000):
-                    # something that the env started may hold the pipe open: ask the system, too
-                    if not self.process.is_alive() and not self._poller.poll(0):
-                        raise self._died(during)
-                    if deadline is not None and time.monotonic() > deadline:
-                        raise self._hangs(during, limit_s)
-                message = self._conn.recv_bytes()
-            except (EOFError, OSError):
-                raise self._died(during) from None
-        if message[:1] == b"0":
+        start = time.monotonic()
+        try:
+            while (message := self._channel.recv()) is None or message.number != number:
+                if message is None:
+                    self._check_time(during, start, at_least_s)
+                    for worker in (self, *self.siblings):
+                        worker.check()
+        except (EOFError, OSError):
+            raise self._died(during) from None
+        if message.letter == b"0":
             return None
-        content = pickle.loads(memoryview(message)[2:])
-        if message[:1] == b"E":
+        content = pickle.loads(message.content)
+        if message.letter == b"E":
             text, trace = content
             raise EnvError(f"{text}\n\nIn the worker process (pid {self.process.pid}):\n{trace}")
         return cast(object, content)
+
+    def check(self) -> None:  # noqa: D102
+        # something that the env started may hold the pipe open: ask the system; a last answer is still read
+        if self._failure is None and not self.process.is_alive() and not self.wait_any([self], 0):
+            raise self._died("a command")
+
+    def _check_time(self, during: str, start: float, at_least_s: float) -> None:
+        """Raise, and kill the process, if it has been at it for too long since `start`."""
+        if self.hang_timeout_s is not None:
+            limit_s = max(self.hang_timeout_s, at_least_s)
+            if time.monotonic() - start > limit_s:
+                raise self._hangs(during, limit_s)
 
     def _who(self) -> tuple[str, str]:
         last = self.first + self.num_envs - 1
@@ -217,7 +220,7 @@ class ProcessWorker(EnvWorker):
         )
         return EnvError(self._failure)
 
-    def _hangs(self, during: str, limit_s: float | None) -> EnvError:
+    def _hangs(self, during: str, limit_s: float) -> EnvError:
         at_work, held = self._who()
         self.process.kill()
         self._failure = (

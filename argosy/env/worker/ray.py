@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from types import ModuleType
@@ -9,6 +10,7 @@ from typing import Protocol, Self, cast
 
 from argosy.env.spaces import copy_rows
 from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, Infos, StepArrays
+from argosy.env.worker.channel import PULSE_S
 from argosy.env.worker.group import EnvGroup
 from argosy.env.worker.shared import as_slice
 from argosy.errors import EnvError, require
@@ -108,6 +110,10 @@ class RayEnvWorker(EnvWorker):
         found = [by_ref[ref] for ref in refs if ref in {*ready, *more}]
         return found or ([] if timeout_s is not None else list(workers))  # recv tells which one hangs
 
+    def check(self) -> None:  # noqa: D102
+        if self._sent and self.ray.wait([self._sent[0]], timeout=0)[0]:
+            self._get(self._sent[0])
+
     def drain(self) -> None:  # noqa: D102
         self._sent.clear()
 
@@ -128,16 +134,24 @@ class RayEnvWorker(EnvWorker):
         last = self.first + self.num_envs - 1
         held = f"env {self.first}" if last == self.first else f"envs {self.first} to {last}"
         try:
-            return self.ray.get(ref, timeout=self.hang_timeout_s)
-        except self.ray.exceptions.GetTimeoutError:
+            if self._is_ready(ref):
+                return self.ray.get(ref)
             self._kill()
-            raise EnvError(
-                f"the Ray actor of {held} did not answer in {self.hang_timeout_s} s and was killed"
-            ) from None
+            raise EnvError(f"the Ray actor of {held} did not answer in {self.hang_timeout_s} s and was killed")
         except self.ray.exceptions.RayTaskError as error:
             raise EnvError(f"{error.cause or error}\n\nIn the Ray actor of {held}:\n{error}") from None
         except self.ray.exceptions.RayError as error:
             raise EnvError(f"the Ray actor of {held} died: {error}") from None
+
+    def _is_ready(self, ref: object) -> bool:
+        """Wait for a result or for the actor's end, with an eye on the siblings; False: the time is up."""
+        deadline = float("inf") if self.hang_timeout_s is None else time.monotonic() + self.hang_timeout_s
+        while not self.ray.wait([ref], timeout=max(0.0, min(PULSE_S, deadline - time.monotonic())))[0]:
+            if time.monotonic() > deadline:
+                return False
+            for worker in self.siblings:
+                worker.check()
+        return True
 
     def _kill(self) -> None:
         try:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing.reduction
 import os
 import pickle
-import select
 import signal
 import traceback
 from collections.abc import Sequence
 from ctypes import Array, c_int32
-from multiprocessing.connection import Connection
 from typing import cast
 
 import cloudpickle
@@ -18,11 +15,10 @@ import numpy as np
 
 from argosy.env.spaces import Space, read
 from argosy.env.worker.base import Actions, EnvFn, StepArrays
+from argosy.env.worker.channel import Channel
 from argosy.env.worker.group import EnvGroup
 from argosy.env.worker.shared import SLOTS, SharedArrays, as_slice
 from argosy.errors import EnvError
-
-PULSE_S = 0.5  # how often whoever waits looks whether the other side is still alive
 
 
 class PickledEnvFns:
@@ -38,11 +34,11 @@ class PickledEnvFns:
         self.env_fns = pickle.loads(state)
 
 
-def serve(conn: Connection, env_fns: PickledEnvFns, first: int, current: Array[c_int32], owner: int) -> None:
+def serve(channel: Channel, env_fns: PickledEnvFns, first: int, current: Array[c_int32], owner: int) -> None:
     """Live as a worker process.
 
     Args:
-        conn: pipe to the owner.
+        channel: pipe to the owner.
         env_fns: functions that make the envs.
         first: index of the first env in the vector env.
         current: index of the env at work, for the owner to read (-1: none).
@@ -53,64 +49,59 @@ def serve(conn: Connection, env_fns: PickledEnvFns, first: int, current: Array[c
     group: EnvGroup | None = None
     try:
         group = EnvGroup(env_fns.env_fns, first, np.ctypeslib.as_array(current))
-        _answer(conn, 0, b"1", cloudpickle.dumps(group.spaces))
-        _obey(conn, group, owner)
+        channel.send(b"1", 0, content=cloudpickle.dumps(group.spaces))
+        _obey(channel, group, owner)
     except EnvError as error:  # an env could not be made
-        _answer(conn, 0, b"E", _told(error))
+        channel.send(b"E", 0, content=_told(error))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass  # the owner is gone
     finally:
         if group is not None:
             group.close()
-        conn.close()
+        channel.close()
 
 
-def _obey(conn: Connection, group: EnvGroup, owner: int) -> None:
-    poller = select.poll()
-    poller.register(conn.fileno(), select.POLLIN)
+def _obey(channel: Channel, group: EnvGroup, owner: int) -> None:
     shared: SharedArrays | None = None
     slots: list[StepArrays] = []
     while True:
-        while not poller.poll(PULSE_S * 1000):
+        while (message := channel.recv()) is None:
             # siblings that were forked after us hold the owner's end of our pipe, too: it may outlive the owner
             if owner and os.getppid() != owner:
                 return
-        message = conn.recv_bytes()
-        letter, number, content = message[:1], message[1], memoryview(message)[2:]
+        letter, number, slot, content = message
         if letter == b"X":
             return
         try:
             if letter == b"S":
                 assert shared is not None
-                _answer(conn, number, *_step_shared(shared, slots[content[0]], content[1:], group))
+                infos = _step_shared(shared, slots[slot], content, group)
+                channel.send(b"1" if infos else b"0", number, content=infos)
             elif letter == b"M":
                 spaces, n = pickle.loads(content)
-                shared = SharedArrays(spaces, n, multiprocessing.reduction.recv_handle(conn))
+                shared = SharedArrays(spaces, n, channel.recv_fd())
                 shared.close_fd()
                 slots = [shared.slot(slot) for slot in range(SLOTS)]
-                _answer(conn, number, b"0")
+                channel.send(b"0", number)
             elif letter == b"C":
-                _answer(conn, number, b"1", _call(content, group))
+                channel.send(b"1", number, content=_call(content, group))
             else:
-                _answer(conn, number, b"1", _step_or_reset(letter, content, group, slots))
+                channel.send(b"1", number, content=_step_or_reset(letter, content, group, slots))
         except EnvError as error:
-            _answer(conn, number, b"E", _told(error))
+            channel.send(b"E", number, content=_told(error))
 
 
-def _answer(conn: Connection, number: int, letter: bytes, content: bytes = b"") -> None:
-    conn.send_bytes(letter + bytes((number,)) + content)
-
-
-def _step_shared(shared: SharedArrays, out: StepArrays, some: memoryview, group: EnvGroup) -> tuple[bytes, bytes]:
+def _step_shared(shared: SharedArrays, out: StepArrays, some: bytes, group: EnvGroup) -> bytes:
+    """Step the envs `some` (int32; none: all); return their infos, pickled, empty if there is nothing in them."""
     ids = np.frombuffer(some, np.int32).tolist() if len(some) else None
     rows: Sequence[int] = range(group.first, group.first + len(group.envs)) if ids is None else ids
     infos = group.step(ids, _read_actions(shared, rows, group.spaces.action), out, rows)
     if any(len(info) > 1 for info in infos):  # more than the env_id, which the owner knows
-        return b"1", _pickled(infos)
-    return b"0", b""
+        return _pickled(infos)
+    return b""
 
 
-def _step_or_reset(letter: bytes, content: memoryview, group: EnvGroup, slots: list[StepArrays]) -> bytes:
+def _step_or_reset(letter: bytes, content: bytes, group: EnvGroup, slots: list[StepArrays]) -> bytes:
     ids, given = pickle.loads(content)
     if letter == b"R" and slots:
         return _pickled(group.reset(ids, given, slots[0], ids))
@@ -120,7 +111,7 @@ def _step_or_reset(letter: bytes, content: memoryview, group: EnvGroup, slots: l
     return _pickled((out, infos))
 
 
-def _call(content: memoryview, group: EnvGroup) -> bytes:
+def _call(content: bytes, group: EnvGroup) -> bytes:
     name, ids, args, kwargs = pickle.loads(content)
     try:
         return cast(bytes, cloudpickle.dumps(getattr(group, name)(ids, *args, **kwargs)))
