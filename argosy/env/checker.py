@@ -14,6 +14,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from argosy.env.checker_optional import check_goals, check_render
 from argosy.env.checker_seeds import check_determinism
 from argosy.env.checker_spaces import check_spaces
 from argosy.env.config import EnvConfig
@@ -66,7 +67,10 @@ def check_env(env: str | Env | Callable[[], Env], *, steps: int = 1000, seed: in
         except Exception as error:
             findings.append(Finding("error", "close", f"close raised {type(error).__name__}: {error}"))
     order = {"error": 0, "warning": 1, "note": 2}
-    return sorted(dict.fromkeys(findings), key=lambda finding: order[finding.level])
+    once: dict[tuple[str, str], Finding] = {}  # reset and step often say the same
+    for finding in findings:
+        once.setdefault((finding.level, finding.text), finding)
+    return sorted(once.values(), key=lambda finding: order[finding.level])
 
 
 def _check(given: object, make: Callable[[], Env] | None, made: list[Env], steps: int, seed: int) -> Iterator[Finding]:
@@ -93,6 +97,8 @@ def _check(given: object, make: Callable[[], Env] | None, made: list[Env], steps
     yield from _check_extremes(env)
     if trace:
         yield from _judge(trace[0], env, steps)
+    yield from check_render(env)
+    yield from check_goals(env, seed)
     yield from check_determinism(env, make, made, min(steps, 200), seed)
     if make is not None:
         try:
@@ -147,11 +153,15 @@ def _check_obs(env: Env, obs: object, where: str) -> Iterator[Finding]:
         yield Finding("error", where, f"{sentence}.")
         raise StopCheckError
     for name, space, part in leaves(env.observation_space, obs, "observation"):
-        if isinstance(part, list | float):
+        if not isinstance(part, np.ndarray | np.generic) and not isinstance(space, spaces.Discrete):
             yield Finding(
                 "warning", where, f"{name} is a {type(part).__name__}; return a numpy array of {space.dtype}."
             )
         array = np.asarray(part)
+        if not array.flags.c_contiguous and not array.flags.f_contiguous:
+            yield Finding(
+                "note", where, f"{name} is a view with gaps, which is slow to copy; return np.ascontiguousarray of it."
+            )
         if array.dtype != space.dtype and space.dtype is not None and not isinstance(space, spaces.Discrete):
             yield Finding(
                 "note", where, f"{name} has type {array.dtype}, its space {space.dtype}: it is converted in each step."
@@ -225,11 +235,16 @@ def _check_result(result: object) -> Iterator[Finding]:
     if not np.isfinite(array).all():
         yield Finding("error", "step", f"the reward is {rew!r:.60}; rewards must be finite.")
         raise StopCheckError
+    if array.shape == (1,):
+        yield Finding("error", "step", "the reward is an array of one element; return float(reward).")
+        raise StopCheckError
     if array.ndim == 1:
         yield Finding(
             "note", "step", f"the reward is an array of {array.size}: one per agent, or return float(reward)."
         )
         raise StopCheckError
+    if not isinstance(rew, bool | int | float | np.generic | np.ndarray):
+        yield Finding("warning", "step", f"the reward is a {type(rew).__name__}; return float(reward).")
     for name, flag in (("terminated", terminated), ("truncated", truncated)):
         if not isinstance(flag, bool | np.bool_):
             yield Finding("error", "step", f"{name} is {flag!r:.40} ({type(flag).__name__}); it must be True or False.")

@@ -32,8 +32,12 @@ def check_spaces(env: Env) -> Iterator[Finding]:
             yield Finding("error", "action_space", f"{action} has infinite bounds; give the limits of each action.")
         elif (np.asarray(action.low) != -1).any() or (np.asarray(action.high) != 1).any():
             yield Finding("note", "action_space", f"{action} is not [-1, 1]; policies scale their actions to it.")
+        if (action.low >= action.high).any():
+            yield Finding("error", "action_space", f"{action} leaves no choice where low >= high; leave that part out.")
         if action.dtype is not None and action.dtype.kind != "f":
             yield Finding("warning", "action_space", f"{action} holds whole numbers; MultiDiscrete says that better.")
+        elif action.dtype != np.float32:
+            yield Finding("note", "action_space", f"{action}: policies give float32; declare dtype=np.float32.")
     if isinstance(action, spaces.Discrete) and action.start != 0:
         yield Finding("note", "action_space", f"{action} starts at {action.start}; policies number actions from 0.")
     if isinstance(action, spaces.Discrete) and action.n < 2:
@@ -55,6 +59,10 @@ def _check_observation_space(space: Space, where: str) -> Iterator[Finding]:
     if (space.low >= space.high).all():
         yield Finding(
             "error", where, f"no value lies between its bounds: low {space.low.min()}, high {space.high.max()}."
+        )
+    if len(space.shape) not in (1, 3):
+        yield Finding(
+            "note", where, f"shape {space.shape} is neither a vector nor an image [C, H, W]: networks will flatten it."
         )
     if len(space.shape) == 3:
         if space.dtype != np.uint8:

@@ -6,6 +6,7 @@ import time
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
 from argosy.env import check_env
@@ -87,6 +88,22 @@ def returning(*, reset=None, step=None):
         (returning(step=lambda o, r, t, u, i: (o, r, t, u, None)), "error: step: info is a NoneType"),
         (returning(step=lambda o, r, t, u, i: (o * np.nan, r, t, u, i)), "error: step: observation holds NaN"),
         (returning(step=lambda o, r, t, u, i: (o + 50, r, t, u, i)), "error: step: observation[0] is 5"),
+        (
+            returning(step=lambda o, r, t, u, i: (o, np.array([r]), t, u, i)),
+            "error: step: the reward is an array of one element; return float(reward)",
+        ),
+        (
+            returning(step=lambda o, r, t, u, i: (o, torch.tensor(r), t, u, i)),
+            "warning: step: the reward is a Tensor; return float(reward)",
+        ),
+        (
+            returning(reset=lambda r: (tuple(r[0]), r[1]), step=lambda o, r, t, u, i: (tuple(o), r, t, u, i)),
+            "warning: reset: observation is a tuple; return a numpy array of float32",
+        ),
+        (
+            returning(step=lambda o, r, t, u, i: (np.stack([o, o], 1)[:, 0], r, t, u, i)),
+            "note: step: observation is a view with gaps",
+        ),
         (
             returning(step=lambda o, r, t, u, i: (o, r, t, u, {"env_id": 3})),
             "warning: step: info has the key 'env_id', which vector envs overwrite",
@@ -230,6 +247,7 @@ def test_observation_that_never_changes():
         (spaces.Box(0, 100, (3, 64, 64), np.uint8), "warning: observation_space: images of type uint8 should have"),
         (spaces.Box(0, 255, (64, 64, 3), np.uint8), "note: observation_space: shape (64, 64, 3) has the channels last"),
         (spaces.Box(0, 255, (4, 16, 16), np.uint8), "note: observation_space: images of shape (4, 16, 16) are too"),
+        (spaces.Box(0, 1, (4, 5)), "note: observation_space: shape (4, 5) is neither a vector nor an image"),
         (spaces.Text(5), "warning: observation_space: Text"),
         (spaces.Dict(a=spaces.Box(0, 1, (0,))), "error: observation_space['a']: shape (0,) has no elements"),
     ],
@@ -245,6 +263,10 @@ def test_action_spaces():
     wide = found("Pendulum-v1")
     assert len(wide) == 1
     assert "is not [-1, 1]; policies scale their actions to it" in wide[0]
+    fixed = variant(action_space=spaces.Box(np.float32([0, -1]), np.float32([0, 1])))
+    assert any("leaves no choice where low >= high" in text for text in found(fixed, steps=5))
+    double = variant(action_space=spaces.Box(-1, 1, (1,), np.float64))
+    assert any("policies give float32" in text for text in found(double, steps=5))
     whole = variant(action_space=spaces.Box(0, 3, (1,), np.int64))
     assert any("MultiDiscrete says that better" in text for text in found(whole, steps=5))
 
@@ -273,3 +295,71 @@ def test_function_that_cannot_be_sent_to_a_process():
             return Good()
 
     assert one(make).startswith("warning: processes: the function that makes the env cannot be sent")
+
+
+@pytest.mark.parametrize(
+    ("members", "says"),
+    [
+        ({"metadata": {"render.modes": ["human"]}}, "warning: render: metadata['render.modes'] is of the old gym"),
+        (
+            {"render_mode": "ansi", "render": lambda self: "x"},
+            "warning: render: render_mode is 'ansi', metadata['render_modes'] is ['rgb_array']; add it there.",
+        ),
+        (
+            {"render_mode": "rgb_array", "render": lambda self: 1 / 0},
+            "error: render: it raised ZeroDivisionError: division by zero",
+        ),
+        ({"render_mode": "rgb_array", "render": lambda self: None}, "error: render: it returned a NoneType"),
+        (
+            {"render_mode": "rgb_array", "render": lambda self: np.zeros((4, 4))},
+            "error: render: it returned float64 (4, 4); 'rgb_array' is an array uint8 [H, W, 3].",
+        ),
+    ],
+)
+def test_pictures(members, says):
+    assert one(variant(**{"metadata": {"render_modes": ["rgb_array"]}} | members)).startswith(says)
+
+
+def test_good_picture():
+    picture = np.zeros((4, 5, 3), np.uint8)
+    members = {"metadata": {"render_modes": ["rgb_array"]}, "render_mode": "rgb_array"}
+    assert found(variant(**members, render=lambda self: picture)) == []
+
+
+class Reach(Good):
+    """Good, with its place as achieved goal, 0 as desired goal and the distance as cost."""
+
+    goal = spaces.Box(-2, 2, (1,), np.float32)
+    observation_space = spaces.Dict(observation=Good.observation_space, achieved_goal=goal, desired_goal=goal)
+
+    def obs(self):
+        place = np.array([self.x], np.float32)
+        return {"observation": Good.obs(self), "achieved_goal": place, "desired_goal": np.zeros(1, np.float32)}
+
+    def step(self, action):
+        obs, _, *rest = Good.step(self, action)
+        return obs, float(self.cost(obs["achieved_goal"], obs["desired_goal"], {})), *rest
+
+    @staticmethod
+    def cost(achieved, desired, info):
+        return -np.abs(achieved - desired).sum(-1)
+
+
+@pytest.mark.parametrize(
+    ("compute", "says"),
+    [
+        (lambda self, a, d, i: -np.abs(a - d).sum(), "error: compute_reward: for two pairs of goals [2, ...] it ret"),
+        (lambda self, a, d, i: Reach.cost(a, d, i) - 1, "error: compute_reward: it says -"),
+        (lambda self, a, d, i: i["x"], "error: compute_reward: for two pairs of goals it raised IndexError"),
+        (None, "note: compute_reward: observations have goals: for hindsight, the buffer needs a function"),
+    ],
+)
+def test_goals(compute, says):
+    env = type("Variant", (Reach,), {"compute_reward": compute})
+    assert one(env).startswith(says)
+
+
+def test_good_goals():
+    assert found(type("Variant", (Reach,), {"compute_reward": lambda self, a, d, i: Reach.cost(a, d, i)})) == []
+    space = spaces.Dict({**Reach.observation_space.spaces, "desired_goal": spaces.Box(-2, 2, (1,), np.float64)})
+    assert any("make them alike" in text for text in found(type("Variant", (Reach,), {"observation_space": space})))
