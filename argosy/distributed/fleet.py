@@ -92,6 +92,16 @@ class PolicySpec:
         if self.trainers > 1 and getattr(self.experiment.config, "target_kl", None) is not None:
             raise ConfigError("trainers > 1 needs target_kl=None: every trainer would stop its passes at another point")
 
+    @property
+    def waits(self) -> bool:
+        """Whether who acts goes on only when the last segment has been taken.
+
+        That keeps on-policy experience as fresh as can be without a pause of the learner: a rollout is made while the
+        one before is learned from, no earlier.
+        """
+        own = algorithm_class(self.experiment.algorithm)
+        return self.staleness.rule == "throttle" or getattr(self.algorithm, "kind", own.kind) == "onpolicy"
+
     def make_algorithm(self, observation_space: Space, action_space: Space, seed: int | None) -> Algorithm[Any, Any]:
         """Make the algorithm and with it its policy; equal seeds give equal parameters and random numbers."""
         experiment = self.experiment

@@ -21,7 +21,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from argosy.errors import ArgosyError
 
 T = TypeVar("T")
-_IDLE_SLEEP_S = 0.001
+_IDLE_SLEEP_S = (0.001, 0.005)
+"""From the first to all later waits of a worker with nothing to do: each wake-up takes a core from who has."""
 
 
 class PeerLostError(ArgosyError):
@@ -33,7 +34,7 @@ class Progress(Enum):
 
     BUSY = "busy"
     IDLE = "idle"
-    """There was nothing to do; the host waits a moment."""
+    """There was nothing to do; the host waits a moment, a longer one each time."""
     DONE = "done"
     """There will be nothing to do any more; the host polls no more but still answers calls."""
 
@@ -162,12 +163,16 @@ class Host:
         worker: Worker | None = None
         try:
             worker = self._worker = self._build(self._context)
+            sleep_s, longest_s = _IDLE_SLEEP_S
             while not self._stop.is_set() and not self._done:
                 self._since = time.monotonic()
                 progress = worker.poll()
                 self._polls += 1
                 if progress is Progress.IDLE:
-                    self._stop.wait(_IDLE_SLEEP_S)
+                    self._stop.wait(sleep_s)
+                    sleep_s = min(1.2 * sleep_s, longest_s)
+                else:
+                    sleep_s = _IDLE_SLEEP_S[0]
                 self._done = progress is Progress.DONE
             self._stop.wait()
         except BaseException:  # whatever it was, the supervisor must hear of it

@@ -137,9 +137,8 @@ def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
     steps = min(agent.sample_steps for agent in fleet.agents if policy in fleet.samples(agent))
     if algorithm.kind == "onpolicy":
         learning = OnpolicyLearning(algorithm, experiment, sync=fleet.sync)
-        # What waits while a rollout is learned from is old when its turn comes: one rollout, no more.
         per_batch = max(1, experiment.trainer.step_per_collect // (steps * max(producers.values())))
-        capacity = per_batch
+        capacity = 0  # see `PolicySpec.waits`
     else:
         seed = spawn_seeds(experiment.seed, 4)[1]
         learning = OffpolicyLearning(
@@ -213,7 +212,7 @@ def _actor(plan: Plan, index: int, context: Context) -> Worker:
                     _samples(fleet, agent, group, context),
                     readers.get(agent.policy) if agent.inference == "inline" else None,
                     -(-random_steps // per_round) if context.incarnation == 0 else 0,
-                    throttled=any(fleet.policies[name].staleness.rule == "throttle" for name in fleet.samples(agent)),
+                    throttled=any(fleet.policies[name].waits for name in fleet.samples(agent)),
                 )
             )
         return made

@@ -1,5 +1,8 @@
 """Sample streams: segments travel from actor workers to trainers, bounded, in order, each counted once.
 
+A receiver that is full keeps the question open instead of being asked again and again: a call with a segment costs its
+trainer far more than the answer.
+
 Delivery is at least once: a segment is offered again until its receiver has said that it took it. The receiver drops
 what it has seen before. With one segment in flight per stream the order is kept, so that "seen before" is one number
 per producer.
@@ -66,39 +69,61 @@ class Inbox:
     """The receiving end: bounded, thread-safe, drops duplicates.
 
     Args:
-        capacity: segments that may wait; more are refused, which makes the senders wait.
+        capacity: segments that may wait; more are refused, or kept at the door, which makes the senders wait.
+            0: each is taken only when somebody gets it.
     """
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.duplicates = 0
         self._segments: deque[Segment] = deque()
+        self._door: deque[tuple[Segment, Future[bool]]] = deque()
+        self._closed = False
         self._seen: dict[str, tuple[int, int]] = {}  # producer -> (incarnation, seq) of its newest segment
         self._filled = threading.Condition()
 
     def put(self, segment: Segment) -> bool:
         """Take a segment and return True; False when full. A duplicate is taken too, and dropped."""
-        at = (segment.incarnation, segment.seq)
         with self._filled:
-            if at <= self._seen.get(segment.producer, (-1, -1)):
+            if self._known(segment):
                 self.duplicates += 1
                 return True
             if len(self._segments) >= self.capacity:
                 return False
-            self._seen[segment.producer] = at
-            self._segments.append(segment)
-            self._filled.notify()
+            self._take(segment)
             return True
+
+    def knock(self, segment: Segment) -> Future[bool]:
+        """Take a segment as soon as there is room; the future says when."""
+        answer: Future[bool] = Future()
+        with self._filled:
+            if self._closed:
+                answer.set_exception(PeerLostError("the inbox is closed"))
+                return answer
+            self._door.append((segment, answer))
+            self._admit(self.capacity)
+            self._filled.notify()
+        return answer
 
     def get(self, timeout_s: float = 0.0) -> Segment | None:
         """Return the oldest segment, None if there is none for `timeout_s`."""
         with self._filled:
-            if not self._segments and timeout_s > 0:
+            if not self._segments and not self._door and timeout_s > 0:
                 self._filled.wait(timeout_s)
-            return self._segments.popleft() if self._segments else None
+            self._admit(max(self.capacity, 1))
+            segment = self._segments.popleft() if self._segments else None
+            self._admit(self.capacity)
+            return segment
+
+    def close(self) -> None:
+        """Send away those who wait at the door."""
+        with self._filled:
+            self._closed = True
+            while self._door:
+                self._door.popleft()[1].set_exception(PeerLostError("the inbox is closed"))
 
     def __len__(self) -> int:
-        return len(self._segments)
+        return len(self._segments) + len(self._door)
 
     def seen(self) -> dict[str, list[int]]:
         """Return, per producer, (incarnation, seq) of the newest segment that was handed out by `get`."""
@@ -113,13 +138,32 @@ class Inbox:
         with self._filled:
             self._seen = {producer: (int(at[0]), int(at[1])) for producer, at in seen.items()}
 
+    def _known(self, segment: Segment) -> bool:
+        return (segment.incarnation, segment.seq) <= self._seen.get(segment.producer, (-1, -1))
+
+    def _take(self, segment: Segment) -> None:
+        self._seen[segment.producer] = (segment.incarnation, segment.seq)
+        self._segments.append(segment)
+        self._filled.notify()
+
+    def _admit(self, room: int) -> None:
+        """Take from the door what fits."""
+        while self._door and (len(self._segments) < room or self._known(self._door[0][0])):
+            segment, answer = self._door.popleft()
+            if self._known(segment):
+                self.duplicates += 1
+            else:
+                self._take(segment)
+            if not answer.cancelled():
+                answer.set_result(True)
+
 
 class QueueStream:
     """To one receiver's inbox, by calls of its method `put` (or another of that meaning).
 
     Args:
         peer: the receiver.
-        method: its method that takes a segment and returns whether it did.
+        method: its method that takes a segment and returns whether it did, at once or as a future.
         capacity: segments that may wait here, the one in flight included.
     """
 

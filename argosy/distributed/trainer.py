@@ -36,7 +36,7 @@ class TrainerWorker:
         state_file: where the state is saved, and found after a restart.
         producers: who sends segments; the order in which a synchronous round takes them.
         max_env_step: length of the run for the algorithm's schedules.
-        capacity: segments that may wait in the inbox.
+        capacity: segments that may wait in the inbox; those that do not fit wait at their senders' expense.
         staleness: what to do with old experience.
         sync: learn from one segment of each producer, publish, and wait for the next ones.
         publish_updates: updates between two published versions.
@@ -93,9 +93,9 @@ class TrainerWorker:
 
     # -- called by others ----------------------------------------------------------------------------------------------
 
-    def put(self, segment: Segment) -> bool:
-        """Take a segment; False: not now, ask again."""
-        return self._inbox.put(segment)
+    def put(self, segment: Segment) -> Future[bool]:
+        """Take a segment, as soon as there is room for it."""
+        return self._inbox.knock(segment)
 
     def finish(self) -> None:
         """Make no more updates; all trainers of a group stop after the same one."""
@@ -146,6 +146,7 @@ class TrainerWorker:
 
     def close(self) -> None:
         """Save what was learned since the last time."""
+        self._inbox.close()
         if self._healthy and self._updates > self._saved_updates:
             self._save()
 

@@ -8,7 +8,7 @@ import pytest
 from workers import Sink
 
 from argosy.data import NamedArray
-from argosy.distributed.host import Resources, ThreadLauncher
+from argosy.distributed.host import PeerLostError, Resources, ThreadLauncher
 from argosy.distributed.streams import Inbox, QueueStream, RoundRobin, Segment, Zipped
 
 COUNT = 12
@@ -150,6 +150,31 @@ def test_inbox_counts_each_segment_once():
     assert inbox.put(segment(7))  # the former incarnation's straggler
     assert inbox.duplicates == 3
     assert Inbox(1).get(timeout_s=0.01) is None
+
+
+def test_a_full_inbox_lets_segments_wait_at_the_door():
+    inbox = Inbox(capacity=1)
+    answers = [inbox.knock(segment(seq)) for seq in (0, 1, 1, 2)]
+    assert [answer.done() for answer in answers] == [True, False, False, False]
+    assert inbox.seen() == {"actor-0": [0, -1]}  # those at the door would be sent again
+    assert inbox.get().seq == 0
+    assert [answer.done() for answer in answers] == [True, True, True, False]
+    assert (len(inbox), inbox.duplicates) == (2, 1)
+    assert [inbox.get().seq, inbox.get().seq] == [1, 2]
+    assert all(answer.result(0) for answer in answers)
+
+
+def test_an_inbox_without_room_takes_a_segment_when_it_is_needed():
+    inbox = Inbox(capacity=0)
+    answers = [inbox.knock(segment(seq)) for seq in (0, 1)]
+    assert not inbox.put(segment(2))
+    assert not answers[0].done()
+    assert inbox.get().seq == 0
+    assert [answer.done() for answer in answers] == [True, False]
+    inbox.close()
+    for answer in (answers[1], inbox.knock(segment(1))):
+        with pytest.raises(PeerLostError, match="closed"):
+            answer.result(0)
 
 
 def test_inbox_remembers_only_what_was_handed_out():
