@@ -20,7 +20,9 @@ def sequences(rings: Rings, start: IntArray, span: int) -> tuple[IntArray, BoolA
     earlier; in rings of fewer than `span` rows, the newest row repeats as padding.
     """
     ring = rings.ring_of(start)
-    newer = rings.ages(start)
+    newer = (rings.last[ring] - start) % rings.capacity[ring]
+    if np.count_nonzero(newer >= span - 1) == len(newer):
+        return rings.run(start, ring, span), np.ones((span, len(start)), np.bool_)
     needed = np.minimum(span, rings.count[ring]) - 1
     start = rings.shift(start, np.minimum(newer - needed, 0))
     newer = np.maximum(newer, needed)

@@ -289,7 +289,8 @@ class ReplayBuffer(BufferReader):
         index = slot
         if sampling.sequence_length is not None:
             index, rows = sequences(self._rings, slot, sampling.span)
-            mask = rows & (np.arange(sampling.span) >= sampling.burn_in)[:, None]
+            mask = rows.copy()
+            mask[: sampling.burn_in] = False
             weight = weight * mask
         fields = assemble(self._data, index, sampling, self.stack_num, self.hindsight, self._rng)
         fields["weight"] = here(weight)

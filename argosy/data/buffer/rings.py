@@ -222,6 +222,13 @@ class Rings:
         """
         if span == 1 and (self.total == self.slots or self.num == 1):
             return _below(self.total, size, rng)
+        if self.equal and self.total == self.slots:  # all rings full: the oldest row is where the next one goes
+            each = max(self.equal - (span - 1), 1)
+            number = _below(self.num * each, size, rng)
+            ring = number // each
+            slot = self.head[ring] + (number - ring * each)
+            slot[slot >= self.limit[ring]] -= self.equal
+            return slot
         starts = np.where(self.count > 0, np.maximum(self.count - (span - 1), 1), 0)
         upper = np.cumsum(starts)
         number = _below(int(upper[-1]), size, rng)
@@ -229,10 +236,13 @@ class Rings:
         local = self.head[ring] - self.offset[ring] - self.count[ring] + number - (upper - starts)[ring]
         return np.asarray(local % self.capacity[ring] + self.offset[ring])
 
-    def ages(self, index: IntArray) -> IntArray:
-        """Return how many rows of the ring are newer than each slot."""
-        ring = self.ring_of(index)
-        return (self.last[ring] - index) % self.capacity[ring]
+    def run(self, start: IntArray, ring: IntArray, span: int) -> IntArray:
+        """Return the slots [span, B] that follow one another from `start` [B] in the rings `ring` [B]."""
+        index = start + np.arange(span)[:, None]
+        limit = self.limit[ring]
+        if np.count_nonzero(index[-1] >= limit):
+            index -= np.where(index >= limit, self.capacity[ring], 0)
+        return index
 
     def state_dict(self) -> dict[str, npt.NDArray[Any]]:
         """Return the whole state as arrays."""
