@@ -30,11 +30,11 @@ from gymnasium import spaces
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, Stateful, check_finite
 from argosy.algorithm.optim import Adam
 from argosy.config import check_choice, check_range
-from argosy.data import Batch, RunningMeanStd, TrainingStats, TrajectoryBatch, as_tensors, tree
+from argosy.data import Batch, RunningMeanStd, TrainingStats, TrajectoryBatch, as_tensors
 from argosy.net import NetConfig
 from argosy.ops import gae
 from argosy.policy import ActorCriticPolicy
-from argosy.policy.recurrence import sequences
+from argosy.policy.recurrence import rows_to_learn, sequences
 
 # Shapes: T time, B envs, N = T * B rows of the rollout, M rows (or sequences) of a minibatch.
 
@@ -148,7 +148,7 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
     def update(self, batch: TrajectoryBatch) -> PPOStats:
         """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp, policy.value.
 
-        Rows where `mask` [T, B], if there is one, is False are only looked at from the others.
+        `mask` [T, B], where there is one, says which rows; the others are looked at from these.
         """
         rollout = as_tensors(batch, self.device)
         check_finite(rollout, "obs", "obs_next", "rew", "policy")
@@ -157,7 +157,7 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         for epoch in range(self.config.repeat_per_collect):
             if epoch > 0 and self.config.recompute_advantage:
                 adv, returns = self._advantages(rollout, self.policy.values(rollout))
-                fresh = self._drawn(Batch(adv=adv, returns=returns / self._scale), rollout)
+                fresh = rows_to_learn(self.policy, rollout, Batch(adv=adv, returns=returns / self._scale))
                 rows.adv, rows.returns = fresh.adv, fresh.returns
             first = len(history)
             for mb in self._minibatches(rows):
@@ -209,18 +209,7 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
             self.return_stat.update((returns[rollout["mask"]] if "mask" in rollout else returns).cpu().numpy())
         rows = Batch(obs=rollout.obs, act=rollout.act, logp=rollout.policy.logp, value=value, adv=adv)
         rows.returns = returns / self._scale
-        if self.policy.is_recurrent:
-            rows.cut, rows.policy = rollout.cut, Batch(state=rollout.policy.state)
-            if "mask" in rollout:
-                rows.mask = rollout["mask"]
-        return self._drawn(rows, rollout)
-
-    def _drawn(self, rows: Batch, rollout: TrajectoryBatch) -> Batch:
-        """[T, B, ...] -> the rows [N, ...] that the rollout's mask, if it has one, leaves; with a state as they are."""
-        if self.policy.is_recurrent:
-            return rows
-        rows = tree.map_leaves(lambda leaf: leaf.flatten(0, 1), rows)
-        return rows[rollout["mask"].flatten()] if "mask" in rollout else rows
+        return rows_to_learn(self.policy, rollout, rows)
 
     @torch.no_grad()
     def _advantages(self, rollout: TrajectoryBatch, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

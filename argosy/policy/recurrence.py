@@ -39,6 +39,18 @@ def starts(cut: torch.Tensor) -> torch.Tensor:
     return torch.cat((torch.ones_like(cut[:1]), cut[:-1]))
 
 
+def rows_to_learn(policy: Policy, rollout: Any, rows: Batch) -> Batch:
+    """Make what minibatches are drawn from: [T, B, ...] -> [N, ...], the rows that the rollout's mask leaves, if any.
+
+    Those of a recurrent policy stay [T, B, ...], with all that `sequences` needs beside them.
+    """
+    if policy.is_recurrent:
+        beside = {name: rollout[name] for name in ("cut", "mask") if name in rollout}
+        return tree.rebuild(rows, {**vars(rows), **beside, "policy": Batch(state=rollout.policy.state)})
+    rows = tree.map_leaves(lambda leaf: leaf.flatten(0, 1), rows)
+    return rows[rollout["mask"].flatten()] if "mask" in rollout else rows
+
+
 def sequences(rows: Batch, length: int, burn_in: int = 0) -> Batch:
     """Cut a rollout into sequences, in the form of a replay buffer's samples of them.
 
@@ -50,7 +62,8 @@ def sequences(rows: Batch, length: int, burn_in: int = 0) -> Batch:
 
     Returns:
         The fields [burn_in + length, N, ...], N = ceil(T / length) * B; `mask`: rows to learn from, neither burn-in nor
-        padding, each row of the rollout once; `on_reset`: rows that do not go on from the row before.
+        padding, each row of the rollout once; `on_reset`: rows that do not go on from the row before. Sequences
+        without a row to learn from are left out.
     """
     T, B = rows.cut.shape  # noqa: N806  # shapes
     first = torch.arange(0, T, length, device=rows.cut.device)
@@ -60,7 +73,8 @@ def sequences(rows: Batch, length: int, burn_in: int = 0) -> Batch:
     found = tree.index(marked, at.clamp(0, T - 1))
     mask = mask.unsqueeze(-1).expand(*mask.shape, B)
     found.mask = mask & found.mask if "mask" in rows else mask
-    return tree.map_leaves(lambda leaf: leaf.flatten(1, 2), found)
+    found = tree.map_leaves(lambda leaf: leaf.flatten(1, 2), found)
+    return found[:, found.mask.any(0)] if "mask" in rows else found
 
 
 def values(policy: Policy, rollout: Any) -> torch.Tensor:

@@ -141,3 +141,5 @@ def test_a_mask_of_the_rollout_is_kept():
     rows = Batch(cut=torch.zeros(4, 1, dtype=torch.bool), mask=torch.tensor([[False], [True], [True], [False]]))
     found = sequences(rows, 2, burn_in=1)
     assert found.mask.T.tolist() == [[False, False, True], [False, True, False]]
+    rows.mask[1] = False  # nothing is left of the first sequence
+    assert sequences(rows, 2, burn_in=1).mask.T.tolist() == [[False, True, False]]
