@@ -8,7 +8,8 @@ Details that matter:
    episode bootstraps from its true last observation; a terminated one bootstraps from nothing.
 2. `recompute_advantage` estimates values and advantages again before every pass but the first.
 3. Advantages are normalised per minibatch.
-4. Minibatches are equal shares of a shuffled rollout, of at least `batch_size` rows each.
+4. Minibatches are equal shares of a shuffled rollout, of at least `batch_size` rows each. Where a rollout has a `mask`,
+   its other rows are only looked at from these.
 5. Dual clip (Ye et al., 2020, https://arxiv.org/abs/1912.09729): where adv < 0, the objective is no less than
    dual_clip * adv.
 6. Value clip: the worse of the plain error and that of a value which moved by `clip_ratio` at most.
@@ -146,10 +147,7 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         return cls(config, policy.to(device))
 
     def update(self, batch: TrajectoryBatch) -> PPOStats:
-        """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp, policy.value.
-
-        `mask` [T, B], where there is one, says which rows; the others are looked at from these.
-        """
+        """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp (policy.value, mask)."""
         rollout = as_tensors(batch, self.device)
         check_finite(rollout, "obs", "obs_next", "rew", "policy")
         rows = self._rows(rollout)
