@@ -147,7 +147,7 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         return cls(config, policy.to(device))
 
     def update(self, batch: TrajectoryBatch) -> PPOStats:
-        """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp (policy.value, mask)."""
+        """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, mask, policy.logp/value."""
         rollout = as_tensors(batch, self.device)
         check_finite(rollout, "obs", "obs_next", "rew", "policy")
         rows = self._rows(rollout)
