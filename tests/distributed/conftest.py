@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+import fragile
 import games
 import memory
 import policies
@@ -11,18 +12,29 @@ import workers
 
 from argosy.distributed.host import ThreadLauncher
 
+SHIPPED = [fragile, games, memory, policies, workers]  # Ray's processes cannot import test files
+_launchers = []
 
-@pytest.fixture(scope="session")
+
+@pytest.fixture
 def ray_launcher():
-    pytest.importorskip("ray")
-    from ray import cloudpickle
+    """One Ray for all tests; another one if a test has shut it down to start its own."""
+    ray = pytest.importorskip("ray")
+    from argosy.distributed.rayhost import RayLauncher, ship_module
 
-    from argosy.distributed.rayhost import RayLauncher
+    if not _launchers or not ray.is_initialized():
+        _launchers.clear()
+        for module in SHIPPED:
+            ship_module(module)
+        _launchers.append(RayLauncher(num_cpus=64, object_store_bytes=200 * 2**20, namespace="tests"))
+    return _launchers[0]
 
-    for module in (games, memory, policies, workers):  # Ray's processes cannot import test files
-        cloudpickle.register_pickle_by_value(module)
-    with RayLauncher(num_cpus=64, object_store_bytes=200 * 2**20, namespace="tests") as launcher:
-        yield launcher
+
+@pytest.fixture(scope="session", autouse=True)
+def _close_ray():
+    yield
+    for launcher in _launchers:
+        launcher.close()
 
 
 @pytest.fixture(params=["threads", "ray"])
