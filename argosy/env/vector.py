@@ -139,7 +139,7 @@ class BaseVectorEnv:
         if self.is_async:
             return self._reset_async(ids, kwargs)
         self._drain()
-        out = self._arrays(len(ids), False)
+        out = StepArrays.empty(self._spaces, len(ids))
         env_kwargs = self._reset_kwargs(ids, kwargs)
         infos = np.empty(len(ids), dtype=object)
         parts = self._parts(ids)
@@ -174,7 +174,7 @@ class BaseVectorEnv:
             return self._step_all(action)
         ids = self._ids(id)
         actions = action_rows(action, len(ids), self._spaces.action)
-        out = self._arrays(len(ids), False)
+        out = StepArrays.empty(self._spaces, len(ids))
         infos = np.empty(len(ids), dtype=object)
         parts = self._parts(ids)
         for worker, rows in parts:
@@ -186,16 +186,16 @@ class BaseVectorEnv:
     def _step_all(self, action: object) -> StepReturn:
         n = self._num_envs
         actions = action_rows(action, n, self._spaces.action)
-        out = self._arrays(n, True)
+        out = StepArrays.empty(self._spaces, n)
         infos: NDArray[np.object_] = np.empty(n, dtype=object)
         groups = self._groups
         if len(groups) == 1:
             worker, ids = groups[0]
-            worker.send_step(None, actions, out.slot)
+            worker.send_step(None, actions)
             infos[:] = worker.recv(out, ids)
         else:
             for worker, ids in groups:
-                worker.send_step(None, actions[ids.start : ids.stop], out.slot)
+                worker.send_step(None, actions[ids.start : ids.stop])
             for worker, ids in reversed(groups):  # whoever began last: the others have mostly finished, too, by then
                 infos[ids.start : ids.stop] = worker.recv(out, ids)
         return out.obs, out.rew, out.terminated, out.truncated, infos
@@ -278,7 +278,7 @@ class BaseVectorEnv:
     def _receive_one(self, worker: EnvWorker) -> Received:
         ids, is_reset = self._sent[worker.first].popleft()
         self._at_work.difference_update(ids)
-        out = self._arrays(len(ids), False)
+        out = StepArrays.empty(self._spaces, len(ids))
         infos = np.empty(len(ids), dtype=object)
         infos[:] = worker.recv(out, range(len(ids)))
         flags = np.full(len(ids), is_reset)
@@ -315,10 +315,6 @@ class BaseVectorEnv:
             for row, value in zip(rows, worker.call(name, [ids[r] for r in rows], *args, **kwargs), strict=True):
                 result[row] = value
         return result
-
-    def _arrays(self, n: int, full: bool) -> StepArrays:
-        """Return storage for `n` rows; `full`: for all envs in order (shared memory gives views then)."""
-        return StepArrays.empty(self._spaces, n)
 
     def _ids(self, id: Ids) -> list[int]:
         if self._closed:

@@ -6,9 +6,14 @@ import os
 from collections.abc import Sequence
 from typing import cast
 
-from argosy.env.spaces import is_array_space
+import numpy as np
+from numpy.typing import NDArray
+
+from argosy.env.actions import action_rows
+from argosy.env.base import Obs, StepReturn
+from argosy.env.spaces import is_array_space, take
 from argosy.env.vector import BaseVectorEnv
-from argosy.env.worker.base import EnvFn, StepArrays
+from argosy.env.worker.base import EnvFn
 from argosy.env.worker.local import DummyEnvWorker
 from argosy.env.worker.process import ProcessWorker, StartMethod
 from argosy.env.worker.shared import SharedArrays
@@ -108,6 +113,7 @@ class ShmemVectorEnv(SubprocVectorEnv):
                 self.close()
                 raise SpaceError(f"the {name} space {space} does not fit shared memory; use SubprocVectorEnv")
         self._shared = SharedArrays(self._spaces, self.num_envs)
+        self._lent: tuple[Obs | None, int] = (None, 0)
         try:
             for worker in self.workers:
                 cast(ProcessWorker, worker).share(self._shared)
@@ -117,9 +123,23 @@ class ShmemVectorEnv(SubprocVectorEnv):
         finally:
             self._shared.close_fd()
 
-    def _arrays(self, n: int, full: bool) -> StepArrays:
-        obs, slot = self._shared.lend() if full else (None, 0)
-        return StepArrays.empty(self._spaces, n, obs, slot)
+    def _step_all(self, action: object) -> StepReturn:
+        """Step all envs; what needs no results is done while the workers work."""
+        n, shared = self._num_envs, self._shared
+        shared.write_actions(range(n), action_rows(action, n, self._spaces.action))
+        obs, slot = self._lent if self._lent[0] is not None else shared.lend()
+        workers = cast("list[ProcessWorker]", self.workers)
+        for worker in workers:
+            worker.start_step(slot)
+        self._lent = shared.lend()
+        infos: NDArray[np.object_] = np.empty(n, dtype=object)
+        infos[:] = [{"env_id": i} for i in range(n)]
+        for worker in reversed(workers):  # the one that began last: the others have mostly finished, too, by then
+            if told := worker.finish_step():
+                infos[worker.first : worker.first + worker.num_envs] = told
+        if obs is None:  # so many observations are alive that no slot was free: this one is a copy
+            obs = take(shared.obs[0], list(range(n)))
+        return obs, shared.rew.copy(), shared.terminated.copy(), shared.truncated.copy(), infos
 
 
 class RayVectorEnv(BaseVectorEnv):

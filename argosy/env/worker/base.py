@@ -27,17 +27,15 @@ class StepArrays:
     rew: NDArray[np.float32]
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
-    slot: int = 0  # slot of the shared memory that `obs` is a view of; 0: private memory
 
     @classmethod
-    def empty(cls, spaces: EnvSpaces, n: int, obs: Obs | None = None, slot: int = 0) -> StepArrays:
+    def empty(cls, spaces: EnvSpaces, n: int) -> StepArrays:
         """Return arrays for `n` rows; rewards and flags start as 0 and False."""
         return cls(
-            obs=allocate(spaces.observation, n) if obs is None else obs,
+            obs=allocate(spaces.observation, n),
             rew=np.zeros((n, *spaces.reward_shape), np.float32),
             terminated=np.zeros(n, np.bool_),
             truncated=np.zeros(n, np.bool_),
-            slot=slot,
         )
 
 
@@ -68,7 +66,7 @@ class EnvWorker(ABC):
         """How many commands were sent whose results were not received yet."""
 
     @abstractmethod
-    def send_step(self, ids: Sequence[int] | None, actions: Actions, slot: int = 0) -> None:
+    def send_step(self, ids: Sequence[int] | None, actions: Actions) -> None:
         """Start a step of the envs `ids` (indices in the vector env; None: all of this worker)."""
 
     @abstractmethod

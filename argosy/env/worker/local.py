@@ -22,7 +22,7 @@ class DummyEnvWorker(EnvWorker):
     def outstanding(self) -> int:  # noqa: D102
         return len(self._sent)
 
-    def send_step(self, ids: Sequence[int] | None, actions: Actions, slot: int = 0) -> None:  # noqa: D102
+    def send_step(self, ids: Sequence[int] | None, actions: Actions) -> None:  # noqa: D102
         self._sent.append(lambda out, rows: self.group.step(ids, actions, out, rows))
 
     def send_reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> None:  # noqa: D102

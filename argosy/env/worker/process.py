@@ -24,8 +24,7 @@ import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.env.base import Obs
-from argosy.env.spaces import copy_rows, write
+from argosy.env.spaces import copy_rows
 from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, Infos, StepArrays
 from argosy.env.worker.channel import Channel
 from argosy.env.worker.serve import PickledEnvFns, serve
@@ -93,15 +92,23 @@ class ProcessWorker(EnvWorker):
     def outstanding(self) -> int:  # noqa: D102
         return len(self._sent)
 
-    def send_step(self, ids: Sequence[int] | None, actions: Actions, slot: int = 0) -> None:  # noqa: D102
+    def send_step(self, ids: Sequence[int] | None, actions: Actions) -> None:  # noqa: D102
         if self._shared is None:
             number = self._send(b"P", pickle.dumps((ids, actions), pickle.HIGHEST_PROTOCOL))
         else:
             which = range(self.first, self.first + self.num_envs) if ids is None else ids
-            _write_actions(self._shared.action, which, actions)
+            self._shared.write_actions(which, actions)
             some = b"" if ids is None else np.asarray(ids, np.int32).tobytes()
-            number = self._send(b"S", some, slot)
+            number = self._send(b"S", some)
         self._sent.append((number, ids))
+
+    def start_step(self, slot: int) -> None:
+        """Start a step of all envs with the actions that shared memory holds; `finish_step` waits for it."""
+        self._sent.append((self._send(b"S", b"", slot), None))
+
+    def finish_step(self) -> Infos | None:
+        """Wait until what the envs returned is in shared memory; returns their infos if there is anything in them."""
+        return cast("Infos | None", self._reply(self._sent.popleft()[0], "a step"))
 
     def send_reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> None:  # noqa: D102
         number = self._send(b"R", cloudpickle.dumps((list(ids), list(kwargs))))
@@ -117,7 +124,7 @@ class ProcessWorker(EnvWorker):
             copy_rows(arrays.obs, out.obs, at)
             out.rew[at], out.terminated[at], out.truncated[at] = arrays.rew, arrays.terminated, arrays.truncated
             return infos
-        self._shared.read(out, as_slice(ids), as_slice(rows), obs=out.slot == 0)
+        self._shared.read(out, as_slice(ids), as_slice(rows))
         return [{"env_id": i} for i in ids] if reply is None else cast(Infos, reply)
 
     @classmethod
@@ -237,13 +244,3 @@ def _no_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _write_actions(storage: Obs, ids: Sequence[int], actions: Actions) -> None:
-    if isinstance(actions, np.ndarray) and isinstance(storage, np.ndarray):
-        if actions.dtype != storage.dtype and not np.can_cast(actions.dtype, storage.dtype, "same_kind"):
-            raise EnvError(f"step: actions of type {actions.dtype} do not fit the action space's type {storage.dtype}")
-        storage[as_slice(ids)] = actions
-    else:
-        for i, action in zip(ids, actions, strict=True):
-            write(storage, i, action)

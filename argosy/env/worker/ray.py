@@ -85,7 +85,7 @@ class RayEnvWorker(EnvWorker):
     def outstanding(self) -> int:  # noqa: D102
         return len(self._sent)
 
-    def send_step(self, ids: Sequence[int] | None, actions: Actions, slot: int = 0) -> None:  # noqa: D102
+    def send_step(self, ids: Sequence[int] | None, actions: Actions) -> None:  # noqa: D102
         self._sent.append(self._method("step").remote(ids, actions))
 
     def send_reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> None:  # noqa: D102

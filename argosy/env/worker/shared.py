@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from argosy.env.base import Obs
-from argosy.env.spaces import build, copy_rows, normal_form, take
-from argosy.env.worker.base import EnvSpaces, StepArrays
+from argosy.env.spaces import build, copy_rows, normal_form, take, write
+from argosy.env.worker.base import Actions, EnvSpaces, StepArrays
+from argosy.errors import EnvError
 
 Rows: TypeAlias = "Sequence[int] | slice"
-SLOTS = 4  # observations handed out that may be alive at once without a copy: obs, obs_next, the one being written
+SLOTS = 5  # scratch; and lent out without a copy: obs, obs_next, the one being written, the one to be written next
 ALIGN = 64
 
 
@@ -79,7 +80,7 @@ class SharedArrays:
 
     def slot(self, slot: int) -> StepArrays:
         """Return the arrays of one slot, as a worker writes them."""
-        return StepArrays(self.obs[slot], self.rew, self.terminated, self.truncated, slot)
+        return StepArrays(self.obs[slot], self.rew, self.terminated, self.truncated)
 
     def lend(self) -> tuple[Obs | None, int]:
         """Return a view of the observations of a free slot and its number; (None, 0) if every slot is in use."""
@@ -90,13 +91,27 @@ class SharedArrays:
                 return _leased(self.obs[slot], leases), slot
         return None, 0
 
-    def read(self, out: StepArrays, ids: Rows, rows: Rows, *, obs: bool) -> None:
-        """Copy what the envs `ids` wrote into `rows` of `out`; their observations too if `obs` (scratch slot)."""
+    def write_actions(self, ids: Sequence[int], actions: Actions) -> None:
+        """Write the actions of the envs `ids`.
+
+        Raises:
+            EnvError: their type does not fit the action space's.
+        """
+        if isinstance(actions, np.ndarray) and isinstance(self.action, np.ndarray):
+            wanted = self.action.dtype
+            if actions.dtype != wanted and not np.can_cast(actions.dtype, wanted, "same_kind"):
+                raise EnvError(f"step: actions of type {actions.dtype} do not fit the action space's type {wanted}")
+            self.action[as_slice(ids)] = actions
+        else:
+            for i, action in zip(ids, actions, strict=True):
+                write(self.action, i, action)
+
+    def read(self, out: StepArrays, ids: Rows, rows: Rows) -> None:
+        """Copy what the envs `ids` wrote (observations: into the scratch slot) into `rows` of `out`."""
         out.rew[rows] = self.rew[ids]
         out.terminated[rows] = self.terminated[ids]
         out.truncated[rows] = self.truncated[ids]
-        if obs:
-            copy_rows(take(self.obs[0], ids), out.obs, rows)
+        copy_rows(take(self.obs[0], ids), out.obs, rows)
 
 
 def _leased(obs: Obs, leases: list[weakref.ref[_Lease]]) -> Obs:
