@@ -146,10 +146,11 @@ class Collector:
             lens=lens,
         )
 
-    def reset(self) -> None:
-        """Start new episodes at the next `collect`, empty the buffer, set the counters to zero."""
+    def reset(self, reset_buffer: bool = True) -> None:
+        """Start new episodes at the next `collect`, set the counters to zero, empty the buffer (unless told not to)."""
         self.reset_env()
-        self.reset_buffer()
+        if reset_buffer:
+            self.reset_buffer()
         self.reset_stat()
 
     def reset_env(self, seed: int | None = None) -> None:
@@ -158,10 +159,10 @@ class Collector:
             self._pending_seed = seed
         self._abandon()
 
-    def reset_buffer(self) -> None:
-        """Empty the buffer."""
+    def reset_buffer(self, keep_statistics: bool = False) -> None:
+        """Empty the buffer; `keep_statistics` keeps its returns and lengths of the running episodes."""
         if self.buffer is not None:
-            self.buffer.reset()
+            self.buffer.reset(keep_statistics)
 
     def reset_stat(self) -> None:
         """Set `collect_step`, `collect_episode` and `collect_time` to zero."""

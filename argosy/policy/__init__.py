@@ -9,6 +9,7 @@ from argosy.policy.base import (
     RolloutRequest,
     RolloutResult,
 )
+from argosy.policy.forward import ForwardPolicy
 from argosy.policy.q import QAnalysis, QPolicy
 from argosy.policy.registry import policy_class, register_policy
 from argosy.policy.sac import SACAnalysis, SACPolicy
@@ -18,6 +19,7 @@ __all__ = [
     "ActionBound",
     "ActorCriticAnalysis",
     "ActorCriticPolicy",
+    "ForwardPolicy",
     "Policy",
     "PolicyCheckpoint",
     "PolicyState",
