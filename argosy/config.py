@@ -157,8 +157,8 @@ def check_arguments(
 
 
 def _is_plain(hint: object) -> bool:
-    """Whether `_convert` can judge values of a type: numbers, text, choices, and tuples and unions of them."""
-    if hint in (bool, int, float, str, type(None)):
+    """Whether `_convert` can judge values of a type: numbers, text, choices, configs, and tuples and unions of them."""
+    if dataclasses.is_dataclass(hint) or hint in (bool, int, float, str, type(None)):
         return True
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType, tuple):

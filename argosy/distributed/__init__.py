@@ -3,6 +3,7 @@
 Importing this package needs no Ray; running a fleet in threads does not either.
 """
 
+from argosy.distributed.curriculum import CurriculumStage
 from argosy.distributed.evaluation import EvalResult
 from argosy.distributed.fleet import (
     ActorGroup,
@@ -16,12 +17,15 @@ from argosy.distributed.fleet import (
 from argosy.distributed.host import Resources, ThreadLauncher
 from argosy.distributed.parameters import ParameterStore
 from argosy.distributed.pipeline import test_pipeline
+from argosy.distributed.postprocess import GAE, NStep
 from argosy.distributed.run import FleetRun, Snapshot
 from argosy.distributed.supervisor import Failure, FleetError, RestartConfig
 
 __all__ = [
+    "GAE",
     "ActorGroup",
     "AgentSpec",
+    "CurriculumStage",
     "EvalGroup",
     "EvalResult",
     "Failure",
@@ -29,6 +33,7 @@ __all__ = [
     "FleetError",
     "FleetRun",
     "FleetStop",
+    "NStep",
     "ParameterStore",
     "PolicySpec",
     "Resources",

@@ -66,6 +66,8 @@ class Group:
         self.arena = make_arena(rng.draw_seed())
         self.seated = seat(self.arena, rng)
         self.fresh = True
+        self.stage = ""
+        """Of the curriculum, as the environments know it."""
 
     def renew(self) -> None:
         """Make the environments anew; their episodes under way are cut short."""
@@ -76,7 +78,7 @@ class Group:
             seated.player.seat = seat
             seated.player.forget()
             seated.recorder.cut()
-        self.fresh = True
+        self.fresh, self.stage = True, ""
 
 
 class ActorWorker:
@@ -88,6 +90,7 @@ class ActorWorker:
         streams: of other processes' policies, closed at the end.
         sync: after a segment, wait for parameters that were learned from it.
         env_failures: failures of environments to survive.
+        stage: of the curriculum, "" without.
     """
 
     def __init__(
@@ -98,7 +101,9 @@ class ActorWorker:
         *,
         sync: bool = False,
         env_failures: int = 100,
+        stage: str = "",
     ) -> None:
+        self._stage = stage
         self._ring = deque(groups)
         self._readers, self._streams = readers, streams
         self._sync, self._env_failures = sync, env_failures
@@ -115,6 +120,9 @@ class ActorWorker:
         blocked = self._blocked_by(group)
         if blocked is not None:
             return self._idle(blocked)
+        if group.stage != self._stage:
+            group.stage = self._stage
+            group.arena.set_curriculum_stage(group.stage)
         if group.fresh and not self._reset(group):
             return Progress.BUSY
         if not all(seated.player.ready(_WAIT_S) for seated in group.seated):
@@ -124,6 +132,10 @@ class ActorWorker:
         self._ring.rotate(-1)
         self._since_last()
         return Progress.BUSY
+
+    def set_curriculum_stage(self, name: str) -> None:
+        """Let the episodes that begin from now on be of this stage."""
+        self._stage = name
 
     def stats(self) -> Mapping[str, float]:
         """Return counters; times in seconds since the start."""
@@ -199,9 +211,9 @@ class ActorWorker:
             self._steps += len(stepped.rows)
             if seated.stream is None:
                 continue
-            for segment in seated.recorder.add(stepped.rows, seated.player.complete(stepped)):
+            for segment in seated.recorder.add(stepped.rows, seated.player.complete(stepped), stepped.info):
                 self._segments += 1
-                seated.outbox.append(_postprocessed(segment, seated.spec))
+                seated.outbox.append(segment)
                 seated.sent_at_token = seated.reader.token if seated.reader is not None else -1
         self._ask(group)
 
@@ -228,11 +240,3 @@ class ActorWorker:
         now = time.monotonic()
         passed, self._idle_since = now - self._idle_since, now
         return passed
-
-
-def _postprocessed(segment: Segment, spec: AgentSpec) -> Segment:
-    if spec.postprocess is None:
-        return segment
-    from dataclasses import replace
-
-    return replace(segment, data=type(segment.data)(**dict(spec.postprocess(dict(segment.data.items())))))

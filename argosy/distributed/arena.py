@@ -6,6 +6,7 @@ An actor worker sees only arenas. One wraps a vector env (one agent per env, all
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,9 +16,9 @@ from gymnasium import spaces
 
 from argosy.collect.rows import check_finite
 from argosy.env import Environment, StepResult, VectorEnv
-from argosy.env.base import Obs
+from argosy.env.base import Info, Obs
 from argosy.env.spaces import allocate, copy_rows, take, write
-from argosy.errors import EnvError
+from argosy.errors import ConfigError, EnvError
 
 
 @dataclass(eq=False)
@@ -50,6 +51,8 @@ class Stepped:
     """[k] bool."""
     truncated: np.ndarray
     """[k] bool."""
+    info: Info
+    """Of the k rows."""
 
 
 class Arena(Protocol):
@@ -64,6 +67,9 @@ class Arena(Protocol):
 
     def step(self, actions: Sequence[np.ndarray]) -> list[Stepped]:
         """Step with the actions [number of acting rows, ...] of each seat, in the env's scale."""
+
+    def set_curriculum_stage(self, name: str) -> None:
+        """Let the episodes that begin from now on be of this stage."""
 
     def close(self) -> None:
         """Free everything."""
@@ -90,7 +96,7 @@ class VectorArena:
 
     def step(self, actions: Sequence[np.ndarray]) -> list[Stepped]:
         """Step all envs; those whose episode ends start anew."""
-        obs_next, rew, terminated, truncated, _ = self._env.step(actions[0])
+        obs_next, rew, terminated, truncated, info = self._env.step(actions[0])
         check_finite("rew", rew, self._all, self._lens)
         check_finite("obs_next", obs_next, self._all, self._lens)
         self._lens += 1
@@ -106,7 +112,11 @@ class VectorArena:
             seat.on_reset[done] = True
             self._lens[done] = 0
         seat.obs = obs
-        return [Stepped(self._all, obs_next, rew, terminated, truncated)]
+        return [Stepped(self._all, obs_next, rew, terminated, truncated, info)]
+
+    def set_curriculum_stage(self, name: str) -> None:
+        """Refuse: only an `Environment` knows stages."""
+        raise EnvError(f"a vector env has no curriculum stages; asked for {name!r}")
 
     def close(self) -> None:
         """Close the env."""
@@ -171,6 +181,11 @@ class AgentArena:
                 self._reset(number)
         return [self._stepped(seat, pairs) for seat, pairs in zip(self.seats, finished, strict=True)]
 
+    def set_curriculum_stage(self, name: str) -> None:
+        """Tell all envs."""
+        for env in self._envs:
+            env.set_curriculum_stage(name)
+
     def close(self) -> None:
         """Close the envs."""
         for env in self._envs:
@@ -215,10 +230,70 @@ class AgentArena:
             write(obs_next, at, result.obs)
         rows = np.array([row for row, _ in pairs], np.int64)
         check_finite("obs_next", obs_next, rows, np.zeros(seat.rows, np.int64)[: len(rows)])
+        info = np.empty(count, object)
+        info[:] = [result.info for _, result in pairs]
         return Stepped(
             rows=rows,
             obs_next=obs_next,
             rew=np.array([result.reward for _, result in pairs], np.float32),
             terminated=np.array([result.terminated for _, result in pairs], bool),
             truncated=np.array([result.truncated for _, result in pairs], bool),
+            info=info,
         )
+
+
+class StackedArena:
+    """Shows rows their last observations, stacked along a new first axis as `argosy.env.FrameStack` does.
+
+    Args:
+        arena: whose observations are stacked.
+        depth_of_spec: how many, for each agent spec; 1: they stay as they are.
+    """
+
+    def __init__(self, arena: Arena, depth_of_spec: Sequence[int]) -> None:
+        self._arena = arena
+        self._depths = [depth_of_spec[seat.spec] for seat in arena.seats]
+        self.seats = [dataclasses.replace(seat) for seat in arena.seats]
+
+    def reset(self) -> None:
+        """Start new episodes everywhere."""
+        self._arena.reset()
+        for seat, own, depth in zip(self.seats, self._arena.seats, self._depths, strict=True):
+            seat.obs = own.obs if depth == 1 else np.repeat(np.asarray(own.obs)[:, None], depth, axis=1)
+            seat.acting, seat.on_reset = own.acting, own.on_reset
+
+    def step(self, actions: Sequence[np.ndarray]) -> list[Stepped]:
+        """Step, push what was seen, and fill the stacks of rows that begin an episode with its first observation."""
+        outcome = self._arena.step(actions)
+        for stepped, seat, own, depth in zip(outcome, self.seats, self._arena.seats, self._depths, strict=True):
+            seat.acting, seat.on_reset = own.acting, own.on_reset
+            if depth == 1:
+                seat.obs = own.obs
+                continue
+            frames = np.array(seat.obs)  # a copy: the old one may be stored
+            rows, begun = stepped.rows, np.flatnonzero(own.acting & own.on_reset)
+            newest = np.asarray(stepped.obs_next)[:, None]
+            stepped.obs_next = frames[rows] = np.concatenate((frames[rows, 1:], newest), axis=1)
+            frames[begun] = np.asarray(own.obs)[begun, None]
+            seat.obs = frames
+        return outcome
+
+    def set_curriculum_stage(self, name: str) -> None:
+        """Pass it on."""
+        self._arena.set_curriculum_stage(name)
+
+    def close(self) -> None:
+        """Free everything."""
+        self._arena.close()
+
+
+def stacked_space(space: object, depth: int) -> spaces.Box:
+    """Return the space of `depth` stacked observations.
+
+    Raises:
+        ConfigError: the observation is no Box.
+    """
+    if not isinstance(space, spaces.Box):
+        raise ConfigError(f"AgentSpec.frame_stack needs a Box observation space, got {space}")
+    low, high = (np.repeat(bound[None], depth, axis=0) for bound in (space.low, space.high))
+    return spaces.Box(low, high, dtype=space.dtype.type)

@@ -34,6 +34,8 @@ class EvalResult:
     episodes: int
     time: float
     """Seconds since 1970."""
+    stage: str = ""
+    """Of the curriculum."""
 
 
 class EvalWorker:
@@ -49,6 +51,7 @@ class EvalWorker:
         store: the parameter server.
         episodes: per evaluation, at least; every environment plays equally many, so that short ones do not count more.
         env_failures: failures of environments to survive.
+        stage: of the curriculum, "" without.
     """
 
     def __init__(
@@ -64,7 +67,9 @@ class EvalWorker:
         num_envs: int,
         episodes: int,
         env_failures: int = 100,
+        stage: str = "",
     ) -> None:
+        self._stage, self._next_stage = "", stage
         self._name, self._incarnation = context.name, context.incarnation
         self._make_arena, self._rng = make_arena, rng
         self._arena = make_arena(rng.draw_seed())
@@ -85,6 +90,10 @@ class EvalWorker:
     def last_env_failure(self) -> str:
         """Return the traceback of the last failure of an environment, "" if there was none."""
         return self._last_failure
+
+    def set_curriculum_stage(self, name: str) -> None:
+        """Judge in this stage from the next evaluation on; the one under way is of no use any more."""
+        self._next_stage = name
 
     def poll(self) -> Progress:
         """Play some steps of the evaluation under way, or begin one if there are new parameters."""
@@ -114,11 +123,14 @@ class EvalWorker:
         for reader in self._readers.values():
             reader.poll()
         tokens = {name: reader.token for name, reader in self._readers.items()}
-        if 0 in tokens.values() or tokens == self._judged:
+        if 0 in tokens.values() or (tokens == self._judged and self._stage == self._next_stage):
             return False
         self._judged = tokens
         if not self._call_store([("tag", name, policy.version, self._name) for name, policy in self._policies.items()]):
             return False  # dropped meanwhile: there is a newer one
+        if self._stage != self._next_stage:
+            self._stage = self._next_stage
+            self._arena.set_curriculum_stage(self._stage)
         try:
             self._arena.reset()
         except Exception as error:  # whatever a user's environment raises
@@ -174,7 +186,7 @@ class EvalWorker:
         self._arena = self._make_arena(self._rng.draw_seed())
         for player, seat in zip(self._players, self._arena.seats, strict=True):
             player.seat = seat
-        self._running, self._judged = False, {}
+        self._running, self._judged, self._stage = False, {}, ""
 
     def _end(self) -> None:
         self._running = False
@@ -194,6 +206,7 @@ class EvalWorker:
                 length_mean=float(lengths.mean()),
                 episodes=len(pairs),
                 time=time.time(),
+                stage=self._stage,
             )
             self._results.append(result)
             self._tell(result)
@@ -201,7 +214,11 @@ class EvalWorker:
     def _tell(self, result: EvalResult) -> None:
         """Let the store know; it may have gone back behind this version meanwhile, then nobody needs to know."""
         values = {"return_mean": result.return_mean, "return_std": result.return_std, "episodes": result.episodes}
-        self._call_store([("judge", result.policy, result.version, values, "return_mean", "best")])
+        key = "return_mean"
+        if result.stage:  # what was best in another stage need not be in this one
+            key = f"return_mean in {result.stage}"
+            values[key] = result.return_mean
+        self._call_store([("judge", result.policy, result.version, values, key, "best")])
 
     def _call_store(self, calls: Sequence[tuple[object, ...]]) -> bool:
         """Call methods of the store; returns whether all could be done."""

@@ -7,28 +7,24 @@ where. Plain frozen dataclasses; everything is checked before anything starts.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from gymnasium import spaces
-
 from argosy.algorithm import algorithm_class
 from argosy.algorithm.base import Algorithm
-from argosy.config import check_choice, check_range
+from argosy.config import check_arguments, check_choice, check_range
 from argosy.data.buffer import Priority
-from argosy.distributed.arena import AgentArena, Arena, VectorArena
+from argosy.distributed.curriculum import CurriculumStage, check_stages
 from argosy.distributed.host import Resources
-from argosy.distributed.recorder import Fields
+from argosy.distributed.postprocess import GAE, NStep, Postprocess
+from argosy.distributed.source import EnvSource, Space
 from argosy.distributed.supervisor import RestartConfig
-from argosy.env import Environment, make_environment, make_vector_env, registered_environments, task_spaces
-from argosy.env.environment import environment_source, register
+from argosy.env.environment import environment_source, registered_environments
 from argosy.errors import ConfigError, nearest
 from argosy.experiment import Experiment
-from argosy.policy import Policy
-from argosy.rng import spawn_seeds
-
-Space = spaces.Space[Any]
+from argosy.policy import Policy, policy_class
+from argosy.trainer.play import usable_device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +56,11 @@ class PolicySpec:
 
     experiment: Experiment
     """Algorithm, its settings, network, buffer and trainer settings, as for the local trainer."""
-    policy: Callable[..., Policy] | None = None
-    """A policy class of one's own, made as policy(observation_space, action_space, **args); None: the algorithm's."""
+    policy: Callable[..., Policy] | str | None = None
+    """A policy class, its registered name or "MODULE:CLASS", made as policy(observation_space, action_space, **args);
+    None: the algorithm's."""
     args: Mapping[str, object] = field(default_factory=dict)
-    """For `policy`."""
+    """For `policy`; checked against its signature."""
     algorithm: Callable[[Any, Any], Algorithm[Any, Any]] | None = None
     """An algorithm class of one's own, made as algorithm(config, policy); None: the experiment's."""
     trainers: int = 1
@@ -91,6 +88,13 @@ class PolicySpec:
         check_range(self, "workers", ge=0)
         if self.trainers > 1 and getattr(self.experiment.config, "target_kl", None) is not None:
             raise ConfigError("trainers > 1 needs target_kl=None: every trainer would stop its passes at another point")
+        if isinstance(self.policy, str):
+            # Here, where the name is known: workers in other processes get the class.
+            object.__setattr__(self, "policy", policy_class(self.policy))
+        if self.policy is None and self.args:
+            raise ConfigError(f"PolicySpec.args are {dict(self.args)}, but there is no policy that takes them")
+        if callable(self.policy):
+            check_arguments(self.policy, self.args, "PolicySpec.args", positional=2)
 
     @property
     def waits(self) -> bool:
@@ -99,23 +103,32 @@ class PolicySpec:
         That keeps on-policy experience as fresh as can be without a pause of the learner: a rollout is made while the
         one before is learned from, no earlier.
         """
-        own = algorithm_class(self.experiment.algorithm)
-        return self.staleness.rule == "throttle" or getattr(self.algorithm, "kind", own.kind) == "onpolicy"
+        return self.staleness.rule == "throttle" or self.kind == "onpolicy"
 
-    def make_algorithm(self, observation_space: Space, action_space: Space, seed: int | None) -> Algorithm[Any, Any]:
-        """Make the algorithm and with it its policy; equal seeds give equal parameters and random numbers."""
-        experiment = self.experiment
+    @property
+    def kind(self) -> str:
+        """Of the algorithm: onpolicy or offpolicy."""
+        own = algorithm_class(self.experiment.algorithm)
+        return str(getattr(self.algorithm, "kind", own.kind))
+
+    def make_algorithm(
+        self, observation_space: Space, action_space: Space, seed: int | None, device: str = "cpu"
+    ) -> Algorithm[Any, Any]:
+        """Make the algorithm and with it its policy; equal seeds give equal parameters and random numbers.
+
+        Raises:
+            ConfigError: the device is not there.
+        """
+        experiment, device = self.experiment, usable_device(device)
         cls = algorithm_class(experiment.algorithm)
-        if self.policy is None and self.algorithm is None:
-            return cls.from_spaces(
-                experiment.config, observation_space, action_space, experiment.net, experiment.device, seed
-            )
         make_policy = self.policy
-        if make_policy is None:
-            own = cls.from_spaces(experiment.config, observation_space, action_space, experiment.net, "cpu", seed)
-            policy = own.policy
+        if callable(make_policy):
+            policy = seeded(seed, lambda: make_policy(observation_space, action_space, **self.args)).to(device)
         else:
-            policy = seeded(seed, lambda: make_policy(observation_space, action_space, **self.args))
+            own = cls.from_spaces(experiment.config, observation_space, action_space, experiment.net, device, seed)
+            if self.algorithm is None:
+                return own
+            policy = own.policy
         algorithm = (self.algorithm or cls)(experiment.config, policy)
         algorithm.seed(seed)
         return algorithm
@@ -138,17 +151,46 @@ class AgentSpec:
     inference: Literal["inline", "shared", "ray"] = "inline"
     """Where the policy runs: in the actor worker, or in a policy worker on the same machine (shared) or anywhere."""
     sample_steps: int = 32
-    """T: steps per segment; with `whole_episodes` the longest part of an episode that is sent."""
+    """T: steps per segment to learn from; with `whole_episodes` the longest part of an episode that is sent."""
+    burn_in_steps: int = 0
+    """Steps before them that only warm a recurrent state up; `mask` [T, B] in the batch hides them."""
+    bootstrap_steps: int = 0
+    """Steps behind them to look ahead, for post-processors and algorithms that need it; `mask` hides them, too. (A
+    transition's own successor is always there, as `obs_next`.)"""
     whole_episodes: bool = False
     """Send episodes as wholes (of at most `sample_steps`), each in its own length."""
+    send_after_done: bool = False
+    """Send segments when their episode is over: `postprocess` sees it as a whole, and no segment spans two."""
+    pad: bool = False
+    """Fill an episode's last segment up, so that all have one length; `mask` hides what was filled in."""
+    frame_stack: int = 1
+    """Observations that are stacked along a new first axis before the policy sees them."""
     deterministic: bool = False
     """Act without exploration."""
-    postprocess: Callable[[Fields], Fields] | None = None
-    """Applied to the fields [T, B, ...] of each segment in the actor worker, e.g. to add returns."""
+    postprocess: Postprocess | None = None
+    """Applied in the actor worker to the fields [T, B, ...] of a segment: `GAE`, `NStep` or a function of one's own."""
+    episode_info: tuple[str, ...] = ()
+    """Entries of the env's info at an episode's end whose means the trainer reports as `info/NAME`."""
 
     def __post_init__(self) -> None:
-        check_range(self, "sample_steps", ge=1)
+        for name in ("sample_steps", "frame_stack"):
+            check_range(self, name, ge=1)
+        for name in ("burn_in_steps", "bootstrap_steps"):
+            check_range(self, name, ge=0)
         check_choice(self, "inference", ("inline", "shared", "ray"))
+        if self.whole_episodes and (self.burn_in_steps or self.bootstrap_steps or self.send_after_done):
+            raise ConfigError(
+                "AgentSpec.whole_episodes=True sends all that there is: burn_in_steps, bootstrap_steps and "
+                "send_after_done have no place"
+            )
+        if self.pad and not (self.whole_episodes or self.send_after_done):
+            raise ConfigError(
+                "AgentSpec.pad=True needs whole_episodes or send_after_done: other segments are full anyway"
+            )
+        if isinstance(self.postprocess, GAE) and self.inference != "inline":
+            raise ConfigError(
+                "AgentSpec.postprocess=GAE(...) asks the policy for values, so it needs inference='inline'"
+            )
         try:
             re.compile(self.agents)
         except re.error as error:
@@ -248,6 +290,8 @@ class Fleet:
     """Arguments of a registered `Environment`."""
     actors: ActorGroup = field(default_factory=ActorGroup)
     evaluation: EvalGroup = field(default_factory=EvalGroup)
+    curriculum: tuple[CurriculumStage, ...] = ()
+    """Stages of a registered `Environment`, in order; (): it has none."""
     sync: bool = False
     """Collect and learn in turn: the same losses as the local trainer's, however the workers run."""
     restart: RestartConfig = field(default_factory=RestartConfig)
@@ -268,9 +312,7 @@ class Fleet:
         tasks = {spec.experiment.task for spec in self.policies.values()}
         if len(tasks) > 1:
             raise ConfigError(f"the policies' experiments play different tasks: {sorted(tasks)}; a fleet plays one")
-        for name in self.stop.return_mean:
-            if name not in self.policies:
-                raise ConfigError(f"stop.return_mean names {name!r}; {nearest(name, self.policies)}")
+        self._check_returns()
 
     @property
     def experiment(self) -> Experiment:
@@ -318,6 +360,11 @@ class Fleet:
                     raise ConfigError(
                         f"the agents {agent.agents!r} send experience to {name!r}, which does not learn and takes none"
                     )
+                if isinstance(agent.postprocess, NStep) and self.policies[name].kind == "offpolicy":
+                    raise ConfigError(
+                        f"the agents {agent.agents!r} send {name!r} n-step transitions, but a replay buffer makes them "
+                        "itself; set n_step in the algorithm's config instead"
+                    )
                 fed.add(name)
             if agent.inference != "inline" and self.policies[agent.policy].workers < 1:
                 raise ConfigError(
@@ -330,6 +377,19 @@ class Fleet:
             if spec.learns and name not in fed:
                 raise ConfigError(f"policy {name!r} learns, but no agent sends it experience; set learns=False")
 
+    def _check_returns(self) -> None:
+        check_stages(self.curriculum)
+        wanted = [("stop", self.stop.return_mean)]
+        wanted += [(f"stage {stage.name!r}", stage.return_mean) for stage in self.curriculum]
+        for where, returns in wanted:
+            for name in returns:
+                if name not in self.policies:
+                    raise ConfigError(f"{where}.return_mean names {name!r}; {nearest(name, self.policies)}")
+            if returns and self.evaluation.count == 0:
+                raise ConfigError(f"{where}.return_mean waits for evaluations, but evaluation.count is 0")
+        if self.curriculum and self.source().registered is None:
+            raise ConfigError(f"{self.experiment.task!r} is no `Environment`, so it has no stages of a curriculum")
+
     def _check_sync(self) -> None:
         if not self.sync:
             return
@@ -337,81 +397,8 @@ class Fleet:
             raise ConfigError("sync=True needs inference='inline': who else would know which version acts")
         if any(spec.trainers > 1 for spec in self.policies.values()):
             raise ConfigError("sync=True needs trainers=1")
-        if any(agent.whole_episodes for agent in self.agents):
-            raise ConfigError("sync=True needs segments of equal length; whole_episodes=True has none")
-
-
-@dataclass(frozen=True)
-class EnvSource:
-    """Makes arenas. Travels to the workers."""
-
-    task: str
-    registered: tuple[Callable[..., Environment] | str, str | None] | None
-    """What stands behind the name of a registered environment; None: the task is a vector env's."""
-    args: Mapping[str, object]
-    experiment: Experiment
-    agents: tuple[AgentSpec, ...]
-
-    def spaces(self) -> list[tuple[Space, Space]]:
-        """Return the observation and the action space of each agent spec.
-
-        Raises:
-            ConfigError: an agent that no spec matches, or agents of one spec that differ in their spaces.
-        """
-        if self.registered is None:
-            if not re.fullmatch(self.agents[0].agents, "0"):
-                raise ConfigError(f"{self.task!r} has one agent, '0', and no spec matches it")
-            return [task_spaces(self.task, self.experiment.env)] * len(self.agents)
-        env = self._make_environment()
-        try:
-            found: dict[int, tuple[Space, Space]] = {}
-            for agent, spec in enumerate(self._specs(env)):
-                own = (env.observation_spaces[agent], env.action_spaces[agent])
-                if found.setdefault(spec, own) != own:
-                    raise ConfigError(
-                        f"agent {agent} has the spaces {own}, another agent of {self.agents[spec].agents!r} has "
-                        f"{found[spec]}; give them specs and policies of their own"
-                    )
-        finally:
-            env.close()
-        missing = [self.agents[i].agents for i in range(len(self.agents)) if i not in found]
-        if missing:
-            raise ConfigError(f"no agent of {self.task!r} is left for the specs {missing}")
-        return [found[i] for i in range(len(self.agents))]
-
-    def rows(self, num_envs: int) -> list[int]:
-        """Return the number of rows of each agent spec in an arena of `num_envs` environments."""
-        if self.registered is None:
-            return [num_envs] + [0] * (len(self.agents) - 1)
-        env = self._make_environment()
-        specs = self._specs(env)
-        env.close()
-        return [num_envs * specs.count(i) for i in range(len(self.agents))]
-
-    def arena(self, num_envs: int, seed: int, *, test: bool = False) -> Arena:
-        """Make environments that start from `seed`."""
-        if self.registered is None:
-            return VectorArena(make_vector_env(self.task, num_envs, seed=seed, test=test, config=self.experiment.env))
-        envs = [self._make_environment() for _ in range(num_envs)]
-        for env, own in zip(envs, spawn_seeds(seed, num_envs), strict=True):
-            env.seed(own)
-        return AgentArena(envs, self._specs(envs[0]))
-
-    def _make_environment(self) -> Environment:
-        assert self.registered is not None
-        if self.task not in registered_environments():
-            register(self.task, self.registered[0], module=self.registered[1])
-        return make_environment(self.task, self.args)
-
-    def _specs(self, env: Environment) -> list[int]:
-        specs = []
-        for agent in range(env.agent_count):
-            matching = [i for i, spec in enumerate(self.agents) if re.fullmatch(spec.agents, str(agent))]
-            if not matching:
-                shown: Sequence[str] = [spec.agents for spec in self.agents]
-                raise ConfigError(f"agent {agent} of {self.task!r} matches no spec; there are {shown}")
-            specs.append(matching[0])
-        return specs
+        if any(agent.whole_episodes or agent.send_after_done for agent in self.agents):
+            raise ConfigError("sync=True needs segments of equal length; whole_episodes and send_after_done have none")
 
 
 def seeded(seed: int | None, make: Callable[[], Policy]) -> Policy:

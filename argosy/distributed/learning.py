@@ -17,8 +17,6 @@ from argosy.distributed.streams import Segment
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 
-_FIELDS = ("obs", "act", "rew", "terminated", "truncated", "obs_next", "policy", "policy_state")
-
 
 class Learning(Protocol):
     """Takes segments and makes the updates that they have earned."""
@@ -139,8 +137,12 @@ class OffpolicyLearning:
             for segment in segments:
                 self.take([segment])
             return
+        mask = data.pop("mask", None)  # a buffer makes its own sequences, with what is before and behind
         for t in range(length):
-            self.buffer.add(data[t], None if len(ids) == self.buffer.buffer_num else ids)
+            if mask is None or mask[t].all():
+                self.buffer.add(data[t], None if len(ids) == self.buffer.buffer_num else ids)
+            elif mask[t].any():
+                self.buffer.add(data[t][mask[t]], ids[mask[t]])
         steps = sum(segment.steps for segment in segments)
         self._steps += steps
         if not warming_up and len(self.buffer) >= self._batch_size:
@@ -191,11 +193,15 @@ class OffpolicyLearning:
 def rollout(segments: Sequence[Segment]) -> Batch:
     """Join segments into what an on-policy update takes: [T, B, ...] side by side, with `cut` [T, B].
 
-    Segments of unequal lengths become one column [N, 1, ...], row after row.
+    Segments of unequal lengths become one column [N, 1, ...], row after row. `mask` [T, B] is there if some steps are
+    not to be learned from.
     """
     batches = [_batch(segment) for segment in segments]
     if len(batches) == 1:
         return batches[0]
+    if any("mask" in batch for batch in batches):  # specs that differ feed one trainer
+        for batch in batches:
+            batch.mask = batch.get("mask", np.ones(batch.rew.shape, bool))
     if all(len(batch.rew) == len(batches[0].rew) for batch in batches):
         return join(batches, lambda leaves: np.concatenate(leaves, axis=1), like=Batch())
     columns = [tree.map_leaves(_column, batch) for batch in batches]
@@ -213,7 +219,9 @@ def _unpacked(packed: Mapping[str, Any]) -> Segment:
 
 def _batch(segment: Segment) -> Batch:
     data = segment.data
-    batch = tree.rebuild(Batch(), {name: data[name] for name in _FIELDS if data.get(name) is not None})
+    batch = tree.rebuild(
+        Batch(), {name: value for name, value in data.items() if name != "version" and value is not None}
+    )
     batch.cut = batch.terminated | batch.truncated
     batch.cut[-1] = True
     return batch

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from argosy.data import NamedArray, tree
 from argosy.distributed.streams import Segment
+from argosy.env.base import Info, info_column
 
 Fields = Mapping[str, object]
+Ended = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]  # returns, lengths, episode info
 
 
 class Recorder:
     """Writes transitions into storage [T, R, ...] and hands out full columns as segments.
 
+    With `burn_in` or `bootstrap` segments have T = burn_in + steps + bootstrap, and a field `mask` [T, B]: the steps in
+    the middle, which alone are to be learned from. Segments overlap by the others, so that every transition is in the
+    middle of exactly one. Before the first transition stand zeros.
+
     Args:
         producer: name in the segments.
         incarnation: of the worker.
         rows: R.
-        steps: T; with `whole_episodes` the longest episode, longer ones are handed out in parts.
-        whole_episodes: hand a row out at its episode's end, in its own length.
+        steps: transitions to learn from per segment and row; the longest part with `whole_episodes`.
+        burn_in: transitions before them, to warm a recurrent state up.
+        bootstrap: transitions behind them, to look ahead.
+        whole_episodes: hand a row out at its episode's end, in its own length; longer episodes in parts.
+        send_after_done: hand a row's segments out at its episode's end, when they have been post-processed as one.
+        pad: fill episodes' last segments up to one length, with zeros that `mask` hides and `terminated` ends.
+        postprocess: applied to the fields [T, B, ...] of what is handed out.
+        episode_info: entries of the env's infos at an episode's end that go with the segments.
     """
 
     def __init__(
@@ -30,30 +42,47 @@ class Recorder:
         rows: int,
         steps: int,
         *,
+        burn_in: int = 0,
+        bootstrap: int = 0,
         whole_episodes: bool = False,
+        send_after_done: bool = False,
+        pad: bool = False,
+        postprocess: Callable[[Fields], Fields] | None = None,
+        episode_info: Sequence[str] = (),
     ) -> None:
         self.producer, self.incarnation = producer, incarnation
-        self._rows, self._steps, self._whole = rows, steps, whole_episodes
+        self._rows, self._steps, self._burn_in, self._bootstrap = rows, steps, burn_in, bootstrap
+        self._by_episode, self._whole, self._pad = whole_episodes or send_after_done, whole_episodes, pad
+        self._postprocess, self._episode_info = postprocess, tuple(episode_info)
+        self._masked = burn_in > 0 or bootstrap > 0 or pad
         self.seq = 0
         """Number of the next segment."""
-        self._cursor = np.zeros(rows, np.int64)
+        # By episode, what is before and behind is added when an episode is cut.
+        self._first = 0 if self._by_episode else burn_in
+        self._full = steps if self._by_episode else burn_in + steps + bootstrap
+        self._cursor = np.full(rows, self._first)
         self._in_step = True  # all rows stand at the same time
         self._storage: NamedArray | None = None
         self._leaves: list[np.ndarray] = []
         self._returns = np.zeros(rows)
         self._lengths = np.zeros(rows, np.int64)
-        self._ended: list[tuple[np.ndarray, np.ndarray]] = []
+        self._ended: list[Ended] = []
+        self._late: list[Segment] = []
 
-    def add(self, rows: np.ndarray, fields: Fields) -> list[Segment]:
+    def add(self, rows: np.ndarray, fields: Fields, info: Info | None = None) -> list[Segment]:
         """Store one transition of each of `rows` [k]; return the segments that are full now.
 
         Args:
             rows: indices, each at most once.
             fields: [k, ...]; `rew`, `terminated` and `truncated` among them; the same names at each call.
+            info: of the rows, where `episode_info` asks for entries.
         """
         if self._storage is None:
-            self._allocate(fields)
+            self._storage = self._allocate(fields, self._full)
+            self._leaves = [leaf for _, leaf in _present(self._storage)]
         at = self._cursor[rows]
+        if self._by_episode and not self._whole and at.max() == len(self._storage["rew"]):
+            self._grow(self._storage)
         everyone = len(rows) == self._rows and self._in_step
         for store, (_, value) in zip(self._leaves, _present(fields), strict=True):
             if everyone:
@@ -63,51 +92,98 @@ class Recorder:
         if not everyone:
             self._in_step = False
         self._cursor[rows] += 1
-        rew = np.asarray(fields["rew"])
-        self._returns[rows] += rew
+        self._returns[rows] += np.asarray(fields["rew"])
         self._lengths[rows] += 1
         done = np.asarray(fields["terminated"]) | np.asarray(fields["truncated"])
         if done.any():
-            over = rows[done]
-            self._ended.append((self._returns[over].copy(), self._lengths[over].copy()))
-            self._returns[over], self._lengths[over] = 0.0, 0
-        full = self._cursor[rows] == self._steps
-        if self._whole:
-            full |= done
-        return self._hand_out(rows[full]) if full.any() else []
+            self._note_end(rows, done, info)
+        if self._by_episode:
+            full = done | (self._cursor[rows] == self._full) if self._whole else done
+        else:
+            full = self._cursor[rows] == self._full
+        segments = self._hand_out(rows[full]) if full.any() else []
+        if self._late:
+            segments, self._late = self._late + segments, []
+        return segments
 
     def cut(self) -> None:
         """Say that the environments are new: what was recorded last is the end of an episode that was cut short."""
-        begun = np.flatnonzero(self._cursor > 0)
+        begun = np.flatnonzero(self._cursor > (0 if self._by_episode else self._burn_in))
         if self._storage is not None and len(begun):
             at = self._cursor[begun] - 1
             self._storage["truncated"][at, begun] = ~self._storage["terminated"][at, begun]
         if len(begun) < self._rows:
             self.seq += 1  # the gap tells the receiver that the next segment does not continue the last one
         self._returns[:], self._lengths[:] = 0.0, 0
+        if self._by_episode and len(begun):
+            self._late += self._hand_out(begun)
 
-    def _allocate(self, fields: Fields) -> None:
-        self._storage = tree.map_leaves(
-            lambda leaf: np.empty((self._steps, self._rows, *leaf.shape[1:]), leaf.dtype), NamedArray(**dict(fields))
+    def _note_end(self, rows: np.ndarray, done: np.ndarray, info: Info | None) -> None:
+        over = rows[done]
+        told: dict[str, np.ndarray] = {}
+        for name in self._episode_info:
+            column = None if info is None else info_column(info, name, np.flatnonzero(done))
+            told[name] = np.full(len(over), np.nan) if column is None else np.asarray(column, np.float64)
+        self._ended.append((self._returns[over].copy(), self._lengths[over].copy(), told))
+        self._returns[over], self._lengths[over] = 0.0, 0
+
+    def _allocate(self, fields: Fields, length: int) -> NamedArray:
+        # What is never written is seen where a burn-in precedes the first transition.
+        make = np.zeros if self._first else np.empty
+        return tree.map_leaves(
+            lambda leaf: make((length, self._rows, *leaf.shape[1:]), leaf.dtype), NamedArray(**dict(fields))
         )
+
+    def _grow(self, storage: NamedArray) -> None:
+        """Make room for episodes that last longer."""
+        length = len(storage["rew"])
+        self._storage = self._allocate(dict(storage[0].items()), 2 * length)
         self._leaves = [leaf for _, leaf in _present(self._storage)]
+        for new, (_, old) in zip(self._leaves, _present(storage), strict=True):
+            new[:length] = old
 
     def _hand_out(self, rows: np.ndarray) -> list[Segment]:
         assert self._storage is not None
-        lengths = self._cursor[rows]
-        segments = []
+        if self._by_episode:
+            lengths = self._cursor[rows]
+            return [s for length in np.unique(lengths) for s in self._episodes(rows[lengths == length], int(length))]
+        old, overlap = self._storage, self._burn_in + self._bootstrap
         if self._in_step and len(rows) == self._rows:
-            segments.append(self._segment(self._storage[: lengths[0]], rows))
-            self._allocate(dict(self._storage[0].items()))  # the receiver keeps the old storage
+            data = old
+            self._storage = self._allocate(dict(old[0].items()), self._full)  # the receiver keeps the old storage
+            self._leaves = [leaf for _, leaf in _present(self._storage)]
         else:
-            for length in np.unique(lengths):
-                same = rows[lengths == length]
-                segments.append(self._segment(self._storage[:length, same], same))
+            data = old[:, rows]
+        for new, (_, leaf) in zip(self._leaves, _present(old), strict=True) if overlap else ():
+            new[:overlap, rows] = leaf[-overlap:, rows]
+        self._cursor[rows] = overlap
+        self._in_step = bool((self._cursor == self._cursor[0]).all())
+        return [self._segment(self._processed(data), rows, self._burn_in, self._steps)]
+
+    def _episodes(self, rows: np.ndarray, total: int) -> list[Segment]:
+        """Hand out episodes of equal length, or parts, in pieces of `steps` with what is before and behind each."""
+        assert self._storage is not None
+        data = self._processed(self._storage[:total, rows])
         self._cursor[rows] = 0
         self._in_step = bool((self._cursor == self._cursor[0]).all())
-        return segments
+        window = self._burn_in + self._steps + self._bootstrap
+        pieces = []
+        for start in range(0, total, self._steps):
+            begin, end = max(start - self._burn_in, 0), min(start + self._steps + self._bootstrap, total)
+            before = self._burn_in - (start - begin)
+            behind = window - before - (end - begin) if self._pad else 0
+            piece = data[begin:end] if before == behind == 0 else _filled(data[begin:end], before, behind)
+            pieces.append(self._segment(piece, rows, self._burn_in, min(self._steps, total - start)))
+        return pieces
 
-    def _segment(self, data: NamedArray, rows: np.ndarray) -> Segment:
+    def _processed(self, data: NamedArray) -> NamedArray:
+        return data if self._postprocess is None else NamedArray(**dict(self._postprocess(dict(data.items()))))
+
+    def _segment(self, data: NamedArray, rows: np.ndarray, first: int, count: int) -> Segment:
+        if self._masked:
+            mask = np.zeros((len(data["rew"]), len(rows)), bool)
+            mask[first : first + count] = True
+            data = NamedArray(**dict(data.items()), mask=mask)
         ended, self._ended = self._ended, []
         self.seq += 1
         return Segment(
@@ -116,9 +192,27 @@ class Recorder:
             seq=self.seq - 1,
             rows=rows,
             data=data,
-            episode_returns=np.concatenate([r for r, _ in ended]) if ended else np.zeros(0),
-            episode_lengths=np.concatenate([n for _, n in ended]) if ended else np.zeros(0, np.int64),
+            episode_returns=np.concatenate([r for r, _, _ in ended]) if ended else np.zeros(0),
+            episode_lengths=np.concatenate([n for _, n, _ in ended]) if ended else np.zeros(0, np.int64),
+            episode_info={name: np.concatenate([i[name] for _, _, i in ended]) for name in self._episode_info if ended},
         )
+
+
+def _filled(data: NamedArray, before: int, behind: int) -> NamedArray:
+    """Put zeros around; those behind are ends of episodes, so that nothing flows out of them."""
+    filled = tree.map_leaves(
+        lambda leaf: np.concatenate(
+            (
+                np.zeros((before, *leaf.shape[1:]), leaf.dtype),
+                leaf,
+                np.zeros((behind, *leaf.shape[1:]), leaf.dtype),
+            )
+        ),
+        data,
+    )
+    if behind:
+        filled["terminated"][-behind:] = True
+    return filled
 
 
 def _present(fields: object) -> list[tuple[str, np.ndarray]]:

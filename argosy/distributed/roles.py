@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,9 @@ import numpy as np
 from argosy.algorithm.base import Algorithm
 from argosy.distributed.actor import ActorWorker, Group, Seated
 from argosy.distributed.arena import Arena
+from argosy.distributed.curriculum import present_stage
 from argosy.distributed.evaluation import EvalWorker
-from argosy.distributed.fleet import AgentSpec, EnvSource, Fleet, Space
+from argosy.distributed.fleet import AgentSpec, Fleet
 from argosy.distributed.group import TrainerGroup
 from argosy.distributed.host import Context, Resources, Worker
 from argosy.distributed.inference import InferenceStream, Inline, ParameterReader, Remote
@@ -24,11 +25,14 @@ from argosy.distributed.learning import Learning, OffpolicyLearning, OnpolicyLea
 from argosy.distributed.parameterserver import ParameterServer
 from argosy.distributed.player import Player
 from argosy.distributed.policyworker import PolicyWorker
-from argosy.distributed.recorder import Recorder
+from argosy.distributed.postprocess import Postprocess
+from argosy.distributed.recorder import Fields, Recorder
 from argosy.distributed.sharedmemory import Shared
+from argosy.distributed.source import EnvSource, Space
 from argosy.distributed.streams import QueueStream, RoundRobin, SampleStream, Zipped
 from argosy.distributed.supervisor import Role
 from argosy.distributed.trainer import TrainerWorker
+from argosy.errors import ConfigError
 from argosy.policy import Policy
 from argosy.rng import Rng, spawn_seeds
 
@@ -56,7 +60,13 @@ class Plan:
             ConfigError: agents and specs do not fit together.
         """
         source = fleet.source()
-        return cls(fleet, directory, source, tuple(source.spaces()), tuple(source.rows(fleet.num_envs)))
+        spaces = source.spaces()
+        for name in fleet.policies:
+            own = {i for i, agent in enumerate(fleet.agents) if name in (agent.policy, *fleet.samples(agent))}
+            if any(spaces[i] != spaces[min(own)] for i in own):
+                shown = {fleet.agents[i].agents: spaces[i] for i in sorted(own)}
+                raise ConfigError(f"the agents of policy {name!r} differ in their spaces, by spec: {shown}")
+        return cls(fleet, directory, source, tuple(spaces), tuple(source.rows(fleet.num_envs)))
 
     def roles(self) -> list[Role]:
         """Return all workers; those that others wait for come first."""
@@ -90,12 +100,16 @@ class Plan:
             if policy in fleet.samples(agent) and self.rows[index]
         }
 
-    def algorithm(self, policy: str) -> Algorithm[Any, Any]:
+    def algorithm(self, policy: str, device: str = "cpu") -> Algorithm[Any, Any]:
         """Make the algorithm of a policy, with the random numbers that the local trainer gives it."""
         spec = self.fleet.policies[policy]
         index = next(i for i, agent in enumerate(self.fleet.agents) if agent.policy == policy)
         with _MAKING:
-            return spec.make_algorithm(*self.spaces[index], spawn_seeds(spec.experiment.seed, 4)[0])
+            return spec.make_algorithm(*self.spaces[index], spawn_seeds(spec.experiment.seed, 4)[0], device)
+
+    def policy(self, name: str, resources: Resources) -> Policy:
+        """Make a policy for a worker that acts: on a GPU if the worker was given (a share of) one."""
+        return self.algorithm(name, "cuda" if resources.num_gpus > 0 else "cpu").policy
 
 
 def trainer_name(policy: str, rank: int) -> str:
@@ -131,7 +145,7 @@ def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
     fleet = plan.fleet
     spec = fleet.policies[policy]
     experiment = spec.experiment
-    algorithm = plan.algorithm(policy)
+    algorithm = plan.algorithm(policy, experiment.device)
     producers = plan.producers(policy)
     learning: Learning
     steps = min(agent.sample_steps for agent in fleet.agents if policy in fleet.samples(agent))
@@ -171,14 +185,15 @@ def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
 
 
 def _policy_worker(plan: Plan, policy: str, index: int, context: Context) -> Worker:
-    own = plan.algorithm(policy).policy
+    own = plan.policy(policy, plan.fleet.policies[policy].worker_resources)
     own.seed(_derived_seed(plan.fleet, "policy", index, context.incarnation))
     return PolicyWorker(context, own, name=policy, store=STORE)
 
 
 def _actor(plan: Plan, index: int, context: Context) -> Worker:
     fleet = plan.fleet
-    policies = {name: plan.algorithm(name).policy for name in sorted({agent.policy for agent in fleet.agents})}
+    names = sorted({agent.policy for agent in fleet.agents})
+    policies = {name: plan.policy(name, fleet.actors.resources) for name in names}
     if index > 0 or context.incarnation > 0:
         for name, policy in policies.items():
             policy.seed(_derived_seed(fleet, f"{name} in actor", index, context.incarnation))
@@ -200,7 +215,13 @@ def _actor(plan: Plan, index: int, context: Context) -> Worker:
                 context.incarnation,
                 seat.rows,
                 agent.sample_steps,
+                burn_in=agent.burn_in_steps,
+                bootstrap=agent.bootstrap_steps,
                 whole_episodes=agent.whole_episodes,
+                send_after_done=agent.send_after_done,
+                pad=agent.pad,
+                postprocess=_bound(agent.postprocess, policy),
+                episode_info=agent.episode_info,
             )
             random_steps = spec.experiment.trainer.start_steps if agent.inference == "inline" else 0
             per_round = seat.rows * agent.sample_steps * fleet.actors.count * fleet.actors.ring
@@ -224,12 +245,20 @@ def _actor(plan: Plan, index: int, context: Context) -> Worker:
             seed = _derived_seed(fleet, f"group {number} of actor", index, context.incarnation)
         make_arena = functools.partial(plan.source.arena, fleet.num_envs)
         groups.append(Group(make_arena, functools.partial(seated, number), Rng(seed)))
-    return ActorWorker(groups, readers, streams, sync=fleet.sync, env_failures=fleet.actors.env_failures)
+    return ActorWorker(
+        groups,
+        readers,
+        streams,
+        sync=fleet.sync,
+        env_failures=fleet.actors.env_failures,
+        stage=present_stage(plan.directory),
+    )
 
 
 def _evaluation(plan: Plan, index: int, context: Context) -> Worker:
     fleet = plan.fleet
-    policies: Mapping[str, Policy] = {agent.policy: plan.algorithm(agent.policy).policy for agent in fleet.agents}
+    own = {agent.policy for agent in fleet.agents}
+    policies: Mapping[str, Policy] = {name: plan.policy(name, fleet.evaluation.resources) for name in own}
     store = context.connect(STORE)
 
     def seat(arena: Arena) -> list[tuple[str, Player]]:
@@ -250,7 +279,12 @@ def _evaluation(plan: Plan, index: int, context: Context) -> Worker:
         num_envs=fleet.evaluation.num_envs,
         episodes=fleet.evaluation.episodes,
         env_failures=fleet.evaluation.env_failures,
+        stage=present_stage(plan.directory),
     )
+
+
+def _bound(process: Postprocess | None, policy: Policy) -> Callable[[Fields], Fields] | None:
+    return None if process is None else lambda fields: process(fields, policy)
 
 
 def _inference(fleet: Fleet, agent: AgentSpec, policy: Policy, rank: int, context: Context) -> InferenceStream:

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from argosy.distributed.curriculum import Curriculum
 from argosy.distributed.evaluation import EvalResult, Listener
 from argosy.distributed.fleet import Fleet
 from argosy.distributed.folder import FolderClaim
 from argosy.distributed.host import Launcher, ThreadLauncher
 from argosy.distributed.parameters import ParameterStore, write_atomically
-from argosy.distributed.roles import Plan, eval_name, trainer_name
+from argosy.distributed.roles import Plan, actor_name, eval_name, trainer_name
 from argosy.distributed.supervisor import Failure, FleetError, Supervisor
 from argosy.errors import ConfigError
 from argosy.logger import JSONLLogger
@@ -43,6 +44,8 @@ class Snapshot:
     """The newest one of each policy."""
     workers: Mapping[str, Mapping[str, Any]]
     """Per worker: state, restarts, pid, node, and what it counts."""
+    stage: str = ""
+    """Of the curriculum."""
     done: bool = False
     reason: str = ""
     """Why the fleet is done."""
@@ -104,6 +107,9 @@ class FleetRun:
         roles = Plan.make(fleet, directory.absolute()).roles()
         _check_resources(self._launcher, {role.name: role.resources for role in roles})
         self._claim = FolderClaim(directory, fleet.name, resume=resume)
+        players = [actor_name(i) for i in range(fleet.actors.count)]
+        players += [eval_name(i) for i in range(fleet.evaluation.count)]
+        self.curriculum = Curriculum(fleet.curriculum, directory, [self._launcher.connect(name) for name in players])
         self.supervisor = Supervisor(
             self._launcher,
             roles,
@@ -112,7 +118,7 @@ class FleetRun:
             first_incarnation=self._claim.generation * _GENERATION,
         )
         self._logger = JSONLLogger(directory / "metrics.jsonl")
-        self._results: list[EvalResult] = []
+        self._results = _results_of(self._results_file)
         self._listeners = [Listener(self._launcher.connect(eval_name(i))) for i in range(fleet.evaluation.count)]
         self._stats: dict[str, Mapping[str, float]] = {}
         self._started = time.monotonic()
@@ -141,12 +147,13 @@ class FleetRun:
 
     @property
     def results(self) -> list[EvalResult]:
-        """All evaluations so far, oldest first."""
+        """All evaluations of this run so far, oldest first; they are in the folder's evaluations.jsonl, too."""
         return list(self._results)
 
     def best(self, policy: str) -> EvalResult | None:
-        """Return the best evaluation of a policy, None before the first."""
-        own = [result for result in self._results if result.policy == policy]
+        """Return the best evaluation of a policy in the present stage of the curriculum, None before the first."""
+        stage = self.curriculum.stage
+        own = [result for result in self._results if result.policy == policy and result.stage == stage]
         return max(own, key=lambda result: result.return_mean, default=None)
 
     def store(self) -> ParameterStore:
@@ -221,6 +228,7 @@ class FleetRun:
             updates_per_s=0.0,
             evaluations={result.policy: result for result in self._results},
             workers=workers,
+            stage=self.curriculum.stage,
         )
         last = self._last
         passed = wall_s - (last.wall_s if last is not None else 0.0)
@@ -237,8 +245,12 @@ class FleetRun:
         for listener in self._listeners:
             for result in listener.poll():
                 self._results.append(result)
-                if result.return_mean >= self.fleet.stop.return_mean.get(result.policy, float("inf")):
+                _append(self._results_file, result)
+                judged_last = self.curriculum.is_last and result.stage == self.curriculum.stage
+                if judged_last and result.return_mean >= self.fleet.stop.return_mean.get(result.policy, float("inf")):
                     self._reached.add(result.policy)
+                self.curriculum.hear(result)
+        self.curriculum.poll()
 
     def _reason_to_stop(self, snapshot: Snapshot) -> str:
         stop = self.fleet.stop
@@ -267,8 +279,25 @@ class FleetRun:
         self._logger.log(metrics, env_step=steps, gradient_step=max(snapshot.updates.values(), default=0))
 
     def _note_failure(self, failure: Failure) -> None:
-        with (self.directory / "failures.jsonl").open("a") as file:
-            file.write(json.dumps(dataclasses.asdict(failure)) + "\n")
+        _append(self.directory / "failures.jsonl", failure)
+
+    @property
+    def _results_file(self) -> Path:
+        return self.directory / "evaluations.jsonl"
+
+
+def _append(file: Path, record: Failure | EvalResult) -> None:
+    with file.open("a") as out:
+        out.write(json.dumps(dataclasses.asdict(record)) + "\n")
+
+
+def _results_of(file: Path) -> list[EvalResult]:
+    """Return what a resumed run has found so far; a line that a dying driver left half-written is passed over."""
+    results = []
+    for line in file.read_text().splitlines() if file.exists() else ():
+        with contextlib.suppress(ValueError):
+            results.append(EvalResult(**json.loads(line)))
+    return results
 
 
 def _grown(now: Snapshot, before: Snapshot | None, prefix: str, key: str) -> float:

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -43,12 +43,20 @@ class Segment:
     """[E] sums of rewards of the episodes that ended within."""
     episode_lengths: np.ndarray
     """[E] their numbers of steps."""
+    episode_info: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """[E] each: what the env said of them at their end, as far as it was asked for; NaN where it said nothing."""
 
     @property
     def steps(self) -> int:
-        """Number of transitions, T * B."""
-        shape = self.data["rew"].shape
-        return int(shape[0] * shape[1])
+        """Number of transitions to learn from: T * B, without those that the field `mask` hides."""
+        mask = self.data.get("mask")
+        return int(self.data["rew"].size if mask is None else np.count_nonzero(mask))
+
+    @property
+    def version(self) -> int:
+        """The oldest version of the policy that acted."""
+        version, mask = self.data["version"], self.data.get("mask")
+        return int((version if mask is None else version[mask]).min())
 
 
 class SampleStream(Protocol):

@@ -80,6 +80,9 @@ class TrainerWorker:
         self._updates_lost = 0
         self._wait_s = self._update_s = 0.0
         self._returns: collections.deque[float] = collections.deque(maxlen=_RECENT)
+        self._info: dict[str, collections.deque[float]] = collections.defaultdict(
+            lambda: collections.deque(maxlen=_RECENT)
+        )
         self._lags: collections.deque[int] = collections.deque(maxlen=_RECENT)
         self._history: collections.deque[dict[str, float]] = collections.deque(maxlen=_RECENT)
         self._forgetting: Future[list[int]] | None = None
@@ -111,6 +114,7 @@ class TrainerWorker:
         lags = np.array(self._lags or [0])
         return {
             **(self._history[-1] if self._history else {}),
+            **{f"info/{name}": float(np.mean(values)) for name, values in list(self._info.items()) if values},
             "env_steps": float(self._env_steps),
             "updates": float(self._updates),
             "gradient_steps": float(self._gradient_steps),
@@ -235,6 +239,8 @@ class TrainerWorker:
             self._env_steps += segment.steps
             self._episodes += len(segment.episode_returns)
             self._returns.extend(segment.episode_returns.tolist())
+            for name, values in segment.episode_info.items():
+                self._info[name].extend(values[~np.isnan(values)].tolist())
             self._lags.append(self._lag(segment))
         self._learning.take(segments)
 
@@ -246,7 +252,7 @@ class TrainerWorker:
 
     def _lag(self, segment: Segment) -> int:
         # A segment that a policy made before this trainer went back to a saved state is newer than the trainer.
-        return max(0, self._algorithm.policy.version - int(segment.data["version"].min()))
+        return max(0, self._algorithm.policy.version - segment.version)
 
     def _end_of_round(self, publish: bool) -> None:
         steps = self._env_steps * (1 if self._group is None else self._group.size)

@@ -1,7 +1,23 @@
 import numpy as np
 
-from argosy.distributed.learning import rollout
+from argosy.algorithm import DQN
+from argosy.distributed.learning import OffpolicyLearning, rollout
 from argosy.distributed.recorder import Recorder
+from argosy.env import task_spaces
+from argosy.presets import preset
+
+
+def play(recorder, values, done=(), info=None):
+    """One row lives through `values`; returns the segments."""
+    segments = []
+    for value in values:
+        told = None if info is None else np.array([info(value)], object)
+        segments += recorder.add(np.array([0]), fields([value], [0] if value in done else ()), told)
+    return segments
+
+
+def seen(segments):
+    return [(s.data.rew[:, 0].tolist(), s.data.mask[:, 0].astype(int).tolist()) for s in segments]
 
 
 def fields(values, done=()):
@@ -75,3 +91,106 @@ def test_rollout_puts_equal_segments_side_by_side():
     joined = rollout(segments)
     assert joined.rew.tolist() == [[1, 101], [2, 102]]
     assert joined.cut.tolist() == [[False, False], [True, True]]
+
+
+def test_segments_overlap_by_burn_in_and_bootstrap_steps():
+    recorder = Recorder("a", 0, rows=1, steps=3, burn_in=2, bootstrap=1)
+    segments = play(recorder, range(1, 12))
+    assert seen(segments) == [
+        ([0, 0, 1, 2, 3, 4], [0, 0, 1, 1, 1, 0]),
+        ([2, 3, 4, 5, 6, 7], [0, 0, 1, 1, 1, 0]),
+        ([5, 6, 7, 8, 9, 10], [0, 0, 1, 1, 1, 0]),
+    ]
+    assert [segment.steps for segment in segments] == [3, 3, 3]  # each transition counts once
+
+
+def test_rows_out_of_step_overlap_each_by_its_own():
+    recorder = Recorder("a", 0, rows=2, steps=2, burn_in=1)
+    assert recorder.add(np.array([0]), fields([1])) == []
+    (first,) = recorder.add(np.arange(2), fields([2, 10]))
+    (second,) = recorder.add(np.arange(2), fields([3, 20]))
+    (third,) = recorder.add(np.arange(2), fields([4, 30]))
+    assert (first.rows.tolist(), first.data.rew[:, 0].tolist()) == ([0], [0, 1, 2])
+    assert (second.rows.tolist(), second.data.rew[:, 0].tolist()) == ([1], [0, 10, 20])
+    assert (third.rows.tolist(), third.data.rew[:, 0].tolist()) == ([0], [2, 3, 4])
+
+
+def test_cut_after_a_burn_in_leaves_a_gap():
+    recorder = Recorder("a", 0, rows=1, steps=2, burn_in=1)
+    assert len(play(recorder, [1, 2])) == 1
+    recorder.cut()  # what would be marked has been learned from already
+    (segment,) = play(recorder, [3, 4])
+    assert segment.seq == 2
+
+
+def test_sent_after_the_episode_is_done():
+    recorder = Recorder("a", 0, rows=1, steps=3, burn_in=1, bootstrap=1, send_after_done=True)
+    assert play(recorder, range(1, 8)) == []
+    segments = play(recorder, [8, 9], done=[8])
+    assert seen(segments) == [
+        ([0, 1, 2, 3, 4], [0, 1, 1, 1, 0]),
+        ([3, 4, 5, 6, 7], [0, 1, 1, 1, 0]),
+        ([6, 7, 8], [0, 1, 1]),
+    ]
+    assert [s.seq for s in segments] == [0, 1, 2]
+    assert [s.episode_returns.tolist() for s in segments] == [[36.0], [], []]
+    (other,) = play(recorder, [10], done=[10])  # 9 and 10 are the next episode
+    assert seen([other]) == [([0, 9, 10], [0, 1, 1])]
+
+
+def test_padding_gives_all_segments_one_length():
+    recorder = Recorder("a", 0, rows=1, steps=3, bootstrap=1, send_after_done=True, pad=True)
+    segments = play(recorder, [1, 2, 3, 4], done=[4])
+    assert seen(segments) == [([1, 2, 3, 4], [1, 1, 1, 0]), ([4, 0, 0, 0], [1, 0, 0, 0])]
+    assert segments[1].data.terminated[:, 0].tolist() == [True, True, True, True]
+    assert [s.steps for s in segments] == [3, 1]
+    whole = Recorder("a", 0, rows=1, steps=3, whole_episodes=True, pad=True)
+    assert seen(play(whole, [1, 2], done=[2])) == [([1, 2, 0], [1, 1, 0])]
+    assert rollout(segments).rew.T.tolist() == [[1, 2, 3, 4], [4, 0, 0, 0]]
+
+
+def test_a_cut_ends_whole_episodes():
+    recorder = Recorder("a", 0, rows=2, steps=9, whole_episodes=True)
+    recorder.add(np.arange(2), fields([1, 10]))
+    recorder.cut()
+    first = recorder.add(np.arange(2), fields([2, 20], done=[0]))
+    assert [s.data.rew.T.tolist() for s in first] == [[[1], [10]], [[2]]]
+    assert first[0].data.truncated.all()
+
+
+def test_episodes_of_one_length_go_side_by_side():
+    recorder = Recorder("a", 0, rows=2, steps=9, send_after_done=True)
+    recorder.add(np.arange(2), fields([1, 10]))
+    (segment,) = recorder.add(np.arange(2), fields([2, 20], done=[0, 1]))
+    assert segment.data.rew.tolist() == [[1, 10], [2, 20]]
+
+
+def test_postprocessing_sees_the_episode_as_a_whole():
+    def to_go(fields):
+        return {**fields, "returns": np.cumsum(fields["rew"][::-1], axis=0)[::-1]}
+
+    recorder = Recorder("a", 0, rows=1, steps=2, send_after_done=True, postprocess=to_go)
+    segments = play(recorder, [1, 2, 3], done=[3])
+    assert [s.data.returns[:, 0].tolist() for s in segments] == [[6, 5], [3]]
+    assert rollout(segments[:1]).returns.tolist() == [[6], [5]]  # it reaches the algorithm
+
+
+def test_episode_info_is_what_was_said_at_the_end():
+    recorder = Recorder("a", 0, rows=1, steps=4, episode_info=("won", "missing"))
+    (segment,) = play(recorder, [1, 2, 3, 4], done=[2, 3], info=lambda value: {"won": 10 * value})
+    assert segment.episode_info["won"].tolist() == [20.0, 30.0]
+    assert np.isnan(segment.episode_info["missing"]).all()
+
+
+def test_hidden_rows_are_no_part_of_a_replay_buffer():
+    experiment = preset("dqn", "CartPole-v1")
+    spaces = task_spaces("CartPole-v1")
+    algorithm = DQN.from_spaces(experiment.config, *spaces)
+    learning = OffpolicyLearning(algorithm, experiment, {"a": 1}, seed=0, save_buffer=False)
+    recorder = Recorder("a", 0, rows=1, steps=2, burn_in=1, bootstrap=2)
+    for value in range(1, 8):
+        obs = np.full((1, 4), value, np.float32)
+        given = {**fields([value]), "obs": obs, "obs_next": obs + 1, "act": np.zeros(1, np.int64)}
+        for segment in recorder.add(np.array([0]), given):
+            learning.take([segment])
+    assert learning.buffer.rew[:5].tolist() == [1, 2, 3, 4, 0]

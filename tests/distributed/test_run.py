@@ -5,10 +5,23 @@ import time
 import pytest
 
 from argosy.cli import main
-from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec, StalenessConfig
+from argosy.distributed import (
+    GAE,
+    ActorGroup,
+    AgentSpec,
+    CurriculumStage,
+    EvalGroup,
+    Fleet,
+    FleetRun,
+    FleetStop,
+    NStep,
+    PolicySpec,
+    StalenessConfig,
+)
 from argosy.distributed.host import Resources, ThreadLauncher
 from argosy.env import Environment, register, registered_environments
 from argosy.errors import ConfigError
+from argosy.net import NetConfig
 from argosy.presets import preset
 
 PPO = preset("ppo", "CartPole-v1", seed=1, env={"num_envs": 4}, trainer={"step_per_collect": 128})
@@ -112,12 +125,55 @@ FED = (AgentSpec(policy="p", samples=("p",)),)
         ({"policies": {"p": PolicySpec(experiment=PPO, learns=False)}, "agents": FED}, "does not learn"),
         ({"name": "../x"}, "Fleet.name"),
         ({"stop": FleetStop(return_mean={"x": 1.0})}, "stop.return_mean names 'x'"),
+        ({"stop": FleetStop(return_mean={"p": 1.0}), "evaluation": EvalGroup(count=0)}, "waits for evaluations"),
+        ({"curriculum": (CurriculumStage(name="a"),)}, "no `Environment`"),
+        ({"curriculum": (CurriculumStage(name="a"), CurriculumStage(name="b"))}, "would never end"),
+        ({"agents": (AgentSpec(policy="p"), AgentSpec(agents="1", policy="p"))}, "is left for the specs"),
         ({"sync": True, "policies": {"p": PolicySpec(experiment=PPO, trainers=2)}}, "needs trainers=1"),
     ],
 )  # fmt: skip
 def test_contradictions_are_said_before_anything_starts(changes, message, tmp_path):
     with pytest.raises(ConfigError, match=message):
         run(fleet(**changes), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"agents": "("}, "no regular expression"),
+        ({"whole_episodes": True, "burn_in_steps": 1}, "have no place"),
+        ({"whole_episodes": True, "send_after_done": True}, "have no place"),
+        ({"pad": True}, "pad=True needs"),
+        ({"postprocess": GAE(), "inference": "ray"}, "needs inference='inline'"),
+        ({"frame_stack": 0}, "frame_stack is 0"),
+        ({"burn_in_steps": -1}, "burn_in_steps is -1"),
+    ],
+)
+def test_agent_specs_are_checked(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        AgentSpec(policy="p", **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"policy": "actor-critik"}, "did you mean 'actor-critic'"),
+        ({"policy": "actor-critic", "args": {"net": NetConfig(), "scale": 1}}, "'scale', which ActorCriticPolicy"),
+        ({"args": {"net": NetConfig()}}, "no policy that takes them"),
+        ({"policy": "actor-critic", "args": {"action_scaling": "yes"}}, "must be bool"),
+        ({"policy": "actor-critic", "args": {"net": {"hidden_size": (4,)}}}, "hidden_size"),
+    ],
+)
+def test_policies_and_their_arguments_are_checked(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        PolicySpec(**{"experiment": PPO, **settings})
+
+
+def test_n_step_transitions_are_for_rollouts(tmp_path):
+    agents = (AgentSpec(policy="p", postprocess=NStep(n=3)),)
+    with pytest.raises(ConfigError, match="replay buffer makes them itself"):
+        fleet(DQN, agents=agents)
+    fleet(PPO, agents=agents)
 
 
 def test_a_stop_condition_is_needed():

@@ -1,0 +1,116 @@
+"""Curricula: stages of an environment, one after the other, as the policies get better.
+
+The driver keeps the stage in a file of the run's folder, where workers that are restarted and drivers that resume find
+it; running workers are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from argosy.distributed.host import Peer, PeerLostError
+from argosy.distributed.parameters import write_atomically
+from argosy.errors import ConfigError
+
+if TYPE_CHECKING:
+    from argosy.distributed.evaluation import EvalResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurriculumStage:
+    """One stage; environments change to it by `Environment.set_curriculum_stage`."""
+
+    name: str
+    """What the environment calls it."""
+    return_mean: Mapping[str, float] = field(default_factory=dict)
+    """Per policy, the mean return of an evaluation in this stage that leads to the next one; all must be reached.
+    {}: it is the last stage."""
+
+
+def check_stages(stages: Sequence[CurriculumStage]) -> None:
+    """Check that stages follow one another.
+
+    Raises:
+        ConfigError: two have one name, one has no end, or the last one has.
+    """
+    names = [stage.name for stage in stages]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"Fleet.curriculum has the stages {names}; each needs a name of its own")
+    for stage in stages[:-1]:
+        if not stage.return_mean:
+            raise ConfigError(f"stage {stage.name!r} of the curriculum would never end; give it a return_mean")
+    if stages and stages[-1].return_mean:
+        raise ConfigError(f"stage {stages[-1].name!r} is the curriculum's last; Fleet.stop says when it ends")
+
+
+def stage_file(directory: Path) -> Path:
+    """Return where the stage of a run is kept."""
+    return directory / "stage"
+
+
+def present_stage(directory: Path) -> str:
+    """Return the stage that a run is in, "" without curriculum."""
+    file = stage_file(directory)
+    return file.read_text() if file.exists() else ""
+
+
+class Curriculum:
+    """The driver's view: hears evaluations, goes on to the next stage, and tells the workers.
+
+    Args:
+        stages: in order; none: nothing ever changes.
+        directory: of the run; a stage that is kept there is gone on with.
+        workers: those with environments. They begin in the stage that is kept when they are made.
+    """
+
+    def __init__(self, stages: Sequence[CurriculumStage], directory: Path, workers: Sequence[Peer]) -> None:
+        self._stages, self._directory, self._workers = list(stages), directory, list(workers)
+        self._telling: dict[int, Future[None] | None] = {}  # those who may not know of the present stage
+        self._reached: set[str] = set()
+        names = [stage.name for stage in stages]
+        kept = present_stage(directory)
+        self._at = names.index(kept) if kept in names else 0
+        self._keep()
+
+    @property
+    def stage(self) -> str:
+        """Name of the present stage, "" without curriculum."""
+        return self._stages[self._at].name if self._stages else ""
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no stage follows."""
+        return self._at >= len(self._stages) - 1
+
+    def hear(self, result: EvalResult) -> bool:
+        """Take note of an evaluation; returns whether the next stage begins."""
+        if self.is_last or result.stage != self.stage:
+            return False
+        wanted = self._stages[self._at].return_mean
+        if result.return_mean >= wanted.get(result.policy, float("inf")):
+            self._reached.add(result.policy)
+        if not self._reached >= set(wanted):
+            return False
+        self._at, self._reached = self._at + 1, set()
+        self._keep()
+        self._telling = dict.fromkeys(range(len(self._workers)))
+        return True
+
+    def poll(self) -> None:
+        """Tell the workers of a new stage, again if need be: one that is just being made has read the old one."""
+        for index, call in list(self._telling.items()):
+            if call is None:
+                self._telling[index] = self._workers[index].call("set_curriculum_stage", self.stage)
+            elif call.done():
+                if isinstance(call.exception(), PeerLostError):
+                    self._telling[index] = None
+                else:
+                    del self._telling[index]
+
+    def _keep(self) -> None:
+        if self._stages:
+            write_atomically(stage_file(self._directory), self.stage.encode())

@@ -1,0 +1,108 @@
+"""Where a fleet's environments come from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gymnasium import spaces
+
+from argosy.distributed.arena import AgentArena, Arena, StackedArena, VectorArena, stacked_space
+from argosy.env import Environment, make_environment, make_vector_env, registered_environments, task_spaces
+from argosy.env.environment import register
+from argosy.errors import ConfigError
+from argosy.experiment import Experiment
+from argosy.rng import spawn_seeds
+
+if TYPE_CHECKING:
+    from argosy.distributed.fleet import AgentSpec
+
+Space = spaces.Space[Any]
+
+
+@dataclass(frozen=True)
+class EnvSource:
+    """Makes arenas. Travels to the workers."""
+
+    task: str
+    registered: tuple[Callable[..., Environment] | str, str | None] | None
+    """What stands behind the name of a registered environment; None: the task is a vector env's."""
+    args: Mapping[str, object]
+    experiment: Experiment
+    agents: tuple[AgentSpec, ...]
+
+    def spaces(self) -> list[tuple[Space, Space]]:
+        """Return the observation and the action space of each agent spec.
+
+        Raises:
+            ConfigError: an agent that no spec matches, or agents of one spec that differ in their spaces.
+        """
+        if self.registered is None:
+            if not re.fullmatch(self.agents[0].agents, "0"):
+                raise ConfigError(f"{self.task!r} has one agent, '0', and no spec matches it")
+            self._nobody_for(range(1, len(self.agents)))
+            return [self._stacked(0, *task_spaces(self.task, self.experiment.env))]
+        env = self._make_environment()
+        try:
+            found: dict[int, tuple[Space, Space]] = {}
+            for agent, spec in enumerate(self._specs(env)):
+                own = (env.observation_spaces[agent], env.action_spaces[agent])
+                if found.setdefault(spec, own) != own:
+                    raise ConfigError(
+                        f"agent {agent} has the spaces {own}, another agent of {self.agents[spec].agents!r} has "
+                        f"{found[spec]}; give them specs and policies of their own"
+                    )
+        finally:
+            env.close()
+        self._nobody_for(set(range(len(self.agents))) - set(found))
+        return [self._stacked(i, *found[i]) for i in range(len(self.agents))]
+
+    def rows(self, num_envs: int) -> list[int]:
+        """Return the number of rows of each agent spec in an arena of `num_envs` environments."""
+        if self.registered is None:
+            return [num_envs]
+        env = self._make_environment()
+        specs = self._specs(env)
+        env.close()
+        return [num_envs * specs.count(i) for i in range(len(self.agents))]
+
+    def arena(self, num_envs: int, seed: int, *, test: bool = False) -> Arena:
+        """Make environments that start from `seed`."""
+        arena = self._arena(num_envs, seed, test=test)
+        depths = [agent.frame_stack for agent in self.agents]
+        return arena if max(depths) == 1 else StackedArena(arena, depths)
+
+    def _arena(self, num_envs: int, seed: int, *, test: bool) -> Arena:
+        if self.registered is None:
+            return VectorArena(make_vector_env(self.task, num_envs, seed=seed, test=test, config=self.experiment.env))
+        envs = [self._make_environment() for _ in range(num_envs)]
+        for env, own in zip(envs, spawn_seeds(seed, num_envs), strict=True):
+            env.seed(own)
+        return AgentArena(envs, self._specs(envs[0]))
+
+    def _make_environment(self) -> Environment:
+        assert self.registered is not None
+        if self.task not in registered_environments():
+            register(self.task, self.registered[0], module=self.registered[1])
+        return make_environment(self.task, self.args)
+
+    def _stacked(self, spec: int, observation: Space, action: Space) -> tuple[Space, Space]:
+        depth = self.agents[spec].frame_stack
+        return (observation if depth == 1 else stacked_space(observation, depth)), action
+
+    def _nobody_for(self, specs: Collection[int]) -> None:
+        if specs:
+            names = [self.agents[i].agents for i in sorted(specs)]
+            raise ConfigError(f"no agent of {self.task!r} is left for the specs {names}")
+
+    def _specs(self, env: Environment) -> list[int]:
+        specs = []
+        for agent in range(env.agent_count):
+            matching = [i for i, spec in enumerate(self.agents) if re.fullmatch(spec.agents, str(agent))]
+            if not matching:
+                shown: Sequence[str] = [spec.agents for spec in self.agents]
+                raise ConfigError(f"agent {agent} of {self.task!r} matches no spec; there are {shown}")
+            specs.append(matching[0])
+        return specs

@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+from games import Turns
+from gymnasium import spaces
+
+from argosy.distributed.arena import AgentArena, StackedArena, VectorArena, stacked_space
+from argosy.env import DummyVectorEnv, Environment, FrameStack, StepResult
+from argosy.env.wrappers import gym
+from argosy.errors import ConfigError, EnvError
+
+
+class Count(gym.Env):
+    """Shows the number of steps so far; ends after three."""
+
+    observation_space = spaces.Box(0, 100, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        self.t = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        return np.full(1, self.t, np.float32), 0.0, self.t == 3, False, {"t": self.t}
+
+
+def test_stacks_are_those_of_the_wrapper():
+    ours = StackedArena(VectorArena(DummyVectorEnv([Count])), [3])
+    theirs = VectorArena(DummyVectorEnv([lambda: FrameStack(Count(), 3)]))
+    assert stacked_space(Count.observation_space, 3) == FrameStack(Count(), 3).observation_space
+    for arena in (ours, theirs):
+        arena.reset()
+    for _ in range(8):
+        (a,), (b,) = ours.seats, theirs.seats
+        np.testing.assert_array_equal(a.obs, b.obs)
+        assert a.on_reset.tolist() == b.on_reset.tolist()
+        (a,), (b,) = ours.step([np.zeros(1, int)]), theirs.step([np.zeros(1, int)])
+        np.testing.assert_array_equal(a.obs_next, b.obs_next)
+        assert [entry["t"] for entry in a.info] == [entry["t"] for entry in b.info]
+
+
+def test_agents_that_act_in_turn_have_stacks_of_their_own():
+    class Clock(Turns):
+        """Shows the time."""
+
+        def _look(self):
+            self.signs = [0, 0]
+            return [np.full(1, self.t, np.float32)] * 2
+
+    games = [Clock()]
+    games[0].observation_spaces = games[0].observation_spaces[:1] * 2
+    arena = StackedArena(AgentArena(games, [0, 1]), [1, 2])
+    arena.reset()
+    plain, stacked = arena.seats
+    looks = []
+    for _ in range(9):
+        looks.append([stacked.obs[0].ravel().tolist() if stacked.acting[0] else None, float(plain.obs[0, 0])])
+        arena.step([np.zeros(np.count_nonzero(seat.acting), int) for seat in arena.seats])
+    stacks = [stack for stack, _ in looks if stack is not None]
+    assert stacks == [[1, 1], [1, 3], [3, 5], [5, 7]]  # agent 1 acts in odd steps
+    assert looks[8][1] == 0  # the next episode
+
+
+def test_only_boxes_are_stacked():
+    with pytest.raises(ConfigError, match="needs a Box"):
+        stacked_space(spaces.Discrete(3), 2)
+
+
+class Staged(Environment):
+    """Pays what its stage is worth; ends after two steps."""
+
+    agent_count = 1
+    observation_spaces = (spaces.Box(-1, 1, (1,)),)
+    action_spaces = (spaces.Discrete(2),)
+    pay = wanted = 0.0
+
+    def set_curriculum_stage(self, name):
+        self.wanted = float(name)
+
+    def reset(self):
+        self.t, self.pay = 0, self.wanted
+        return [StepResult(np.zeros(1, np.float32))]
+
+    def step(self, actions):
+        self.t += 1
+        return [StepResult(np.zeros(1, np.float32), self.pay, self.t == 2)]
+
+
+def test_a_curriculum_stage_reaches_every_env():
+    arena = AgentArena([Staged(), Staged()], [0])
+    arena.reset()
+    arena.set_curriculum_stage("5")
+    pays = [arena.step([np.zeros(2, int)])[0].rew.tolist() for _ in range(4)]
+    assert pays == [[0, 0], [0, 0], [5, 5], [5, 5]]
+    with pytest.raises(EnvError, match="no curriculum stages"):
+        VectorArena(DummyVectorEnv([Count])).set_curriculum_stage("5")
