@@ -20,7 +20,7 @@ from argosy.distributed.host import Resources
 from argosy.distributed.postprocess import GAE, NStep, Postprocess
 from argosy.distributed.source import EnvSource, Space
 from argosy.distributed.supervisor import RestartConfig
-from argosy.env.environment import environment_source, registered_environments
+from argosy.env.environment import environment_source
 from argosy.errors import ConfigError, nearest
 from argosy.experiment import Experiment
 from argosy.policy import Policy, policy_class
@@ -287,7 +287,7 @@ class Fleet:
     agents: tuple[AgentSpec, ...] = ()
     """Who plays with what; (): all agents with the only policy."""
     env_args: Mapping[str, object] = field(default_factory=dict)
-    """Arguments of a registered `Environment`."""
+    """Arguments of an environment that was registered, or is named as "MODULE:CLASS"."""
     actors: ActorGroup = field(default_factory=ActorGroup)
     evaluation: EvalGroup = field(default_factory=EvalGroup)
     curriculum: tuple[CurriculumStage, ...] = ()
@@ -342,9 +342,7 @@ class Fleet:
     def source(self) -> EnvSource:
         """Return what makes the environments, also in other processes."""
         task = self.experiment.task
-        if task in registered_environments():
-            return EnvSource(task, environment_source(task), dict(self.env_args), self.experiment, self.agents)
-        return EnvSource(task, None, {}, self.experiment, self.agents)
+        return EnvSource(task, environment_source(task), dict(self.env_args), self.experiment, self.agents)
 
     def _check_streams(self) -> None:
         played = {agent.policy for agent in self.agents}
@@ -387,7 +385,13 @@ class Fleet:
                     raise ConfigError(f"{where}.return_mean names {name!r}; {nearest(name, self.policies)}")
             if returns and self.evaluation.count == 0:
                 raise ConfigError(f"{where}.return_mean waits for evaluations, but evaluation.count is 0")
-        if self.curriculum and self.source().registered is None:
+        by_name = self.source().registered is not None
+        if self.env_args and not by_name:
+            raise ConfigError(
+                f"env_args are {dict(self.env_args)}, but {self.experiment.task!r} is no registered environment; "
+                "`env` of the experiment has the settings of others"
+            )
+        if self.curriculum and not by_name:
             raise ConfigError(f"{self.experiment.task!r} is no `Environment`, so it has no stages of a curriculum")
 
     def _check_sync(self) -> None:

@@ -27,7 +27,7 @@ class EnvSource:
     """Makes arenas. Travels to the workers."""
 
     task: str
-    registered: tuple[Callable[..., Environment] | str, str | None] | None
+    registered: tuple[Callable[..., object] | str, str | None] | None
     """What stands behind the name of a registered environment; None: the task is a vector env's."""
     args: Mapping[str, object]
     experiment: Experiment
@@ -84,7 +84,7 @@ class EnvSource:
 
     def _make_environment(self) -> Environment:
         assert self.registered is not None
-        if self.task not in registered_environments():
+        if self.task not in registered_environments() and ":" not in self.task:
             register(self.task, self.registered[0], module=self.registered[1])
         return make_environment(self.task, self.args)
 

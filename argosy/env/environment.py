@@ -1,7 +1,7 @@
 """Environments for several agents: one `StepResult` per agent, None for an agent that does not act now.
 
-Turn-based games, games in which agents leave early and ordinary simultaneous games are written the same way. A single
-agent's gymnasium env needs none of this: it is used as it is.
+Turn-based games, games in which agents leave early and ordinary simultaneous games are written the same way. PettingZoo
+and gymnasium envs need none of this: they are registered as they are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import gymnasium as gym
 import numpy as np
+from gymnasium.spaces import Discrete
 
 from argosy.env.spaces import Space, mismatch
 from argosy.errors import ConfigError, EnvError, nearest
@@ -70,15 +72,16 @@ class Environment(ABC):
         """Free everything."""
 
 
-_REGISTERED: dict[str, tuple[Callable[..., Environment] | str, str | None]] = {}
+_REGISTERED: dict[str, tuple[Callable[..., object] | str, str | None]] = {}
 
 
-def register(name: str, cls: Callable[..., Environment] | str, *, module: str | None = None) -> None:
+def register(name: str, cls: Callable[..., object] | str, *, module: str | None = None) -> None:
     """Give an environment a name.
 
     Args:
         name: how experiments call it.
-        cls: the class, or a function that makes one; or its name in `module`, which is imported when it is needed.
+        cls: the class, or a function that makes an `Environment`, a PettingZoo or a gymnasium env; or its name in
+            `module`, which is imported when it is needed.
         module: needed with a class's name.
 
     Raises:
@@ -96,9 +99,19 @@ def registered_environments() -> list[str]:
     return sorted(_REGISTERED)
 
 
-def environment_source(name: str) -> tuple[Callable[..., Environment] | str, str | None]:
-    """Return what `register` was given for a name: (class or its name, module)."""
-    return _REGISTERED[name]
+def environment_source(name: str) -> tuple[Callable[..., object] | str, str | None] | None:
+    """Return what `register` was given for a name: (class or its name, module); None for names that it was not given.
+
+    "MODULE:CLASS" counts as given where it names an `Environment`.
+    """
+    if name not in _REGISTERED and ":" in name:
+        module, cls = name.split(":", 1)
+        try:
+            found = getattr(importlib.import_module(module), cls, None)
+        except ImportError:
+            return None  # whoever makes it will say so
+        return (cls, module) if isinstance(found, type) and issubclass(found, Environment) else None
+    return _REGISTERED.get(name)
 
 
 def make_environment(name: str, args: Mapping[str, object] | None = None) -> Environment:
@@ -117,18 +130,30 @@ def make_environment(name: str, args: Mapping[str, object] | None = None) -> Env
     if isinstance(cls, str):
         assert module is not None
         try:
-            cls = cast("Callable[..., Environment]", getattr(importlib.import_module(module), cls))
+            cls = cast("Callable[..., object]", getattr(importlib.import_module(module), cls))
         except (ImportError, AttributeError) as error:
             raise ConfigError(
                 f"environment {name!r}: {cls!r} could not be imported from {module!r}: {error}"
             ) from error
     try:
-        env: object = cls(**(args or {}))
+        env = _adapted(cls(**(args or {})))
     except Exception as error:
         raise EnvError(f"environment {name!r} could not be made with {dict(args or {})}: {error!r}") from error
     if not isinstance(env, Environment):
-        raise EnvError(f"environment {name!r} is a {type(env).__name__}, no argosy.env.Environment")
+        raise EnvError(
+            f"environment {name!r} is a {type(env).__name__}; it must be an argosy.env.Environment, a PettingZoo or a "
+            "gymnasium env"
+        )
     return env
+
+
+def _adapted(env: object) -> object:
+    """Wrap PettingZoo's and gymnasium's envs."""
+    if isinstance(env, Environment):
+        return env
+    if hasattr(env, "possible_agents"):
+        return PettingzooAEC(env) if hasattr(env, "agent_iter") else PettingzooParallel(env)
+    return Gymnasium(env) if isinstance(env, gym.Env) else env
 
 
 def test_environment(
@@ -208,12 +233,19 @@ def _check_episode(env: Environment, where: str) -> list[str]:
                 continue
             done[agent] = result.terminated or result.truncated
             if not done[agent]:
-                actions[agent] = env.action_spaces[agent].sample()
+                actions[agent] = _sampled(env.action_spaces[agent], result.obs)
         if found or done.all():
             return found
         if all(action is None for action in actions):
             return [f"{call}: no agent is to act, but agents {np.flatnonzero(~done).tolist()} are not done."]
     return []
+
+
+def _sampled(space: Space, obs: object) -> object:
+    """Return a random action, an allowed one where the observation says which are."""
+    if isinstance(space, Discrete) and isinstance(obs, Mapping) and "action_mask" in obs:
+        return space.sample(np.asarray(obs["action_mask"], np.int8))
+    return space.sample()
 
 
 def _check_result(
@@ -238,6 +270,52 @@ def _check_result(
     if at_reset and (result.terminated or result.truncated):
         found.append(f"{where}: the episode is over before its first step.")
     return found
+
+
+class Gymnasium(Environment):
+    """A gymnasium env as an `Environment` of one agent.
+
+    Args:
+        env: the env, or a function that makes it.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self._env = env() if callable(env) else env
+        self._seed: int | None = None
+        self.agent_count = 1
+        self.observation_spaces = [self._env.observation_space]
+        self.action_spaces = [self._env.action_space]
+
+    def seed(self, seed: int) -> None:
+        """Make the episodes that follow reproducible."""
+        self._seed = seed
+
+    def reset(self) -> list[StepResult | None]:
+        """Start an episode."""
+        seed, self._seed = self._seed, None
+        obs, info = self._env.reset(seed=seed)
+        return [StepResult(obs, info=info)]
+
+    def step(self, actions: list[Any]) -> list[StepResult | None]:
+        """Apply the agent's action."""
+        obs, rew, terminated, truncated, info = self._env.step(actions[0])
+        return [StepResult(obs, float(rew), bool(terminated), bool(truncated and not terminated), info)]
+
+    def set_curriculum_stage(self, name: str) -> None:
+        """Pass it on to an env that knows stages."""
+        change = getattr(self._env.unwrapped, "set_curriculum_stage", None)
+        if change is None:
+            super().set_curriculum_stage(name)
+        else:
+            change(name)
+
+    def render(self) -> object:
+        """Return what the env's `render` gives."""
+        return self._env.render()
+
+    def close(self) -> None:
+        """Close the env."""
+        self._env.close()
 
 
 class _Pettingzoo(Environment):

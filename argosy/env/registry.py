@@ -14,6 +14,7 @@ import gymnasium as gym
 from argosy.env.atari import make_atari_env
 from argosy.env.base import VectorEnv
 from argosy.env.config import EnvConfig
+from argosy.env.environment import registered_environments
 from argosy.env.norm import VectorEnvNormObs
 from argosy.env.pool import EnvPoolVectorEnv, Pool
 from argosy.env.spaces import Space
@@ -94,7 +95,7 @@ def task_family(task: str) -> Family:
     Raises:
         ConfigError: unknown task; the nearest name is offered.
     """
-    if ":" in task:
+    if ":" in task or task in registered_environments():
         return "other"
     if atari_game(task):
         return "atari"

@@ -1,5 +1,6 @@
 import re
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -14,6 +15,7 @@ from argosy.env.environment import (
     registered_environments,
     test_environment,
 )
+from argosy.env.registry import task_family
 from argosy.errors import ConfigError, EnvError
 
 
@@ -98,7 +100,7 @@ def test_faults_are_said_in_sentences(fault, sentence):
 
 def test_lazy_registration_and_missing_classes():
     register("lazy", "OrderedDict", module="collections")
-    with pytest.raises(EnvError, match="no argosy"):
+    with pytest.raises(EnvError, match=r"must be an argosy\.env\.Environment"):
         make_environment("lazy")
     with pytest.raises(ConfigError, match="'Nothing' could not be imported"):
         make_environment("argosy.env.environment:Nothing")
@@ -108,8 +110,12 @@ def test_pettingzoo_parallel_and_turn_based():
     pytest.importorskip("pettingzoo")
     from pettingzoo.classic import rps_v2, tictactoe_v3
 
-    register("rps", lambda: PettingzooParallel(rps_v2.parallel_env(max_cycles=5)))
-    assert test_environment("rps") == []
+    register("rps", rps_v2.parallel_env)  # as they are
+    register("tictactoe", "env", module="pettingzoo.classic.tictactoe_v3")
+    assert isinstance(make_environment("rps", {"max_cycles": 5}), PettingzooParallel)
+    assert test_environment("rps", {"max_cycles": 5}) == []
+    assert test_environment("tictactoe") == []
+    assert task_family("rps") == "other"
 
     env = PettingzooAEC(tictactoe_v3.env)
     first, second = env.reset()
@@ -122,3 +128,36 @@ def test_pettingzoo_parallel_and_turn_based():
     assert results[0].terminated
     assert results[1].terminated
     assert env.reset()[0].reward == 0.0
+
+
+class Staged(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (1,))
+    action_space = gym.spaces.Discrete(2)
+    stage = ""
+
+    def set_curriculum_stage(self, name):
+        self.stage = name
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.full(1, self.np_random.uniform(), np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), 1, True, True, {"stage": self.stage}
+
+
+def test_gymnasium_envs_are_registered_as_they_are():
+    register("cartpole", lambda: gym.make("CartPole-v1"))
+    register("staged", Staged)
+    assert test_environment("cartpole") == []
+    assert test_environment("staged") == []
+    env = make_environment("staged")
+    env.seed(3)
+    env.set_curriculum_stage("hard")
+    (first,) = env.reset()
+    env.seed(3)
+    assert env.reset()[0].obs == first.obs
+    (result,) = env.step([1])
+    assert (result.reward, result.terminated, result.truncated, result.info) == (1.0, True, False, {"stage": "hard"})
+    with pytest.raises(EnvError, match="no curriculum stages"):
+        make_environment("cartpole").set_curriculum_stage("hard")
