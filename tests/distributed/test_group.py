@@ -1,14 +1,22 @@
+import dataclasses
 import threading
+import time
 
+import numpy as np
 import pytest
 import torch
 
+from argosy.data import NamedArray
 from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec
 from argosy.distributed.group import TrainerGroup
-from argosy.distributed.host import PeerLostError
+from argosy.distributed.host import PeerLostError, Resources, ThreadLauncher
+from argosy.distributed.roles import Plan
+from argosy.distributed.streams import Segment
+from argosy.distributed.trainer import KIND
 from argosy.errors import ConfigError
 from argosy.presets import preset
 from argosy.trainer.local import build
+from argosy.trainer.statefile import read_state
 
 EXPERIMENT = preset(
     "ppo",
@@ -76,14 +84,19 @@ def test_members_average_agree_and_share():
     assert second[2]["x"].tolist() == [0.0, 0.0, 0.0]
 
 
-def test_two_trainers_equal_one_with_the_doubled_batch():
+def collected(count):
     trainer = build(EXPERIMENT)
     collector = trainer.train_collector
     rollouts = []
-    for _ in range(3):
+    for _ in range(count):
         collector.buffer.reset()
         collector.collect(n_step=128)
         rollouts.append(collector.buffer.rollout())
+    return rollouts
+
+
+def test_two_members_equal_one_with_the_doubled_batch():
+    rollouts = collected(3)
     whole = build(EXPERIMENT).algorithm
     for rollout in rollouts:
         whole.update(rollout)
@@ -104,8 +117,85 @@ def test_two_trainers_equal_one_with_the_doubled_batch():
     ):
         assert torch.equal(a, b)
         torch.testing.assert_close(a, c, atol=1e-5, rtol=0)
-        moved = max(moved, float((c - start).abs().max()))
+        moved = max(moved, float((c.detach() - start.detach()).abs().max()))
     assert moved > 1e-3
+
+
+def learned(launcher, folder, trainers, segments):
+    """Let trainer workers learn from segments, those of one round side by side; return each one's parameters."""
+    settings = dataclasses.replace(EXPERIMENT.trainer, step_per_collect=128 // trainers)
+    experiment = dataclasses.replace(EXPERIMENT, trainer=settings)
+    little = Resources(num_cpus=0.1)
+    fleet = Fleet(
+        name="group",
+        policies={"p": PolicySpec(experiment=experiment, trainers=trainers, trainer_resources=little, save_updates=1)},
+        agents=(AgentSpec(policy="p", sample_steps=32),),
+        actors=ActorGroup(num_envs=2),
+        stop=FleetStop(updates=len(segments)),
+    )
+    folder.mkdir()
+    plan = Plan.make(fleet, folder)
+    names = ["parameters", *(f"trainer.p.{rank}" for rank in range(trainers))]
+    builds = {role.name: role.build for role in plan.roles()}
+    handles = [launcher.start(name, 0, builds[name], little) for name in names]
+    try:
+        pids = {ready(handle).pid for handle in handles}
+        for number, halves in enumerate(segments, 1):
+            for half, data in enumerate(halves):
+                segment = Segment(
+                    producer=f"half.{half}",
+                    incarnation=0,
+                    seq=number,
+                    rows=np.arange(2),
+                    data=data,
+                    episode_returns=np.zeros(0),
+                    episode_lengths=np.zeros(0, np.int64),
+                )
+                assert launcher.connect(f"trainer.p.{half % trainers}").call("put", segment).result(10)
+            for name in names[1:]:
+                wait_for_updates(launcher.connect(name), number)
+        for name in names[1:]:
+            launcher.connect(name).call("finish").result(10)
+        while not all(handle.beat().result(10).done for handle in handles[1:]):
+            time.sleep(0.01)
+    finally:
+        for handle in handles:
+            handle.kill(5.0)
+    states = [read_state(folder / f"{name}.safetensors", KIND)["algorithm"]["parts"]["policy"] for name in names[1:]]
+    return states, pids
+
+
+def ready(handle):
+    while not (beat := handle.beat().result(60)).ready:
+        assert beat.error is None, beat.error
+        time.sleep(0.02)
+    return beat
+
+
+def wait_for_updates(peer, count):
+    deadline = time.monotonic() + 60
+    while peer.call("stats").result(10)["updates"] < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("launcher", ["threads", pytest.param("ray", marks=pytest.mark.slow)], indirect=True)
+def test_two_trainer_workers_equal_one_with_the_doubled_batch(launcher, tmp_path):
+    """As threads, and as processes of their own."""
+    segments = []
+    for rollout in collected(3):
+        names = ("obs", "act", "rew", "terminated", "truncated", "obs_next", "policy")
+        fields = {name: rollout[name] for name in names}
+        data = NamedArray(**fields, version=np.zeros_like(rollout.act))
+        segments.append([data[:, :2], data[:, 2:]])
+    (first, second), pids = learned(launcher, tmp_path / "two", 2, segments)
+    (whole,), _ = learned(launcher, tmp_path / "one", 1, segments)
+    assert len(pids) == (1 if isinstance(launcher, ThreadLauncher) else 3)
+    start = build(EXPERIMENT).algorithm.policy.state_dict()
+    for name, value in whole.items():
+        torch.testing.assert_close(first[name], second[name], atol=0, rtol=0)
+        torch.testing.assert_close(first[name], value, atol=1e-5, rtol=0)
+    assert max(float((whole[name] - start[name]).abs().max()) for name in whole) > 1e-3
 
 
 def test_a_fleet_with_two_trainers_learns_and_stops(tmp_path):
