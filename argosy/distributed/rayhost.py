@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
+from argosy.distributed.guardian import Guardian
 from argosy.distributed.host import Beat, Build, Context, Handle, Host, Peer, PeerLostError, Resources
 from argosy.errors import ArgosyError, ConfigError, require
 
@@ -165,6 +166,7 @@ class RayLauncher:
         self._ray = ray = require("ray", "fleet")
         self.namespace = namespace
         self._owns = not ray.is_initialized()
+        self._guardian: Guardian | None = None
         if not self._owns:
             return
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -174,6 +176,7 @@ class RayLauncher:
             ray.init(
                 address="local", num_cpus=num_cpus, object_store_memory=object_store_bytes, namespace=namespace, **quiet
             )
+            self._guardian = Guardian()
             return
         quiet.pop("include_dashboard")
         try:
@@ -219,6 +222,9 @@ class RayLauncher:
         """Stop the local Ray that this launcher started."""
         if self._owns and self._ray.is_initialized():
             self._ray.shutdown()
+        if self._guardian is not None:
+            self._guardian.close()
+            self._guardian = None
 
     def __enter__(self) -> RayLauncher:
         return self

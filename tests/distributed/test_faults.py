@@ -69,7 +69,7 @@ def fragile_fleet(**env_args):
     return fleet(policies={"p": spec}, env_args=env_args)
 
 
-def train_through(driver, fault, victims, after_updates=3):
+def train_through(driver, fault, victims, after_updates=3, at_the_end=lambda snapshot: None):
     """Train, strike, and go on until the victims are back and a version that was learned later solves the task."""
     snapshots = []
     struck, back_at = False, None
@@ -86,6 +86,7 @@ def train_through(driver, fault, victims, after_updates=3):
                 if all(worker["restarts"] >= 1 and worker["state"] == "running" for worker in back):
                     back_at = time.time()
             elif any(result.time > back_at and result.return_mean >= GOAL for result in driver.results):
+                at_the_end(snapshot)
                 return snapshots
     raise AssertionError((struck, back_at, snapshots[-1].evaluations, driver.supervisor.failures))
 
@@ -237,12 +238,11 @@ def test_kill_a_node(tmp_path):
             struck.append(node_of(snapshot, "actor.0"))
             cluster.remove_node(raylets[struck[0]], allow_graceful=False)
 
-        snapshots = train_through(driver, strike, ["actor.0"])
+        moved = []
+        snapshots = train_through(driver, strike, ["actor.0"], at_the_end=lambda s: moved.append(node_of(s, "actor.0")))
         check_counters(snapshots, most_lost=0)
-        assert snapshots[-1].workers["trainer.p.0"]["restarts"] == 0
+        assert {*struck, *moved} == set(raylets)
         assert {failure.role for failure in driver.supervisor.failures} <= {"actor.0", "actor.1"}
-        assert struck[0] in raylets
-        print("failures", [(f.role, f.reason) for f in driver.supervisor.failures])
 
 
 FILE = """
@@ -277,15 +277,16 @@ def wait_for_updates(tmp_path, process, updates):
             seen = json.loads(status.read_text())
             if seen["updates"]["p"] >= updates:
                 family = psutil.Process(process.pid).children(recursive=True)
-                assert {worker["pid"] for worker in seen["workers"].values()} <= {child.pid for child in family}
-                return seen, family
+                pids = {worker.get("pid") for worker in seen["workers"].values()}
+                if pids <= {child.pid for child in family}:  # it is not the last driver's status
+                    return seen, family
         time.sleep(0.2)
     raise AssertionError("the fleet did not learn")
 
 
 def check_all_gone(family):
     """Ray's own processes, the workers, and the workers' environments."""
-    _, alive = psutil.wait_procs(family, timeout=40)
+    _, alive = psutil.wait_procs(family, timeout=30)
     assert not alive, [" ".join(process.cmdline())[:100] for process in alive]
     names = [path.name for path in Path("/dev/shm").iterdir()] if Path("/dev/shm").is_dir() else []
     assert not [name for name in names if "argosy" in name]

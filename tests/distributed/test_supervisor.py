@@ -2,6 +2,7 @@ import functools
 import os
 import signal
 import time
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -113,6 +114,62 @@ def test_killed_process_is_replaced(ray_launcher):
     while os.path.exists(f"/proc/{second}") and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not os.path.exists(f"/proc/{second}")
+
+
+class Dying:
+    """A launcher whose workers are dead when they are first asked how they are."""
+
+    def __init__(self):
+        self.starts = []
+
+    def start(self, name, incarnation, build, resources):
+        self.starts.append(time.monotonic())
+        return self
+
+    def beat(self):
+        answer = Future()
+        answer.set_exception(PeerLostError("dead"))
+        return answer
+
+    def kill(self, timeout_s=0.0):
+        pass
+
+
+def test_pauses_between_restarts_grow_and_old_restarts_are_forgotten():
+    launcher = Dying()
+    config = RestartConfig(budget=4, backoff_s=0.05, max_backoff_s=0.2, window_s=30.0)
+    supervisor = Supervisor(launcher, [role("a")], config)
+    with pytest.raises(FleetError, match="restarted 4 times within 30 s"):
+        until(supervisor, lambda: False)
+    pauses = np.diff(launcher.starts)
+    assert len(pauses) == 4
+    assert all(pauses >= [0.05, 0.1, 0.2, 0.2])
+    assert supervisor.states() == {"a": "stopped"}  # it is not tried again while the others are stopped
+    supervisor.poll()
+    assert len(launcher.starts) == 5
+
+    patient = Supervisor(Dying(), [role("a")], RestartConfig(budget=1, backoff_s=0.05, window_s=0.01))
+    until(patient, lambda: patient.restarts()["a"] == 5)  # never more than one within the window
+
+
+def test_worker_that_cannot_say_how_it_is_is_restarted(supervise):
+    supervisor = supervise(role("a", bad_stats=True))
+    until(supervisor, lambda: supervisor.restarts()["a"] == 1)
+    until(supervisor, running(supervisor))
+    (failure,) = supervisor.failures
+    assert failure.reason == "raised RuntimeError: deque mutated during iteration"
+    assert "in stats" in failure.traceback
+
+
+def test_stopping_goes_on_when_one_hangs(supervise, launcher):
+    supervisor = supervise(role("a"), role("b", hang_at=1), config=RestartConfig(beat_s=0.05))
+    until(supervisor, running(supervisor))
+    start = time.monotonic()
+    supervisor.stop(0.5)
+    assert time.monotonic() - start < 5.0
+    assert set(supervisor.states().values()) == {"stopped"}
+    with pytest.raises(PeerLostError):
+        launcher.connect("a").call("add", 1, 1).result(5)
 
 
 def test_stopped_threads_end():

@@ -8,12 +8,13 @@ from argosy.distributed.host import Progress
 
 
 class Counter:
-    def __init__(self, context, *, raise_at=None, hang_at=None, done_at=None, in_incarnations=(0,)):
+    def __init__(self, context, *, raise_at=None, hang_at=None, done_at=None, bad_stats=False, in_incarnations=(0,)):
         self.context, self.polls, self.waiting = context, 0, []
         misbehave = context.incarnation in in_incarnations
         self.raise_at = raise_at if misbehave else None
         self.hang_at = hang_at if misbehave else None
         self.done_at = done_at
+        self.bad_stats = bad_stats and misbehave
 
     def poll(self):
         self.polls += 1
@@ -50,6 +51,8 @@ class Counter:
         return self.context.share(value)
 
     def stats(self):
+        if self.bad_stats:
+            raise RuntimeError("deque mutated during iteration")
         return {"polls": float(self.polls)}
 
     def close(self):
