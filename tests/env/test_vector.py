@@ -423,3 +423,53 @@ def test_all_kinds_agree_over_random_steps():
             assert np.array_equal(firsts[0], firsts[2])
     for env in envs:
         env.close()
+
+
+class Says(Counter):
+    """Counter that returns something else from step 2 on, or from a reset."""
+
+    def __init__(self, index, step=None, reset=None):
+        super().__init__(index)
+        self.says_step, self.says_reset = step, reset
+
+    def reset(self, **kwargs):
+        obs, info = super().reset(**kwargs)
+        return (obs, info) if self.says_reset is None else self.says_reset(obs, info)
+
+    def step(self, action):
+        result = super().step(action)
+        return result if self.t < 2 or self.says_step is None else self.says_step(*result)
+
+
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [
+        (lambda o, r, t, u, i: (o[:3], r, t, u, i), r"observation has shape \(3,\); its space"),
+        (lambda o, r, t, u, i: ("abc", r, t, u, i), r"observation has shape \(\); its space"),
+        (lambda o, r, t, u, i: ({"x": o}, r, t, u, i), r"observation has shape \(\); its space"),
+        (lambda o, r, t, u, i: (o, "much", t, u, i), "the reward is 'much'; it has to be a number"),
+        (lambda o, r, t, u, i: (o, r, t, u, None), "info is a NoneType; it has to be a dict"),
+        (lambda o, r, t, u, i: (o, r, t, i), r"it returned 4 values; it has to return \(obs, reward, terminated"),
+        (lambda o, r, t, u, i: o, "it returned a ndarray; it has to return"),
+    ],
+)
+def test_what_a_step_returns_wrongly_is_said(kind, step, says):
+    env = kind([lambda i=i: Says(i, step if i == 1 else None) for i in range(2)])
+    env.reset()
+    env.step(np.zeros(2, int))
+    with pytest.raises(EnvError, match=f"env 1, step: {says}"):
+        env.step(np.zeros(2, int))
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("reset", "says"),
+    [
+        (lambda o, i: o, r"it returned a ndarray; it has to return \(obs, info\)"),
+        (lambda o, i: (o, None), "info is a NoneType; it has to be a dict"),
+    ],
+)
+def test_what_a_reset_returns_wrongly_is_said(reset, says):
+    env = DummyVectorEnv([lambda i=i: Says(i, None, reset if i == 1 else None) for i in range(2)])
+    with pytest.raises(EnvError, match=f"env 1, reset: {says}"):
+        env.reset()

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.env.spaces import mismatch, normal_form, write
+from argosy.env.spaces import Space, mismatch, normal_form, write
 from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, Infos, StepArrays
 from argosy.errors import EnvError
 
@@ -62,10 +62,12 @@ class EnvGroup:
         array = None if isinstance(obs_out, dict) else cast("NDArray[np.object_]", obs_out)  # any type of element
         envs, current = self.envs, self.current
         infos: Infos = []
+        result: object = None
         try:
             for index, row, action in zip(which, rows, actions, strict=True):
-                current[0] = index
-                obs, rew[row], terminated[row], truncated[row], info = envs[index - first].step(action)
+                current[0], result = index, None
+                result = envs[index - first].step(action)
+                obs, rew[row], terminated[row], truncated[row], info = result
                 if array is not None:
                     array[row] = obs
                 else:
@@ -73,7 +75,10 @@ class EnvGroup:
                 info["env_id"] = index
                 infos.append(info)
         except Exception as error:
-            raise EnvError(f"env {current[0]} failed in step: {type(error).__name__}: {error}") from error
+            index = int(current[0])
+            if result is not None and (sentence := _what_is_wrong(envs[index - first].observation_space, result)):
+                raise EnvError(f"env {index}, step: {sentence}") from error
+            raise EnvError(f"env {index} failed in step: {type(error).__name__}: {error}") from error
         current[0] = -1
         return infos
 
@@ -90,7 +95,8 @@ class EnvGroup:
             self.current[0] = index
             env = self.envs[index - self.first]
             try:
-                obs, info = env.reset(**env_kwargs)  # type: ignore[arg-type]  # seed, options and the env's own
+                result: object = env.reset(**env_kwargs)  # type: ignore[arg-type]  # seed, options and the env's own
+                obs, info = _reset_result(result)
                 if not self.checked[index - self.first]:
                     if sentence := mismatch(env.observation_space, obs):
                         raise EnvError(sentence)
@@ -128,6 +134,32 @@ class EnvGroup:
         for env in self.envs:
             with contextlib.suppress(Exception):
                 env.close()
+
+
+def _what_is_wrong(space: Space, result: object) -> str | None:
+    """Say why what an env's step returned cannot be stored; None if that is not why."""
+    if not isinstance(result, tuple) or len(result) != 5:
+        return f"it returned {_kind(result)}; it has to return (obs, reward, terminated, truncated, info)"
+    obs, rew, _, _, info = result
+    if not isinstance(info, dict):
+        return f"info is a {type(info).__name__}; it has to be a dict"
+    if np.asarray(rew).dtype.kind not in "biuf":
+        return f"the reward is {rew!r:.60}; it has to be a number"
+    return mismatch(space, obs)
+
+
+def _reset_result(result: object) -> tuple[object, dict[str, object]]:
+    """Return observation and info of a reset, if that is what it returned."""
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise EnvError(f"it returned {_kind(result)}; it has to return (obs, info)")
+    obs, info = result
+    if not isinstance(info, dict):
+        raise EnvError(f"info is a {type(info).__name__}; it has to be a dict")
+    return obs, info
+
+
+def _kind(result: object) -> str:
+    return f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
 
 
 def spaces_of(env: gym.Env[object, object]) -> EnvSpaces:
