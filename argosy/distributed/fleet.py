@@ -75,6 +75,9 @@ class PolicySpec:
     """Save the replay buffer, too; without it a restarted trainer collects anew before it learns."""
     priority: Priority | None = None
     """Draw from the replay buffer by priority; None: uniformly."""
+    prefetch: bool | None = None
+    """Draw the next batch from the replay buffer while the present one is learned from; None: where learning is on a
+    GPU (on CPUs both want the same cores)."""
     staleness: StalenessConfig = field(default_factory=StalenessConfig)
     """Rule for old experience."""
     learns: bool = True

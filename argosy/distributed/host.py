@@ -195,6 +195,10 @@ class Resources:
     custom: Mapping[str, float] = field(default_factory=dict)
     """Amounts of resources that nodes were started with, e.g. {"fast_disk": 1}."""
 
+    def amounts(self) -> dict[str, float]:
+        """Return everything by name: "CPU", "GPU", "memory" in bytes, and the custom ones."""
+        return {"CPU": self.num_cpus, "GPU": self.num_gpus, "memory": self.memory_bytes or 0.0, **self.custom}
+
 
 class Handle(Protocol):
     """A started worker, as its supervisor sees it."""
@@ -218,6 +222,9 @@ class Launcher(Protocol):
     def connect(self, name: str) -> Peer:
         """Return the peer of that name, whether or not it runs yet."""
 
+    def nodes(self) -> list[Resources] | None:
+        """Return what each node has that workers can be placed on; None: nothing is counted."""
+
     def close(self) -> None:
         """Free what belongs to no single worker."""
 
@@ -236,6 +243,10 @@ class ThreadLauncher:
     def connect(self, name: str) -> Peer:
         """Return a peer that looks the worker up at each call, so that it survives restarts."""
         return _ThreadPeer(name, self._hosts)
+
+    def nodes(self) -> list[Resources] | None:
+        """Threads are not counted."""
+        return None
 
     def close(self) -> None:
         """Forget the workers."""

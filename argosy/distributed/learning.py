@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
 import numpy as np
 
 from argosy.algorithm.base import Algorithm
-from argosy.data import Batch, VectorReplayBuffer, tree
+from argosy.data import Batch, VectorReplayBuffer, as_tensors, tree
 from argosy.data.buffer import Priority
 from argosy.data.join import join
 from argosy.data.stats import TrainingStats
@@ -85,6 +87,8 @@ class OffpolicyLearning:
         seed: of the sampler.
         save_buffer: whether the transitions belong to the state.
         priority: draw by priority; None: uniformly.
+        prefetch: draw the next batch, and bring it to the algorithm's device, while the present one is learned from;
+            priorities are then those before the present update.
 
     Raises:
         ConfigError: the buffer is smaller than a batch.
@@ -99,7 +103,11 @@ class OffpolicyLearning:
         *,
         save_buffer: bool,
         priority: Priority | None = None,
+        prefetch: bool = False,
     ) -> None:
+        self._drawer = ThreadPoolExecutor(1, "prefetch") if prefetch else None
+        self._drawn: Future[tuple[Batch, np.ndarray]] | None = None
+        self._lock = threading.Lock()  # of the buffer, where two threads use it
         settings, config = experiment.trainer, experiment.buffer
         self._algorithm = algorithm
         self._batch_size = settings.batch_size or 64
@@ -155,20 +163,26 @@ class OffpolicyLearning:
 
     def update(self) -> TrainingStats:
         """Learn from one sample."""
-        batch, indices = self.buffer.sample(self._batch_size, self._algorithm.sampling)
+        batch, indices = self._draw() if self._drawn is None else self._drawn.result()
+        self._drawn = None
+        if self._drawer is not None and self._owed > 2 - 1e-9:  # the next update follows before anything is taken in
+            self._drawn = self._drawer.submit(self._draw)
         stats: TrainingStats = self._algorithm.update(batch)
         if self.buffer.priorities is not None and stats.priorities is not None:
-            self.buffer.update_weight(indices, stats.priorities)
+            with self._lock:
+                self.buffer.update_weight(indices, stats.priorities)
         self._owed -= 1
         return stats
 
     def state_dict(self) -> dict[str, Any]:
         """Return counters, and the buffer if asked for."""
+        with self._lock:
+            buffer = self.buffer.state_dict() if self._save_buffer else None
         return {
             "owed": self._owed,
             "steps": self._steps,
             "newest": {producer: list(at) for producer, at in self._newest.items()},
-            "buffer": self.buffer.state_dict() if self._save_buffer else None,
+            "buffer": buffer,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -179,6 +193,11 @@ class OffpolicyLearning:
             self._newest = {producer: (int(at[0]), int(at[1])) for producer, at in state["newest"].items()}
         else:
             self._owed = 0.0
+
+    def _draw(self) -> tuple[Batch, np.ndarray]:
+        with self._lock:
+            batch, indices = self.buffer.sample(self._batch_size, self._algorithm.sampling)
+        return (batch if self._drawer is None else as_tensors(batch, self._algorithm.device)), indices
 
     def _check_continuity(self, segment: Segment) -> None:
         """End the producer's episodes in the buffer where this segment does not follow the one before."""

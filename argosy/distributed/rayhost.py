@@ -187,9 +187,15 @@ class RayLauncher:
                 "address out to start a local one"
             ) from error
 
-    def available(self) -> dict[str, float]:
-        """Return the resources that the cluster has in all, e.g. {"CPU": 4.0}."""
-        return {str(key): float(value) for key, value in self._ray.cluster_resources().items()}
+    def nodes(self) -> list[Resources]:
+        """Return what each node of the cluster has."""
+        found = []
+        for node in self._ray.nodes():
+            if node["Alive"]:
+                has = {str(key): float(value) for key, value in node["Resources"].items()}
+                cpus, gpus, memory = (has.pop(key, 0.0) for key in ("CPU", "GPU", "memory"))
+                found.append(Resources(num_cpus=cpus, num_gpus=gpus, memory_bytes=int(memory), custom=has))
+        return found
 
     def start(self, name: str, incarnation: int, build: Build, resources: Resources) -> Handle:
         """Start an actor."""

@@ -155,8 +155,15 @@ def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
         capacity = 0  # see `PolicySpec.waits`
     else:
         seed = spawn_seeds(experiment.seed, 4)[1]
+        prefetch = algorithm.device.type != "cpu" if spec.prefetch is None else spec.prefetch
         learning = OffpolicyLearning(
-            algorithm, experiment, producers, seed, save_buffer=spec.save_buffer, priority=spec.priority
+            algorithm,
+            experiment,
+            producers,
+            seed,
+            save_buffer=spec.save_buffer,
+            priority=spec.priority,
+            prefetch=prefetch and not fleet.sync,
         )
         per_batch, capacity = 1, 2 * len(producers)
     if spec.staleness.rule == "throttle":

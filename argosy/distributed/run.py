@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from argosy.distributed.curriculum import Curriculum
 from argosy.distributed.evaluation import EvalResult, Listener
 from argosy.distributed.fleet import Fleet
 from argosy.distributed.folder import FolderClaim
-from argosy.distributed.host import Launcher, ThreadLauncher
+from argosy.distributed.host import Launcher, Resources, ThreadLauncher
 from argosy.distributed.parameters import ParameterStore, write_atomically
 from argosy.distributed.roles import Plan, actor_name, eval_name, trainer_name
 from argosy.distributed.supervisor import Failure, FleetError, Supervisor
@@ -310,23 +310,40 @@ def _grown(now: Snapshot, before: Snapshot | None, prefix: str, key: str) -> flo
     return total
 
 
-def _check_resources(launcher: Launcher, wanted: Mapping[str, Any]) -> None:
+def _check_resources(launcher: Launcher, wanted: Mapping[str, Resources]) -> None:
     """Refuse a fleet that the cluster can never hold.
 
     Raises:
         ConfigError: names what is asked for and what there is.
     """
-    available = getattr(launcher, "available", None)
-    if available is None:
+    nodes = launcher.nodes()
+    if nodes is None:
         return
-    total = available()
-    asked: dict[str, float] = {}
-    for resources in wanted.values():
-        for key, amount in (("CPU", resources.num_cpus), ("GPU", resources.num_gpus), *resources.custom.items()):
-            asked[key] = asked.get(key, 0.0) + amount
-    for key, amount in asked.items():
-        if amount > total.get(key, 0.0) + 1e-9:
+    has = [node.amounts() for node in nodes]
+    for name, resources in wanted.items():
+        asked = resources.amounts()
+        if not any(_fits(asked, node) for node in has):
             raise ConfigError(
-                f"the fleet's {len(wanted)} workers ask for {amount:g} {key} in all, the cluster has "
-                f"{total.get(key, 0.0):g}; use fewer workers, smaller shares (Resources), or more machines"
+                f"worker {name!r} asks for {_shown(asked)}, and no node has as much; there are "
+                f"{'; '.join(_shown(node) for node in has)}"
             )
+    in_all, total = _sum([resources.amounts() for resources in wanted.values()]), _sum(has)
+    if not _fits(in_all, total):
+        raise ConfigError(
+            f"the fleet's {len(wanted)} workers ask for {_shown(in_all)} in all, the cluster has {_shown(total)}; use "
+            "fewer workers, smaller shares (Resources), or more machines"
+        )
+
+
+def _fits(asked: Mapping[str, float], has: Mapping[str, float]) -> bool:
+    return all(amount <= has.get(key, 0.0) + 1e-9 for key, amount in asked.items())
+
+
+def _sum(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    keys = sorted({key for part in parts for key in part})
+    return {key: sum(part.get(key, 0.0) for part in parts) for key in keys}
+
+
+def _shown(amounts: Mapping[str, float]) -> str:
+    """Say amounts in words; Ray's own names of nodes, with a colon, are nobody's to ask for."""
+    return ", ".join(f"{amount:g} {key}" for key, amount in amounts.items() if amount and ":" not in key) or "nothing"

@@ -183,14 +183,20 @@ def test_a_stop_condition_is_needed():
 
 def test_more_than_the_cluster_has_is_refused(tmp_path):
     class Small(ThreadLauncher):
-        def available(self):
-            return {"CPU": 2.0}
+        def nodes(self):
+            return [Resources(num_cpus=2, memory_bytes=100), Resources(num_cpus=1)]
 
-    with pytest.raises(ConfigError, match=r"ask for 42 CPU in all, the cluster has 2"):
+    with pytest.raises(ConfigError, match=r"ask for 42 CPU in all, the cluster has 3 CPU, 100 memory"):
         run(fleet(actors=ActorGroup(count=40)), tmp_path, launcher=Small())
-    resources = Resources(num_cpus=0, custom={"fast_disk": 1})
-    with pytest.raises(ConfigError, match="1 fast_disk"):
-        run(fleet(actors=ActorGroup(resources=resources)), tmp_path / "b", launcher=Small())
+    for resources, message in [
+        (Resources(num_cpus=0, custom={"fast_disk": 1}), "'actor.0' asks for 1 fast_disk, and no node has as much"),
+        (Resources(num_cpus=3), r"'actor.0' asks for 3 CPU, .* there are 2 CPU, 100 memory; 1 CPU"),
+        (Resources(memory_bytes=200), "asks for 1 CPU, 200 memory"),
+        (Resources(num_gpus=0.5), "asks for 1 CPU, 0.5 GPU"),
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            run(fleet(actors=ActorGroup(resources=resources)), tmp_path, launcher=Small())
+    assert not (tmp_path / "run").exists()
 
 
 class Flaky(Environment):
