@@ -65,7 +65,7 @@ def _obey(channel: Channel, group: EnvGroup, owner: int) -> None:
     shared: SharedArrays | None = None
     slots: list[StepArrays] = []
     while True:
-        while (message := channel.recv()) is None:
+        while (message := channel.recv_soon()) is None:
             # siblings that were forked after us hold the owner's end of our pipe, too: it may outlive the owner
             if owner and os.getppid() != owner:
                 return
