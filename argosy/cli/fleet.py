@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from argosy.cli.fleetview import table
 from argosy.errors import ConfigError, nearest
 
 
@@ -52,8 +53,8 @@ def _status(folder: Path, as_json: bool) -> int:
         judged = status["evaluations"].get(name)
         shown = "" if judged is None else f", return {judged['return_mean']:.1f} (version {judged['version']})"
         print(f"  {name}: {steps:,} steps, {status['updates'][name]:,} updates{shown}")
-    for name, worker in status["workers"].items():
-        print(f"  {name:<20} {worker['state']:<9} restarts {worker['restarts']}")
+    rows = [(name, worker["state"], str(worker["restarts"])) for name, worker in status["workers"].items()]
+    print("", *table(("worker", "state", "restarts"), rows), sep="\n  ")
     return 0
 
 

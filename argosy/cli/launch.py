@@ -8,7 +8,6 @@ import importlib.util
 import json
 import math
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
 
+from argosy.cli.fleetview import Screen, view
 from argosy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -101,14 +101,17 @@ def _launcher(fleet: Fleet, module: ModuleType, address: str | None, in_threads:
 
 def _watch(run: FleetRun, as_json: bool) -> int:
     stream = sys.stderr if as_json else sys.stdout
-    live = stream.isatty()
+    screen = Screen(stream) if stream.isatty() else None
     interrupted = False
-    last = None
+    last = before = None
     print(f"argosy: fleet {run.fleet.name!r} in {run.directory}", file=stream, flush=True)
     try:
         for last in run:
-            if live:
-                print("\x1b[H\x1b[J" + view(run, last), file=stream, flush=True)
+            if screen is not None:
+                failures = [f"! {failure.role} {failure.reason}" for failure in run.supervisor.failures[-3:]]
+                title = f"fleet {run.fleet.name}"
+                screen.show([*view(title, last, before, env_steps=run.fleet.stop.env_steps), *failures])
+                before = last
             elif int(last.wall_s) % 10 == 0 or last.done:
                 print(line(last), file=stream, flush=True)
     except KeyboardInterrupt:
@@ -154,26 +157,6 @@ def line(snapshot: Snapshot) -> str:
     if snapshot.done:
         parts.append(snapshot.reason)
     return ", ".join(parts)
-
-
-def view(run: FleetRun, snapshot: Snapshot) -> str:
-    """Return the live view: the fleet in a line, then a line per worker and the newest failures."""
-    width = shutil.get_terminal_size((120, 40)).columns
-    lines = [f"fleet {run.fleet.name}   {line(snapshot)}", ""]
-    lines.append(f"{'worker':<20} {'state':<9} {'restarts':>8}  what it counts")
-    for name, worker in snapshot.workers.items():
-        shown = [
-            f"{key} {_short(value)}"
-            for key, value in worker.items()
-            if isinstance(value, float) and "/" not in key and math.isfinite(value)
-        ]
-        lines.append(f"{name:<20} {worker['state']:<9} {worker['restarts']:>8}  {'  '.join(shown)}")
-    lines += [f"! {failure.role} {failure.reason}" for failure in run.supervisor.failures[-3:]]
-    return "\n".join(text[:width] for text in lines)
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if value == int(value) or abs(value) >= 100 else f"{value:.3g}"
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

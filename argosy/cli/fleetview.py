@@ -1,0 +1,155 @@
+"""What `argosy launch` and `argosy fleet status` show of a fleet: rates, policies, a line per worker, failures."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from argosy.distributed.run import Snapshot
+
+Counts = Mapping[str, Any]
+
+
+class Screen:
+    """Writes lines over those that it wrote last; what was on the terminal before stays where it was."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._height = stream, 0
+
+    def show(self, lines: Sequence[str]) -> None:
+        """Replace the lines."""
+        columns, rows = shutil.get_terminal_size((120, 40))
+        shown = [line[: columns - 1] for line in fitting(lines, rows - 1)]
+        back = f"\x1b[{self._height}F" if self._height else ""
+        self._stream.write(back + "".join(f"{line}\x1b[K\n" for line in shown) + "\x1b[J")
+        self._stream.flush()
+        self._height = len(shown)
+
+
+def fitting(lines: Sequence[str], rows: int) -> list[str]:
+    """Return the first lines and how many more there are, `rows` in all."""
+    if len(lines) <= rows:
+        return list(lines)
+    return [*lines[: rows - 1], f"... and {len(lines) - rows + 1} more lines; make the window higher to see them"]
+
+
+def view(title: str, snapshot: Snapshot, before: Snapshot | None = None, *, env_steps: int | None = None) -> list[str]:
+    """Return the lines that show how a fleet is.
+
+    Args:
+        title: first words.
+        snapshot: how it is.
+        before: how it was; rates and shares are of the time since then, without it of the whole run.
+        env_steps: at which the fleet stops.
+    """
+    seconds = snapshot.wall_s - (before.wall_s if before is not None else 0.0)
+    restarts = sum(int(worker["restarts"]) for worker in snapshot.workers.values())
+    rates = [f"{snapshot.steps_per_s:,.0f} steps/s", f"{snapshot.updates_per_s:,.1f} updates/s", snapshot.bottleneck()]
+    lines = [
+        f"{title}   {clock(snapshot.wall_s)}   {snapshot.reason if snapshot.done else 'running'}",
+        "   ".join([*rates, f"restarts {restarts}"]),
+        "",
+        *table(
+            ("policy", "steps", "updates", "training return", "evaluated", "version", "lag", "queue"),
+            [_policy(snapshot, name, env_steps) for name in snapshot.env_steps],
+        ),
+        "",
+    ]
+    rows = []
+    for name, worker in snapshot.workers.items():
+        old = before.workers.get(name, {}) if before is not None else {}
+        rows.append((name, str(worker["state"]), str(worker["restarts"]), _said(name, worker, old, seconds)))
+    return lines + table(("worker", "state", "restarts", ""), rows)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows under their head, in columns: numbers to the right, words and the last column to the left."""
+    columns = list(zip(head, *rows, strict=True))
+    padded = [_padded(column) for column in columns[:-1]] + [list(columns[-1])]
+    return ["  ".join(cells).rstrip() for cells in zip(*padded, strict=True)]
+
+
+def clock(seconds: float) -> str:
+    """Return h:mm:ss."""
+    minutes, second = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{second:02}"
+
+
+def _padded(column: Sequence[str]) -> list[str]:
+    width = max(len(text) for text in column)
+    numbers = all(text[:1].isdigit() or text == "-" for text in column[1:])
+    return [text.rjust(width) if numbers else text.ljust(width) for text in column]
+
+
+def _policy(snapshot: Snapshot, name: str, env_steps: int | None) -> tuple[str, ...]:
+    trainers = [worker for key, worker in snapshot.workers.items() if key.startswith(f"trainer.{name}.")]
+    first = trainers[0] if trainers else {}
+    judged = snapshot.evaluations.get(name)
+    of = f" of {env_steps:,}" if env_steps is not None else ""
+    return (
+        name,
+        f"{snapshot.env_steps[name]:,}{of}",
+        f"{snapshot.updates[name]:,}",
+        _number(first.get("return_mean")),
+        "-" if judged is None else f"{judged.return_mean:.1f} +- {judged.return_std:.1f}",
+        _number(first.get("version")),
+        _number(first.get("lag_mean")),
+        _number(sum(worker.get("queue", 0.0) for worker in trainers)),
+    )
+
+
+def _said(name: str, worker: Counts, old: Counts, seconds: float) -> str:
+    """Say what a worker does, in the words of its kind."""
+
+    def rate(key: str) -> float:
+        grown = float(worker.get(key, 0.0)) - float(old.get(key, 0.0))
+        return max(grown, 0.0) / max(seconds, 1e-9)
+
+    kind = name.split(".")[0]
+    return "  ".join(_SAID[kind](worker, rate)) if kind in _SAID and len(worker) > 2 else ""
+
+
+def _actor(worker: Counts, rate: Callable[[str], float]) -> list[str]:
+    said = [f"{rate('steps'):,.0f} steps/s"]
+    for what in ("samples", "inference", "parameters"):
+        share = rate(f"wait_{what}_s")
+        if share >= 0.01:
+            said.append(f"waits for {_FOR[what]} {share:.0%}")
+    return said + _if_any(worker, env_failures="env failures")
+
+
+def _trainer(worker: Counts, rate: Callable[[str], float]) -> list[str]:
+    said = [f"{rate('updates'):,.1f} updates/s", f"learns {rate('update_s'):.0%}", f"waits {rate('wait_s'):.0%}"]
+    return said + _if_any(worker, dropped="dropped", duplicates="duplicates", updates_lost="updates lost")
+
+
+def _policy_worker(worker: Counts, rate: Callable[[str], float]) -> list[str]:
+    batch = rate("rows") / max(rate("batches"), 1e-9)
+    return [f"{rate('rows'):,.0f} rows/s", f"{batch:.1f} rows per batch", *_if_any(worker, queue="waiting")]
+
+
+def _counters(*keys: str) -> Callable[[Counts, Callable[[str], float]], list[str]]:
+    return lambda worker, rate: [f"{_number(worker.get(key))} {key}" for key in keys]
+
+
+def _if_any(worker: Counts, **words: str) -> list[str]:
+    return [f"{word} {worker[key]:,.0f}" for key, word in words.items() if worker.get(key)]
+
+
+def _number(value: object) -> str:
+    if not isinstance(value, float) or not math.isfinite(value):
+        return "-"
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
+
+
+_FOR = {"samples": "trainers", "inference": "actions", "parameters": "parameters"}
+_SAID: Mapping[str, Callable[[Counts, Callable[[str], float]], list[str]]] = {
+    "actor": _actor,
+    "trainer": _trainer,
+    "policy": _policy_worker,
+    "parameters": _counters("pushes", "reads"),
+    "eval": _counters("evaluations", "steps"),
+}
