@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import operator
+import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, SupportsIndex, TypeVar, dataclass_transform
 
 import numpy as np
 import torch
@@ -161,6 +163,20 @@ class NamedArray(Record):
         metadata = self._meta()
         return _restore, ((type(self), self.__dict__, metadata) if metadata else (type(self), self.__dict__))
 
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Callable[..., object], tuple[object, ...]]:
+        """Give plain arrays as bare buffers: numpy's own way of pickling takes three times as long for each."""
+        if operator.index(protocol) < 5:
+            return self.__reduce__()
+        layout: list[tuple[str, str | None, object]] = []
+        buffers = []
+        for name, value in self.__dict__.items():
+            if type(value) is np.ndarray and value.dtype.kind in tree.NUMERIC and value.flags.c_contiguous:
+                layout.append((name, value.dtype.str, value.shape))
+                buffers.append(pickle.PickleBuffer(value.data))
+            else:
+                layout.append((name, None, value))
+        return _restore_arrays, (type(self), self._meta(), layout, *buffers)
+
     # Statistics of one field, e.g. of the policy's version, for reports of staleness.
 
     def unique_of(self, field: str, exclude: Iterable[float] = ()) -> list[Any]:
@@ -220,6 +236,21 @@ def _restore(cls: type[NamedArray], fields: dict[str, Any], metadata: dict[str, 
     if metadata:
         object.__setattr__(new, "_metadata", metadata)
     return new
+
+
+def _restore_arrays(
+    cls: type[NamedArray],
+    metadata: dict[str, object],
+    layout: list[tuple[str, str | None, Any]],
+    *buffers: bytes | bytearray | memoryview,
+) -> NamedArray:
+    """Make a record of buffers and, where the type is None, of values as they are."""
+    following = iter(buffers)
+    return _restore(
+        cls,
+        {name: shape if kind is None else np.ndarray(shape, kind, next(following)) for name, kind, shape in layout},
+        metadata,
+    )
 
 
 def recursive_apply(x: TreeT, fn: Callable[[Any], object]) -> TreeT:

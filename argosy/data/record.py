@@ -12,6 +12,8 @@ import numpy as np
 from argosy.data import tree
 from argosy.errors import nearest
 
+_ndarray = np.ndarray
+
 
 class Record(tree.Node):
     """Fields by attribute and by key; numpy's indexing along the first axes, applied to every field."""
@@ -57,9 +59,18 @@ class Record(tree.Node):
                 return self.__dict__[index]
             except KeyError:
                 raise KeyError(self._unknown(index)) from None
-        if not self.__dict__:
+        fields = self.__dict__
+        if not fields:
             raise IndexError(f"an empty {type(self).__name__} cannot be indexed")
-        return tree.index(self, index)
+        new = object.__new__(type(self))
+        into = new.__dict__
+        at: Any = index
+        try:  # tree.index without its detours: rollouts are sliced often, and are mostly arrays
+            for name, value in fields.items():
+                into[name] = value[at] if type(value) is _ndarray else tree.index(value, at)
+        except (IndexError, TypeError):
+            return tree.index(self, index)  # names the field
+        return new
 
     def __len__(self) -> int:
         """Return the smallest size of a first axis; empty nodes and None do not count.

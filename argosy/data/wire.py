@@ -9,6 +9,8 @@ object; load those from trusted senders only.
 
 from __future__ import annotations
 
+import copy
+import functools
 import json
 import pickle
 import struct
@@ -78,9 +80,9 @@ def dumps(x: NamedArray, method: Method = "pickle") -> bytes:
     form = _METHODS.get(method)
     if form is None:
         raise DataError(f"there is no method {method!r} to dump with; {nearest(method, _METHODS)}")
-    buffers: list[memoryview] = []
+    buffers: list[np.ndarray] = []
+    paths: list[str] = []
     if form.header == "raw":
-        paths: list[str] = []
         layout = {"record": _layout(x, "", buffers, paths), "metadata": dict(x.metadata)}
         try:
             header = json.dumps(layout).encode()
@@ -90,25 +92,28 @@ def dumps(x: NamedArray, method: Method = "pickle") -> bytes:
         found: list[pickle.PickleBuffer] = []
         content = (x.to_dict(), dict(x.metadata)) if form.header == "dict" else x
         header = pickle.dumps(content, protocol=5, buffer_callback=found.append)
-        buffers = [buffer.raw() for buffer in found]
+        buffers = [np.frombuffer(buffer.raw(), np.uint8) for buffer in found]
         paths = [""] * len(buffers)
-    stored: list[Buffer] = [*buffers]
-    for i, (buffer, path) in enumerate(zip(buffers, paths, strict=True)):
-        if form.compressed(path):
-            packed = zlib.compress(buffer, 1)
-            stored[i] = packed if len(packed) < buffer.nbytes else buffer
-    sizes = [size for pair in zip(map(len, stored), map(len, buffers), strict=True) for size in pair]
+    stored = [_compress(b) if form.compressed(p) else b for b, p in zip(buffers, paths, strict=True)]
+    sizes = [size for pair in zip(stored, buffers, strict=True) for size in (pair[0].nbytes, pair[1].nbytes)]
     parts: list[Buffer] = [
         _HEAD.pack(_MAGIC, _KINDS.index(form.header), len(header), len(buffers)),
         struct.pack(f"<{len(sizes)}Q", *sizes),
         header,
     ]
     at = _HEAD.size + 8 * len(sizes) + len(header)
-    for part in stored:
-        padding = -at % _ALIGN
-        parts += (_ZEROS[:padding], part)
-        at += padding + len(part)
+    for part, size in zip(stored, sizes[::2], strict=True):
+        if padding := -at % _ALIGN:
+            parts.append(_ZEROS[:padding])
+        parts.append(part.data)
+        at += padding + size
     return b"".join(parts)
+
+
+def _compress(buffer: np.ndarray) -> np.ndarray:
+    """Return the bytes compressed, or as they are where that would not make them fewer."""
+    packed = np.frombuffer(zlib.compress(buffer.data, 1), np.uint8)
+    return packed if packed.nbytes < buffer.nbytes else buffer
 
 
 def loads(data: Buffer) -> NamedArray:
@@ -123,9 +128,9 @@ def loads(data: Buffer) -> NamedArray:
     view = memoryview(data).cast("B")
     kind, header, buffers = _parts(view)
     if kind == "raw":
-        layout = json.loads(bytes(header))
+        layout = _parse(bytes(header))
         new = _load_node(layout["record"], iter(buffers))
-        metadata = layout["metadata"]
+        metadata = copy.deepcopy(layout["metadata"])
     else:
         # Arrays that are unpickled are expected to be writable: that is the one copy on this way.
         loaded = pickle.loads(header, buffers=[bytearray(buffer) for buffer in buffers])
@@ -137,6 +142,13 @@ def loads(data: Buffer) -> NamedArray:
     if metadata:
         record.register_metadata(**metadata)
     return record
+
+
+@functools.lru_cache(maxsize=32)
+def _parse(header: bytes) -> dict[str, Any]:
+    """Parse a JSON header; the result is not to be changed. Messages of one sender mostly have the same header."""
+    parsed: dict[str, Any] = json.loads(header)
+    return parsed
 
 
 def _parts(view: memoryview) -> tuple[str, memoryview, list[memoryview]]:
@@ -161,40 +173,38 @@ def _parts(view: memoryview) -> tuple[str, memoryview, list[memoryview]]:
     return _KINDS[kind], header, buffers
 
 
-def _layout(node: object, path: str, buffers: list[memoryview], paths: list[str]) -> list[object]:
-    """Describe a node or leaf in JSON's terms; the bytes of arrays go to `buffers`, their paths to `paths`."""
+def _layout(node: object, path: str, buffers: list[np.ndarray], paths: list[str]) -> list[object]:
+    """Describe a node or leaf in JSON's terms; contiguous arrays go to `buffers`, their paths to `paths`."""
+    if type(node) is np.ndarray and node.dtype.kind in tree.NUMERIC:  # nearly every leaf is one: first and alone
+        buffers.append(node if node.flags.c_contiguous else np.ascontiguousarray(node))
+        paths.append(path)
+        return ["array", node.dtype.str, node.shape]
     fields = tree.fields_of(node)
     if fields is not None:
         parts = {k: _layout(v, f"{path}.{k}" if path else k, buffers, paths) for k, v in fields.items()}
         return ["node", f"{type(node).__module__}.{type(node).__qualname__}", parts]
     if isinstance(node, torch.Tensor):
         flat = node.detach().cpu().contiguous()
-        _append(flat.reshape(-1).view(torch.uint8).numpy(), path, buffers, paths)
+        buffers.append(flat.reshape(-1).view(torch.uint8).numpy())
+        paths.append(path)
         return ["tensor", str(flat.dtype).removeprefix("torch."), list(flat.shape)]
     if isinstance(node, np.ndarray | np.generic) and np.asarray(node).dtype.kind in tree.NUMERIC:
-        array = np.ascontiguousarray(node)
-        _append(array, path, buffers, paths)
-        return ["array", array.dtype.str, list(np.shape(node))]
+        return _layout(np.asarray(node), path, buffers, paths)
     if node is None or isinstance(node, str | int | float):
         return ["value", node]
     raise DataError(f"field {path!r} is {tree.describe(node)}: raw methods take arrays of numbers; use a pickle method")
 
 
-def _append(array: np.ndarray, path: str, buffers: list[memoryview], paths: list[str]) -> None:
-    buffers.append(array.reshape(-1).view(np.uint8).data)
-    paths.append(path)
-
-
 def _load_node(layout: Sequence[Any], buffers: Any) -> object:
     match layout:
+        case ["array", str(dtype), shape]:
+            return np.ndarray(shape, dtype, next(buffers))
         case ["node", str(name), dict(parts)]:
             fields = {key: _load_node(part, buffers) for key, part in parts.items()}
             if name == "builtins.dict":
                 return fields
             like = Batch() if name == f"{Batch.__module__}.{Batch.__qualname__}" else _empty(name, fields)
             return tree.rebuild(like, fields)
-        case ["array", dtype, shape]:
-            return np.ndarray(shape, np.dtype(dtype), next(buffers))
         case ["tensor", str(dtype), list(shape)]:
             buffer = next(buffers)
             data = bytearray(buffer) if buffer.readonly else buffer  # torch has no read-only tensors

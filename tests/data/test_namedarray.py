@@ -355,6 +355,28 @@ def test_pickle_out_of_band_copies_no_array(step):
     assert step.reward[0] == 9
 
 
+@pytest.mark.parametrize("protocol", [4, 5])
+def test_pickle_keeps_arrays_of_every_kind(protocol):
+    record = NamedArray(
+        none=None,
+        empty=np.zeros((0, 3), np.float32),
+        scalar=np.array(5),
+        half=np.ones((2, 2), np.float16),
+        columns=np.asfortranarray(np.arange(6).reshape(2, 3)),
+        strided=np.arange(10)[::2],
+        objects=np.array([{"a": 1}, None], dtype=object),
+        inner={"tensor": torch.ones(2), "record": NamedArray(x=np.arange(3, dtype=complex))},
+    )
+    record.register_metadata(version=3)
+    again = pickle.loads(pickle.dumps(record, protocol))
+    assert again == record
+    assert again.fields == record.fields
+    assert again.metadata == {"version": 3}
+    for name in ("empty", "scalar", "half", "columns", "strided"):
+        assert again[name].dtype == record[name].dtype
+        assert again[name].flags.writeable
+
+
 def test_copies(step):
     shallow, deep = copy.copy(step), copy.deepcopy(step)
     assert shallow.state is not step.state
