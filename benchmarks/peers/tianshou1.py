@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 from busy import Busy
-from tianshou.data import Batch, Collector, PrioritizedVectorReplayBuffer, VectorReplayBuffer
+from tianshou.data import Batch, Collector, HERVectorReplayBuffer, PrioritizedVectorReplayBuffer, VectorReplayBuffer
 from tianshou.env import DummyVectorEnv, ShmemVectorEnv
 from tianshou.policy import DQNPolicy, PPOPolicy
 from tianshou.trainer import OnpolicyTrainer
@@ -116,6 +116,41 @@ def prepare_sample_frames(seed):
     return run
 
 
+def prepare_sample_hindsight(seed):
+    rng = np.random.default_rng(seed)
+
+    def reached(achieved, desired):
+        return -(np.linalg.norm(achieved - desired, axis=-1) > 0.05).astype(np.float32)
+
+    def obs():
+        return Batch(
+            observation=rng.standard_normal((8, 10), np.float32),
+            achieved_goal=rng.standard_normal((8, 3), np.float32),
+            desired_goal=rng.standard_normal((8, 3), np.float32),
+        )
+
+    buffer = HERVectorReplayBuffer(20_000, 8, compute_reward_fn=reached, horizon=50, future_k=8.0)
+    for t in range(2_500):
+        buffer.add(
+            Batch(
+                obs=obs(),
+                act=rng.standard_normal((8, 4), np.float32),
+                rew=-np.ones(8),
+                terminated=np.zeros(8, bool),
+                truncated=np.full(8, t % 50 == 49),
+                obs_next=obs(),
+                info=[{} for _ in range(8)],
+            )
+        )
+
+    def run(count):
+        for _ in range(count):
+            batch, _ = buffer.sample(256)
+        return {"samples": count, "goals": list(batch.obs.desired_goal.shape)}
+
+    return run
+
+
 def prepare_update_dqn(seed):
     rng = np.random.default_rng(seed)
     policy, buffer = dqn(), VectorReplayBuffer(20_000, 8)
@@ -165,8 +200,8 @@ def prepare_train_ppo_cartpole(seed):
     return run
 
 
-def step_busy(step_s):
-    env = ShmemVectorEnv([lambda: Busy(step_s) for _ in range(8)])
+def step_busy(step_s, *shape_and_dtype):
+    env = ShmemVectorEnv([lambda: Busy(step_s, *shape_and_dtype) for _ in range(8)])
     env.reset()
     action = np.ones(8, np.int64)
 
@@ -184,6 +219,10 @@ def prepare_step_1ms(seed):
 
 def prepare_step_100us(seed):
     return step_busy(1e-4)
+
+
+def prepare_step_frames(seed):
+    return step_busy(1e-4, (84, 84, 4), np.uint8)
 
 
 ROWS = {name.removeprefix("prepare_"): fn for name, fn in list(globals().items()) if name.startswith("prepare_")}

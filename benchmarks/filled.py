@@ -1,0 +1,37 @@
+"""What rows of both sides share where the floor is argosy itself, doing something simpler."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from argosy.data import Batch, NamedArray, VectorReplayBuffer
+
+
+def filled_buffer(seed: int) -> VectorReplayBuffer:
+    """Return 20,000 full slots of 8 envs: observations of 4 numbers, episodes of 50 steps."""
+    rng = np.random.default_rng(seed)
+    buffer = VectorReplayBuffer(20_000, 8, seed=seed)
+    for t in range(2_500):
+        buffer.add(
+            Batch(
+                obs=rng.standard_normal((8, 4), np.float32),
+                act=rng.integers(0, 2, 8),
+                rew=np.ones(8, np.float32),
+                terminated=np.full(8, t % 50 == 49),
+                truncated=np.zeros(8, bool),
+                obs_next=rng.standard_normal((8, 4), np.float32),
+            )
+        )
+    return buffer
+
+
+def segment(seed: int) -> NamedArray:
+    """Return what an actor might send: 20 fields of 160 steps x 32 envs, of 1 to 32 numbers each; 3.8 MB."""
+    rng = np.random.default_rng(seed)
+    sizes = [1, 2, 4, 8, 16, 32, 16, 8, 4, 2] * 2
+    return NamedArray(**{f"field_{i}": rng.standard_normal((160, 32, n), np.float32) for i, n in enumerate(sizes)})
+
+
+def keep_freed_memory() -> None:
+    """Let the allocator keep what is freed, on both sides: else fresh pages cost several times what a copy does."""
+    np.empty(31 * 2**20, np.uint8)
