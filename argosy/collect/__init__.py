@@ -4,6 +4,7 @@ from argosy.collect.async_collector import AsyncCollector
 from argosy.collect.collector import Collector
 from argosy.collect.hooks import CollectHook, EpisodeEvent, MonteCarloReturns, StepEvent
 from argosy.collect.state import CollectorState
+from argosy.collect.video import VideoRecorder
 
 __all__ = [
     "AsyncCollector",
@@ -13,4 +14,5 @@ __all__ = [
     "EpisodeEvent",
     "MonteCarloReturns",
     "StepEvent",
+    "VideoRecorder",
 ]

@@ -14,17 +14,17 @@ import torch
 from argosy.algorithm import algorithm_class
 from argosy.algorithm.base import Algorithm
 from argosy.collect import CollectHook, Collector, StepEvent
+from argosy.collect.film import check_video_path, write_video
+from argosy.collect.video import DEFAULT_FPS, fps_of, picture
 from argosy.data import CollectStats
 from argosy.env import VectorEnv, make_vector_env
-from argosy.errors import CheckpointError, ConfigError, EnvError
+from argosy.errors import CheckpointError, ConfigError
 from argosy.experiment import Experiment
 from argosy.policy import Policy
 from argosy.trainer.run_folder import RunFolder
 from argosy.trainer.statefile import read_state, write_state
-from argosy.trainer.video import check_video_path, write_video
 
 KIND = "policy"
-DEFAULT_FPS = 30.0
 
 
 def make_algorithm(experiment: Experiment, env: VectorEnv, seed: int | None = None) -> Algorithm[Any, Any]:
@@ -151,21 +151,11 @@ class _Camera(CollectHook):
 
     def on_step(self, event: StepEvent) -> None:
         """Take a picture."""
-        frame = event.env.render()[0]
-        if not isinstance(frame, np.ndarray) or frame.ndim != 3:
-            raise EnvError(f"the environment gives no RGB pictures (render() returned {type(frame).__name__})")
         if not self.frames:
-            self.fps = _fps(event.env)
-        self.frames.append(np.ascontiguousarray(frame))
+            self.fps = fps_of(event.env)
+        self.frames.append(picture(event.env))
         if len(self.frames) >= self.max_steps:
             raise _FilmFullError
-
-
-def _fps(env: object) -> float:
-    """Return how many steps of the env make a second."""
-    get_env_attr: Any = getattr(env, "get_env_attr", None)
-    metadata = {} if get_env_attr is None else get_env_attr("metadata")[0]
-    return float(metadata.get("render_fps", DEFAULT_FPS))
 
 
 @contextlib.contextmanager

@@ -1,0 +1,105 @@
+"""Films of episodes, taken while collecting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from argosy.collect.film import check_video_path, write_video
+from argosy.collect.hooks import CollectHook, EpisodeEvent, StepEvent
+from argosy.env import VectorEnv
+from argosy.errors import ConfigError, EnvError
+
+DEFAULT_FPS = 30.0
+
+
+class VideoRecorder(CollectHook):
+    """Films episodes of one env into files `folder`/episode-000000.gif, ...
+
+    The envs have to be made with `render_mode="rgb_array"`, and to be synchronous.
+
+    Args:
+        folder: where the films go.
+        every: film each so many-th episode of the env, from the first one on.
+        env_id: which env.
+        suffix: ".gif" (needs Pillow) or ".mp4" (needs ffmpeg).
+        max_steps: steps of an episode to film at most.
+
+    Raises:
+        ConfigError: a number is out of range, or `suffix` is neither.
+        MissingExtraError: the writer is not installed.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        every: int = 1,
+        env_id: int = 0,
+        suffix: str = ".gif",
+        max_steps: int = 2000,
+    ) -> None:
+        if every < 1 or max_steps < 1 or env_id < 0:
+            raise ConfigError(f"every is {every}, max_steps {max_steps}, env_id {env_id}; they must be >= 1, 1 and 0")
+        self.folder, self.every, self.env_id, self.suffix, self.max_steps = (
+            Path(folder),
+            every,
+            env_id,
+            suffix,
+            max_steps,
+        )
+        check_video_path(self._path(0))
+        self.episodes = 0
+        """Episodes of the env that have ended."""
+        self._frames: list[np.ndarray] = []
+
+    def on_step(self, event: StepEvent) -> None:
+        """Take a picture."""
+        wanted = self.episodes % self.every == 0 and len(self._frames) < self.max_steps
+        if wanted and self.env_id in event.env_ids:
+            self._frames.append(picture(event.env, self.env_id))
+            self._fps = fps_of(event.env)
+
+    def on_episode(self, event: EpisodeEvent) -> None:
+        """Write the film of the episode."""
+        if event.env_id != self.env_id:
+            return
+        if self._frames:
+            write_video(self._path(self.episodes), self._frames, self._fps)
+        self._frames = []
+        self.episodes += 1
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Return the number of episodes."""
+        return {"episodes": np.array(self.episodes)}
+
+    def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
+        """Go on counting; episodes begin anew."""
+        self.episodes = int(state["episodes"])
+        self._frames = []
+
+    def _path(self, episode: int) -> Path:
+        return self.folder / f"episode-{episode:06d}{self.suffix}"
+
+
+def picture(env: VectorEnv, env_id: int = 0) -> np.ndarray:
+    """Return what one env looks like, as an array [H, W, 3] of its own.
+
+    Raises:
+        EnvError: it gives no pictures.
+    """
+    frame = env.render()[env_id]
+    if not isinstance(frame, np.ndarray) or frame.ndim != 3:
+        raise EnvError(
+            f"the environment gives no RGB pictures (render() returned {type(frame).__name__}); "
+            'make it with render_mode="rgb_array"'
+        )
+    return frame.copy()
+
+
+def fps_of(env: VectorEnv) -> float:
+    """Return how many steps of the env make a second."""
+    get_env_attr = getattr(env, "get_env_attr", None)
+    metadata = {} if get_env_attr is None else get_env_attr("metadata", 0)[0]
+    return float(metadata.get("render_fps", DEFAULT_FPS))
