@@ -116,15 +116,14 @@ class ActorWorker:
         """Step the group at the head of the ring, if its actions are there."""
         for reader in self._readers.values():
             reader.poll()
+        for group in self._ring:  # all, so that the first answers are waited for together
+            if group.fresh and not self._reset(group):
+                return Progress.BUSY
         group = self._ring[0]
         blocked = self._blocked_by(group)
         if blocked is not None:
             return self._idle(blocked)
-        if group.stage != self._stage:
-            group.stage = self._stage
-            group.arena.set_curriculum_stage(group.stage)
-        if group.fresh and not self._reset(group):
-            return Progress.BUSY
+        self._set_stage(group)
         if not all(seated.player.ready(_WAIT_S) for seated in group.seated):
             self._waited["inference"] += self._since_last()
             return Progress.BUSY  # it has waited already
@@ -181,7 +180,13 @@ class ActorWorker:
             if seated.reader is None:
                 seated.player.ask()
 
+    def _set_stage(self, group: Group) -> None:
+        if group.stage != self._stage:
+            group.stage = self._stage
+            group.arena.set_curriculum_stage(group.stage)
+
     def _reset(self, group: Group) -> bool:
+        self._set_stage(group)
         try:
             group.arena.reset()
         except Exception as error:  # whatever a user's environment raises

@@ -23,6 +23,7 @@ from argosy.trainer.statefile import read_state, write_state
 KIND = "fleet trainer"
 _WAIT_S = 0.005
 _RECENT = 1000
+_RECENT_EPISODES = 100
 
 
 class TrainerWorker:
@@ -79,7 +80,7 @@ class TrainerWorker:
         self._saved_updates = self._published_updates = 0
         self._updates_lost = 0
         self._wait_s = self._update_s = 0.0
-        self._returns: collections.deque[float] = collections.deque(maxlen=_RECENT)
+        self._returns: collections.deque[float] = collections.deque(maxlen=_RECENT_EPISODES)
         self._info: dict[str, collections.deque[float]] = collections.defaultdict(
             lambda: collections.deque(maxlen=_RECENT)
         )
@@ -110,7 +111,9 @@ class TrainerWorker:
         return self._group.address()
 
     def stats(self) -> Mapping[str, float]:
-        """Return counters, the last update's metrics, and the lag of the experience that was learned from."""
+        """Return counters, the last update's metrics, the mean return of the last 100 episodes, and the lag of the
+        experience that was learned from.
+        """
         lags = np.array(self._lags or [0])
         return {
             **(self._history[-1] if self._history else {}),

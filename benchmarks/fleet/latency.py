@@ -87,7 +87,7 @@ def speed(step_s, latency_s, ring, seconds):
         Group(lambda seed: VectorArena(DummyVectorEnv([lambda: Sleeping(step_s)])), seated, Rng(0)) for _ in range(ring)
     ]
     worker = ActorWorker(groups, {}, [])
-    for _ in range(3 * ring):
+    while worker.stats()["steps"] < 3 * ring:
         worker.poll()
     begin, steps = time.perf_counter(), worker.stats()["steps"]
     while time.perf_counter() - begin < seconds:
