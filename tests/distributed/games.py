@@ -1,4 +1,10 @@
-"""Games for several agents whose best return is known."""
+"""Games for several agents whose best return is known, and that of an untrained policy, too.
+
+An agent sees two signs. Agent 0 is paid 1 for saying whether they are equal, agent 1 for the opposite. What a network
+without biases says first changes with the signs' sign, and so it is right half of the time, whatever its weights.
+"""
+
+from typing import ClassVar
 
 import numpy as np
 from gymnasium import spaces
@@ -7,12 +13,12 @@ from argosy.env import Environment, StepResult
 
 
 class Pairs(Environment):
-    """Two agents act at once for 8 steps; each sees a sign and is paid 1 for naming it (agent 1: for the opposite)."""
+    """Two agents act at once for 8 steps."""
 
     agent_count = 2
 
     def __init__(self):
-        self.observation_spaces = [spaces.Box(-1, 1, (1,)), spaces.Box(-1, 1, (2,))]
+        self.observation_spaces = [spaces.Box(-1, 1, (2,)), spaces.Box(-1, 1, (3,))]
         self.action_spaces = [spaces.Discrete(2), spaces.Discrete(2)]
         self.rng = np.random.default_rng(0)
 
@@ -20,15 +26,16 @@ class Pairs(Environment):
         self.rng = np.random.default_rng(seed)
 
     def _look(self):
-        self.signs = self.rng.integers(2, size=2)
-        return [np.array([2.0 * self.signs[0] - 1], np.float32), np.full(2, 2.0 * self.signs[1] - 1, np.float32)]
+        signs = self.rng.choice([-1.0, 1.0], (2, 2)).astype(np.float32)
+        self.right = [int(signs[0, 0] == signs[0, 1]), int(signs[1, 0] != signs[1, 1])]
+        return [signs[0], np.append(signs[1], np.float32(0.0))]
 
     def reset(self):
         self.t = 0
         return [StepResult(obs) for obs in self._look()]
 
     def step(self, actions):
-        paid = [float(actions[0] == self.signs[0]), float(actions[1] != self.signs[1])]
+        paid = [float(act == right) for act, right in zip(actions, self.right, strict=True)]
         self.t += 1
         return [StepResult(obs, pay, terminated=self.t == 8) for obs, pay in zip(self._look(), paid, strict=True)]
 
@@ -44,8 +51,7 @@ class Turns(Pairs):
     def step(self, actions):
         actor = self.t % 2
         assert actions[1 - actor] is None
-        right = actions[actor] == self.signs[actor] if actor == 0 else actions[actor] != self.signs[actor]
-        self.owed[actor] = float(right)
+        self.owed[actor] = float(actions[actor] == self.right[actor])
         self.t += 1
         obs = self._look()
         if self.t == 8:
@@ -54,3 +60,52 @@ class Turns(Pairs):
         results[1 - actor] = StepResult(obs[1 - actor], self.owed[1 - actor])
         self.owed[1 - actor] = 0.0
         return results
+
+
+def pettingzoo_turns():
+    """The same as a PettingZoo AEC env, where the library's own bookkeeping says who is paid when."""
+    from pettingzoo import AECEnv
+
+    from argosy.env import PettingzooAEC
+
+    class AEC(AECEnv):
+        metadata: ClassVar = {"name": "turns"}
+
+        def __init__(self):
+            super().__init__()
+            self.game = Pairs()
+            self.possible_agents = ["even", "odd"]
+
+        def observation_space(self, agent):
+            return self.game.observation_spaces[self.possible_agents.index(agent)]
+
+        def action_space(self, agent):
+            return self.game.action_spaces[self.possible_agents.index(agent)]
+
+        def reset(self, seed=None, options=None):
+            if seed is not None:
+                self.game.seed(seed)
+            self.agents = list(self.possible_agents)
+            self.rewards, self._cumulative_rewards = dict.fromkeys(self.agents, 0.0), dict.fromkeys(self.agents, 0.0)
+            self.terminations, self.truncations = dict.fromkeys(self.agents, False), dict.fromkeys(self.agents, False)
+            self.infos = {agent: {} for agent in self.agents}
+            self.seen, self.moves, self.agent_selection = self.game._look(), 0, "even"
+
+        def observe(self, agent):
+            return self.seen[self.possible_agents.index(agent)]
+
+        def step(self, action):
+            if self.terminations[self.agent_selection]:
+                self._was_dead_step(action)
+                return
+            actor = self.possible_agents.index(self.agent_selection)
+            self._cumulative_rewards[self.agent_selection] = 0.0
+            self._clear_rewards()
+            self.rewards[self.agent_selection] = float(action == self.game.right[actor])
+            self._accumulate_rewards()
+            self.seen, self.moves = self.game._look(), self.moves + 1
+            if self.moves == 8:
+                self.terminations = dict.fromkeys(self.agents, True)
+            self.agent_selection = self.possible_agents[1 - actor]
+
+    return PettingzooAEC(AEC())

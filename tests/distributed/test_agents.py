@@ -1,9 +1,10 @@
 import dataclasses
+import importlib.util
 
 import numpy as np
 import pytest
-from games import Pairs, Turns
-from policies import SumPolicy
+from games import Pairs, Turns, pettingzoo_turns
+from policies import OBS, SumPolicy
 
 from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec
 from argosy.distributed.arena import AgentArena
@@ -14,6 +15,8 @@ from argosy.errors import ConfigError
 from argosy.presets import preset
 
 GAMES = {"pairs": Pairs, "turns": Turns}
+if importlib.util.find_spec("pettingzoo"):
+    GAMES["aec"] = pettingzoo_turns
 for game, cls in GAMES.items():
     if game not in registered_environments():
         register(game, cls)
@@ -47,14 +50,29 @@ def test_games_are_sound(game):
     assert test_environment(game) == []
 
 
-@pytest.mark.parametrize(("game", "best"), [("pairs", 8.0), ("turns", 4.0)])
-def test_two_policies_learn_with_different_algorithms(game, best, tmp_path):
+@pytest.mark.parametrize("game", GAMES)
+def test_two_policies_learn_with_different_algorithms(game, tmp_path):
     """PPO plays agent 0, DQN agent 1, with different spaces, at the same time and in turn."""
+    learn(game, tmp_path / "run")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("game", ["pairs", "turns"])
+def test_they_learn_in_processes_too(game, ray_launcher, tmp_path):
+    learn(game, tmp_path / "run", ray_launcher)
+
+
+def learn(game, folder, launcher=None):
+    best = 8.0 if game == "pairs" else 4.0
     goal = {"first": 0.95 * best, "second": 0.95 * best}
-    driver = FleetRun(two_policies(game, stop=FleetStop(return_mean=goal, wall_s=90)), tmp_path / "run")
+    driver = FleetRun(two_policies(game, stop=FleetStop(return_mean=goal, wall_s=90)), folder, launcher)
     last = driver.run()
     assert last.reason == "return reached", (last.evaluations, driver.supervisor.failures)
-    assert all(driver.best(name).return_mean >= 0.95 * best for name in goal)
+    for name in goal:
+        returns = [result.return_mean for result in driver.results if result.policy == name]
+        print(game, name, last.wall_s, returns, dict(last.updates))
+        assert returns[0] <= 0.7 * best
+        assert max(returns) >= 0.95 * best
 
 
 def test_rewards_reach_the_action_that_earned_them():
@@ -76,8 +94,8 @@ def test_rewards_reach_the_action_that_earned_them():
         for number, (memory, stepped) in enumerate(zip(told, arena.step(actions), strict=True)):
             for k, row in enumerate(stepped.rows):
                 obs, act = memory.pop(row)
-                right = (act == (obs[0] > 0)) if number == 0 else (act != (obs[0] > 0))
-                assert stepped.rew[k] == right
+                right = (obs[0] == obs[1]) if number == 0 else (obs[0] != obs[1])
+                assert stepped.rew[k] == (act == right)
                 done += stepped.terminated[k]
     assert done == 2 * 2 * (100 // 8)
 
@@ -85,12 +103,12 @@ def test_rewards_reach_the_action_that_earned_them():
 def test_state_follows_its_row_when_agents_act_in_turn():
     class Alike(Turns):
         def _look(self):
-            self.signs = [0, 0]
+            self.right = [0, 0]
             return [np.ones(1, np.float32)] * 2  # every look adds one
 
     games = [Alike(), Alike()]
     for one in games:
-        one.observation_spaces = one.observation_spaces[:1] * 2
+        one.observation_spaces = [OBS] * 2
     arena = AgentArena(games, [0, 0])
     (seat,) = arena.seats
     policy = SumPolicy()

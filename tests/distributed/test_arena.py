@@ -44,11 +44,11 @@ def test_agents_that_act_in_turn_have_stacks_of_their_own():
         """Shows the time."""
 
         def _look(self):
-            self.signs = [0, 0]
+            self.right = [0, 0]
             return [np.full(1, self.t, np.float32)] * 2
 
     games = [Clock()]
-    games[0].observation_spaces = games[0].observation_spaces[:1] * 2
+    games[0].observation_spaces = [spaces.Box(0, 8, (1,))] * 2
     arena = StackedArena(AgentArena(games, [0, 1]), [1, 2])
     arena.reset()
     plain, stacked = arena.seats
