@@ -46,9 +46,9 @@ class ContinuousToDiscrete(gym.ActionWrapper[object, object, object]):
         ]
 
     def action(self, action: object) -> Array:
-        """Return the Box action [d] that an action [d] of indices stands for."""
+        """Return the Box actions [..., d] that actions [..., d] of indices stand for."""
         indices = np.asarray(action, np.int64)
-        return np.array([values[i] for values, i in zip(self._values, indices, strict=True)])
+        return np.stack([values[indices[..., i]] for i, values in enumerate(self._values)], axis=-1)
 
 
 class MultiDiscreteToDiscrete(gym.ActionWrapper[object, object, object]):
@@ -71,18 +71,18 @@ class MultiDiscreteToDiscrete(gym.ActionWrapper[object, object, object]):
         self.action_space = cast(Space, spaces.Discrete(int(np.prod(self._sizes))))
 
     def action(self, action: object) -> Array:
-        """Return the combination [d] with this number."""
-        combination = np.unravel_index(int(np.asarray(action)), self._sizes)
-        return cast(Array, np.add(combination, self._start, dtype=np.int64))
+        """Return the combinations [..., d] with these numbers [...]."""
+        combination = np.unravel_index(np.asarray(action, np.int64), self._sizes)
+        return cast(Array, np.add(np.stack(combination, axis=-1), self._start, dtype=np.int64))
 
 
 class TruncatedAsTerminated(gym.Wrapper[object, object, object, object]):
     """Report a truncated episode as terminated, for algorithms that know one kind of end (no bootstrap there)."""
 
     def step(self, action: object) -> tuple[object, float, bool, bool, Info]:
-        """Step; truncated is always False."""
+        """Step; whatever is truncated is terminated too."""
         obs, rew, terminated, truncated, info = self.env.step(action)
-        return obs, float(rew), terminated or truncated, False, info
+        return obs, float(rew), terminated or truncated, truncated, info
 
 
 class FrameStack(gym.Wrapper[object, object, object, object]):

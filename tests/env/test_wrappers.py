@@ -81,11 +81,19 @@ def test_wrappers_combine_in_a_vector_env():
     assert [one["action"].tolist() for one in info] == [[-1, -1], [0, 1]]
 
 
+def test_many_actions_at_once():
+    box = spaces.Box(np.array([-1, 0], np.float32), np.array([1, 3], np.float32))
+    env = ContinuousToDiscrete(Echo(box), [3, 4])
+    assert env.action([[0, 3], [2, 1], [1, 0]]).tolist() == [[-1, 3], [1, 1], [0, 0]]
+    combined = MultiDiscreteToDiscrete(env)
+    assert combined.action([[0, 5], [11, 4]]).tolist() == [[[0, 0], [1, 1]], [[2, 3], [1, 0]]]
+
+
 def test_truncated_as_terminated():
     env = TruncatedAsTerminated(Echo(spaces.Discrete(2)))
     env.reset()
     flags = [env.step(0)[2:4] for _ in range(3)]
-    assert flags == [(False, False), (False, False), (True, False)]
+    assert flags == [(False, False), (False, False), (True, True)]
 
 
 def test_frame_stack():
