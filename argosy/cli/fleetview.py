@@ -115,14 +115,18 @@ def _said(name: str, worker: Counts, old: Counts, seconds: float) -> str:
 def _actor(worker: Counts, rate: Callable[[str], float]) -> list[str]:
     said = [f"{rate('steps'):,.0f} steps/s"]
     for what in ("samples", "inference", "parameters"):
-        share = rate(f"wait_{what}_s")
-        if share >= 0.01:
-            said.append(f"waits for {_FOR[what]} {share:.0%}")
+        share = _share(rate(f"wait_{what}_s"))
+        if share != "0%":
+            said.append(f"waits for {_FOR[what]} {share}")
     return said + _if_any(worker, env_failures="env failures")
 
 
 def _trainer(worker: Counts, rate: Callable[[str], float]) -> list[str]:
-    said = [f"{rate('updates'):,.1f} updates/s", f"learns {rate('update_s'):.0%}", f"waits {rate('wait_s'):.0%}"]
+    said = [
+        f"{rate('updates'):,.1f} updates/s",
+        f"learns {_share(rate('update_s'))}",
+        f"waits {_share(rate('wait_s'))}",
+    ]
     return said + _if_any(worker, dropped="dropped", duplicates="duplicates", updates_lost="updates lost")
 
 
@@ -137,6 +141,10 @@ def _counters(*keys: str) -> Callable[[Counts, Callable[[str], float]], list[str
 
 def _if_any(worker: Counts, **words: str) -> list[str]:
     return [f"{word} {worker[key]:,.0f}" for key, word in words.items() if worker.get(key)]
+
+
+def _share(value: float) -> str:
+    return f"{min(value, 1.0):.0%}"  # workers count at times of their own, so that a second may seem longer than one
 
 
 def _number(value: object) -> str:

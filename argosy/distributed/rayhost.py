@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import time
@@ -28,6 +29,7 @@ class _HostActor:
         import torch
 
         torch.set_num_threads(threads)
+        gc.freeze()  # Ray and torch bring 200,000 objects, which each full collection would look through
         peers = lambda peer: _RayPeer(ray, namespace, peer)  # noqa: E731  # one line says it
         self.host = Host(build, Context(name, incarnation, peers, lambda value: _RayShared(ray.put(value))))
 

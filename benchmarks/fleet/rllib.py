@@ -1,13 +1,20 @@
-"""PPO on CartPole-v1 side by side: this fleet, the local trainer, RLlib. Same work, same machine, one after the other.
+"""PPO side by side: the local trainer, this fleet, RLlib. Same work, same machine, one after the other, in one run.
 
-    benchmarks/peers/setup.sh rllib && python benchmarks/fleet/rllib.py
+    benchmarks/peers/setup.sh rllib
+    python benchmarks/fleet/rllib.py cartpole
+    python benchmarks/fleet/rllib.py pong
 
-Each trains with 2 workers of 8 envs, rollouts of 2048 steps, 10 passes of minibatches of 64, MLP 64x64, for `--seconds`
-of training or until the mean return of its last 100 training episodes is 475. Starting workers does not count. Shown:
-environment steps learned from per second, and seconds until 475.
+CartPole-v1: fleet and RLlib have 2 workers of 8 envs, the local trainer 8 envs; rollouts of 2048 steps, 10 passes of
+minibatches of 64, MLPs 64x64. Pong: the same numbers of envs, rollouts of 1024 steps, 4 passes of minibatches of 256,
+the CNN of Mnih et al. (2015) on 4 frames of 84x84, no EnvPool on any side. Each trains for `--seconds`, CartPole also
+until its mean return was 475. Starting the workers does not count.
+
+Shown: environment steps learned from per second, and seconds until the mean return of the last 100 training episodes
+(with exploration) was 475. RLlib's own mean is of fewer episodes, so its episodes are collected one by one here.
 """
 
 import argparse
+import datetime
 import json
 import os
 import subprocess
@@ -22,118 +29,174 @@ RLLIB_PYTHON = HERE.parent / "peers" / ".env-rllib" / "bin" / "python"
 GOAL = 475.0
 
 
-def rllib(seconds):
+class Clock:
+    """Notes steps and the first time at which the goal was reached, from the first note on."""
+
+    def __init__(self, task, seconds, limit):
+        self.seconds, self.limit = seconds, limit
+        self.begin = self.first = self.solved = None
+        self.solvable = task == "cartpole"
+
+    def start(self, steps=0):
+        self.begin, self.first = time.perf_counter(), steps
+
+    def over(self, steps, return_mean):
+        self.steps, self.wall = steps, time.perf_counter() - self.begin
+        if self.solved is None and self.solvable and return_mean >= GOAL:
+            self.solved = self.wall
+        return self.wall >= self.limit or (self.wall >= self.seconds and (self.solved or not self.solvable))
+
+    def row(self):
+        rate = (self.steps - self.first) / self.wall
+        return {"steps_per_s": rate, "seconds_to_475": self.solved, "env_steps": self.steps, "seconds": self.wall}
+
+
+def mean(returns):
+    return sum(returns) / len(returns) if returns else float("nan")
+
+
+def rllib_pong(config):
+    import ale_py
+    import gymnasium as gym
+    import numpy as np
+
+    gym.register_envs(ale_py)
+    env = gym.make("PongNoFrameskip-v4")
+    env = gym.wrappers.AtariPreprocessing(env, noop_max=30, frame_skip=4, scale_obs=True)
+    env = gym.wrappers.FrameStackObservation(env, 4)
+    space = gym.spaces.Box(0.0, 1.0, (84, 84, 4), np.float32)
+    return gym.wrappers.TransformObservation(env, lambda obs: np.moveaxis(obs, 0, -1), space)
+
+
+def note_return(*, episode, metrics_logger, **_):
+    metrics_logger.log_value("returns", episode.get_return(), reduce="item_series")
+
+
+def rllib(task, clock):
+    import numpy as np
     import ray
     from ray.rllib.algorithms.ppo import PPOConfig
     from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+    from ray.tune import register_env
 
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
-    model = DefaultModelConfig(fcnet_hiddens=[64, 64], fcnet_activation="tanh", vf_share_layers=False)
-    config = (
-        PPOConfig()
-        .environment("CartPole-v1")
-        .env_runners(num_env_runners=2, num_envs_per_env_runner=8, rollout_fragment_length=128)
-        .training(
-            train_batch_size_per_learner=2048, minibatch_size=64, num_epochs=10, lr=3e-4, gamma=0.99, lambda_=0.95,
-            clip_param=0.2, vf_clip_param=float("inf"), vf_loss_coeff=0.5, grad_clip=0.5, use_kl_loss=False,
+    register_env("pong", rllib_pong)
+    config = PPOConfig().debugging(seed=1).callbacks(on_episode_end=note_return)
+    if task == "cartpole":
+        model = DefaultModelConfig(fcnet_hiddens=[64, 64], fcnet_activation="tanh", vf_share_layers=False)
+        config.environment("CartPole-v1")
+        sizes = {"train_batch_size_per_learner": 2048, "minibatch_size": 64, "num_epochs": 10, "lr": 3e-4}
+        fragment = 128
+        config.training(clip_param=0.2, gamma=0.99)
+    else:
+        filters = [[32, 8, 4, "valid"], [64, 4, 2, "valid"], [64, 3, 1, "valid"]]
+        model = DefaultModelConfig(
+            conv_filters=filters, conv_activation="relu", head_fcnet_hiddens=[512], vf_share_layers=True
         )
-        .rl_module(model_config=model)
-        .debugging(seed=1)
-    )  # fmt: skip
-    algo = config.build_algo()
-    begin, steps, solved = time.perf_counter(), 0, None
-    while time.perf_counter() - begin < seconds and solved is None:
+        config.environment("pong")
+        sizes = {"train_batch_size_per_learner": 1024, "minibatch_size": 256, "num_epochs": 4, "lr": 2.5e-4}
+        fragment = 64
+        config.training(clip_param=0.1, gamma=0.99, entropy_coeff=0.01)
+    config.env_runners(num_env_runners=2, num_envs_per_env_runner=8, rollout_fragment_length=fragment)
+    config.training(**sizes, lambda_=0.95, vf_clip_param=float("inf"), vf_loss_coeff=0.5, grad_clip=0.5)
+    config.training(use_kl_loss=False)
+    algo = config.rl_module(model_config=model).build_algo()
+    returns = deque(maxlen=100)
+    clock.start()
+    over = False
+    while not over:
         result = algo.train()
-        steps = int(result["num_env_steps_sampled_lifetime"])
-        if result["env_runners"].get("episode_return_mean", 0.0) >= GOAL:
-            solved = time.perf_counter() - begin
-    wall = time.perf_counter() - begin
+        returns.extend(np.atleast_1d(result["env_runners"].get("returns", [])))
+        over = clock.over(int(result["num_env_steps_sampled_lifetime"]), mean(returns))
     algo.stop()
     ray.shutdown()
-    return {"steps_per_s": steps / wall, "seconds_to_475": solved, "env_steps": steps}
 
 
-def experiment():
+def experiment(task):
     from argosy.presets import preset
 
-    return preset("ppo", "CartPole-v1", seed=1, env={"num_envs": 8})
+    if task == "cartpole":
+        return preset("ppo", "CartPole-v1", seed=1, env={"num_envs": 8})
+    trainer = {"step_per_collect": 1024}
+    return preset("ppo", "PongNoFrameskip-v4", seed=1, env={"num_envs": 8, "vector": "dummy"}, trainer=trainer)
 
 
-def fleet(seconds):
-    from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec
+def fleet(task, clock):
+    from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec, Resources
     from argosy.distributed.rayhost import RayLauncher
 
+    described = experiment(task)
+    threads = 1 if task == "cartpole" else min(2, os.cpu_count() or 1)
     description = Fleet(
         name="bench",
-        policies={"p": PolicySpec(experiment=experiment())},
-        agents=(AgentSpec(policy="p", sample_steps=128),),
+        policies={"p": PolicySpec(experiment=described, trainer_resources=Resources(num_cpus=threads))},
+        agents=(AgentSpec(policy="p", sample_steps=described.trainer.step_per_collect // 16),),
         actors=ActorGroup(count=2),
         evaluation=EvalGroup(count=0),
-        stop=FleetStop(wall_s=10 * seconds + 300),
+        stop=FleetStop(wall_s=10 * clock.limit + 300),
     )
-    begin = first = solved = None
     with (
         tempfile.TemporaryDirectory() as folder,
         RayLauncher(num_cpus=4) as launcher,
-        FleetRun(description, Path(folder) / "run", launcher, interval_s=0.1) as run,
+        FleetRun(description, Path(folder) / "run", launcher, interval_s=0.25) as run,
     ):
         for snapshot in run:
-            trainer = snapshot.workers["trainer.p.0"]
             steps = snapshot.env_steps["p"]
-            if begin is None and steps > 0:
-                begin, first = time.perf_counter(), steps
-            if begin is None:
-                continue
-            wall = time.perf_counter() - begin
-            if trainer.get("return_mean", 0.0) >= GOAL:
-                solved = wall
-            if solved is not None or wall > seconds:
+            if clock.begin is None and steps > 0:
+                clock.start(steps)
+            if clock.begin is not None and clock.over(steps, snapshot.workers["trainer.p.0"]["return_mean"]):
                 break
-    return {"steps_per_s": (steps - first) / wall, "seconds_to_475": solved, "env_steps": steps}
 
 
-def local(seconds):
+def local(task, clock):
     from argosy.trainer.base import EpochRecord
     from argosy.trainer.local import build
 
-    trainer = build(experiment())
+    trainer = build(experiment(task))
     returns = deque(maxlen=100)
-    begin, solved = time.perf_counter(), None
-    while time.perf_counter() - begin < seconds and solved is None:
+    clock.start()
+    over = False
+    while not over:
         epoch = EpochRecord(1)
         trainer._training_step(epoch)
         returns.extend(epoch.collected[-1].returns.tolist())
-        if len(returns) == 100 and sum(returns) / 100 >= GOAL:
-            solved = time.perf_counter() - begin
-    steps, wall = trainer.state.env_step, time.perf_counter() - begin
-    return {"steps_per_s": steps / wall, "seconds_to_475": solved, "env_steps": steps}
+        over = clock.over(trainer.state.env_step, mean(returns))
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=120.0)
-    parser.add_argument("--only", choices=("rllib", "fleet", "local"), help="run one, print its line of JSON")
+    parser.add_argument("task", choices=("cartpole", "pong"))
+    parser.add_argument("--seconds", type=float, default=30.0, help="least time of training")
+    parser.add_argument("--limit", type=float, default=120.0, help="most time, to reach 475")
+    parser.add_argument("--only", choices=("local", "fleet", "rllib"), help="run one, print its line of JSON")
     parser.add_argument("--rllib-python", default=str(RLLIB_PYTHON))
     options = parser.parse_args()
     if options.only:
-        print(json.dumps(globals()[options.only](options.seconds)))
+        clock = Clock(options.task, options.seconds, options.limit)
+        globals()[options.only](options.task, clock)
+        print(json.dumps(clock.row()))
         return
     rows = {}
     for name in ("local", "fleet", "rllib"):
         python = options.rllib_python if name == "rllib" else sys.executable
-        command = [python, __file__, "--only", name, "--seconds", str(options.seconds)]
-        env = {**os.environ, "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+        command = [python, __file__, options.task, "--only", name]
+        command += ["--seconds", str(options.seconds), "--limit", str(options.limit)]
+        # Small networks are fastest on one thread, on all sides; the CNN may take what it finds.
+        threads = {"OMP_NUM_THREADS": "1"} if options.task == "cartpole" else {}
+        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **threads}, check=False)
         if done.returncode:
             print(f"{name}: failed\n{done.stderr[-2000:]}")
             continue
-        rows[name] = json.loads(done.stdout.splitlines()[-1]) | {"load": os.getloadavg()[0]}
+        rows[name] = json.loads(done.stdout.splitlines()[-1])
         print(name, rows[name], flush=True)
-    (HERE / "rllib.json").write_text(json.dumps(rows, indent=1) + "\n")
     if {"fleet", "rllib", "local"} <= rows.keys():
         ours = rows["fleet"]["steps_per_s"]
         print(f"fleet / RLlib {ours / rows['rllib']['steps_per_s']:.2f}")
         print(f"fleet / local {ours / rows['local']['steps_per_s']:.2f}")
+    path = HERE / "rllib.json"
+    results = json.loads(path.read_text()) if path.is_file() else {}
+    results[options.task] = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count(), **rows}
+    path.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":
