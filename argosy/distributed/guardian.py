@@ -15,19 +15,22 @@ import sys
 import time
 from pathlib import Path
 
-_GRACE_S = 5.0
 _PROC = Path("/proc")
 
 
 class Guardian:
-    """Ends the processes that descend from this one now, when this one dies. Does nothing where there is no /proc."""
+    """Ends the processes that descend from this one now, when this one dies. Does nothing where there is no /proc.
 
-    def __init__(self) -> None:
+    Args:
+        grace_s: seconds that they have to end by themselves.
+    """
+
+    def __init__(self, grace_s: float = 5.0) -> None:
         names = [f"{pid}:{_started(pid)}" for pid in descendants(os.getpid())]
         self._process: subprocess.Popen[bytes] | None = None
         if names:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", __file__, *names],
+                [sys.executable, "-I", "-S", __file__, str(grace_s), *names],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -69,9 +72,9 @@ def _stat(pid: int) -> list[str]:
         return []
 
 
-def _watch(names: list[str]) -> None:
+def _watch(grace_s: float, names: list[str]) -> None:
     sys.stdin.read()  # ends when the last writer is gone
-    time.sleep(_GRACE_S)
+    time.sleep(grace_s)
     for name in names:
         pid, _, started = name.partition(":")
         if _started(int(pid)) == started:
@@ -80,4 +83,4 @@ def _watch(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    _watch(sys.argv[1:])
+    _watch(float(sys.argv[1]), sys.argv[2:])

@@ -116,11 +116,12 @@ class Host:
     def call(self, method: str, *args: object) -> Future[Any]:
         """Call a method of the worker; a method that returns a Future itself decides when the answer comes."""
         answer: Future[Any] = Future()
-        if self._worker is None or self._error is not None or self._stop.is_set():
+        worker = self._worker
+        if worker is None or self._error is not None or self._stop.is_set():
             answer.set_exception(PeerLostError(f"worker {self._context.name!r} is not running"))
             return answer
         try:
-            result = getattr(self._worker, method)(*args)
+            result = getattr(worker, method)(*args)
         except Exception as error:  # belongs to the caller
             answer.set_exception(error)
             return answer
@@ -183,6 +184,7 @@ class Host:
                     worker.close()
                 except Exception:
                     self._error = self._error or traceback.format_exc()
+            self._worker = None  # with all its memory, which others may hold through this host
 
 
 @dataclass(frozen=True, kw_only=True)

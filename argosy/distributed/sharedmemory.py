@@ -172,7 +172,8 @@ class Shared:
         fd = os.memfd_create("argosy")
         os.ftruncate(fd, 2 * AREA_BYTES)
         self._fd = fd
-        self._memory = memoryview(mmap.mmap(fd, 2 * AREA_BYTES))
+        self._map = mmap.mmap(fd, 2 * AREA_BYTES)
+        self._memory = memoryview(self._map)
         self._bell, self._bell_in = os.pipe()
         self._server: int | None = None  # the server's pipe
         self._number = 0
@@ -188,6 +189,8 @@ class Shared:
     def close(self) -> None:
         """Free the block and the pipes."""
         self._forget_server()
+        self._memory.release()
+        self._map.close()
         for fd in (self._fd, self._bell, self._bell_in):
             os.close(fd)
 

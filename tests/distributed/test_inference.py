@@ -122,6 +122,20 @@ def test_shared_memory_passes_over_other_machines(serve, monkeypatch):
     stream.close()
 
 
+def test_server_forgets_askers_that_are_gone(serve):
+    (peer,) = serve("threads")
+    server = peer.hosts["server.0"]._worker._shared
+    for _ in range(5):
+        stream = Shared([peer])
+        assert stream.post(request([3.0])).result(5).result.action.tolist() == [3]
+        stream.post(request([4.0]))  # goes before the answer comes
+        stream.close()
+    assert len(server._clients) == 1
+    last = Shared([peer])
+    assert last.post(request([5.0])).result(5).result.action.tolist() == [5]
+    last.close()
+
+
 def test_parameters_are_read_once_per_change(launcher):
     handle = launcher.start("parameters", 0, Store, Resources(num_cpus=0.1))
     policy = SumPolicy(OBS)

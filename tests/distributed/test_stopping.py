@@ -1,0 +1,110 @@
+"""Whatever ends a driver, nothing is left: no thread, no process, no open memory; and what was learned is saved."""
+
+import gc
+import os
+import threading
+
+import psutil
+import pytest
+
+from argosy.distributed import (
+    ActorGroup,
+    AgentSpec,
+    EvalGroup,
+    Fleet,
+    FleetError,
+    FleetRun,
+    FleetStop,
+    PolicySpec,
+    RestartConfig,
+)
+from argosy.distributed.trainer import KIND
+from argosy.presets import preset
+from argosy.trainer.statefile import read_state
+
+
+def fleet(**changes):
+    experiment = preset(
+        "ppo",
+        "CartPole-v1",
+        trainer={"step_per_collect": 64},
+        env={"num_envs": 2, "vector": "shmem", "envs_per_worker": 1},
+    )
+    settings = {
+        "name": "stopping",
+        "policies": {"p": PolicySpec(experiment=experiment, workers=1, save_updates=1000)},
+        "agents": (AgentSpec(policy="p", sample_steps=16, inference="shared"),),
+        "actors": ActorGroup(ring=2),
+        "evaluation": EvalGroup(count=0),
+        "stop": FleetStop(wall_s=60),
+    }
+    return Fleet(**settings | changes)
+
+
+def open_memory():
+    """Names of unnamed memory that this process holds."""
+    links = []
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            links.append(os.readlink(f"/proc/self/fd/{fd}"))
+        except FileNotFoundError:
+            continue  # the one that listed the others
+    return sorted(link for link in links if "argosy" in link)
+
+
+@pytest.fixture
+def nothing_is_left():
+    threads, memory = set(threading.enumerate()), open_memory()
+    processes = set(psutil.Process().children(recursive=True))
+    yield
+    new = set(psutil.Process().children(recursive=True)) - processes
+    assert not psutil.wait_procs(new, timeout=10)[1]
+    left = [thread for thread in set(threading.enumerate()) - threads if not thread.join(5.0) and thread.is_alive()]
+    assert not left
+    gc.collect()
+    assert open_memory() == memory
+
+
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt, ZeroDivisionError])
+def test_driver_ends(error, tmp_path, nothing_is_left):
+    """By itself, by Ctrl-C, by an error of whoever iterates."""
+    driver = FleetRun(fleet(), tmp_path / "run", interval_s=0.05)
+    updates = 0
+
+    def drive():
+        nonlocal updates
+        with driver:
+            for snapshot in driver:
+                updates = snapshot.updates["p"]
+                if updates >= 2:
+                    assert psutil.Process().children()  # the environments'
+                    if error is not None:
+                        raise error
+                    return
+
+    if error is None:
+        drive()
+    else:
+        with pytest.raises(error):
+            drive()
+    assert not driver.supervisor.failures
+    state = read_state(tmp_path / "run" / "trainer.p.0.safetensors", KIND)  # though save_updates is far away
+    assert state["counters"]["updates"] >= updates
+
+
+def test_budget_ends(tmp_path, nothing_is_left):
+    """A worker that fails again and again ends the fleet, with its traceback, and the others with it."""
+
+    def postprocess(fields, *_):
+        raise ArithmeticError("a planted fault")
+
+    description = fleet(
+        agents=(AgentSpec(policy="p", sample_steps=16, inference="shared", postprocess=postprocess),),
+        restart=RestartConfig(budget=1, backoff_s=0.01, beat_s=0.05),
+    )
+    driver = FleetRun(description, tmp_path / "run", interval_s=0.05)
+    with pytest.raises(FleetError, match=r"actor\.0") as caught, driver:
+        list(driver)
+    assert "a planted fault" in str(caught.value)
+    assert "in postprocess" in str(caught.value)
+    assert len((tmp_path / "run" / "failures.jsonl").read_text().splitlines()) == 2
