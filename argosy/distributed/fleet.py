@@ -104,9 +104,10 @@ class PolicySpec:
         """Whether who acts goes on only when the last segment has been taken.
 
         That keeps on-policy experience as fresh as can be without a pause of the learner: a rollout is made while the
-        one before is learned from, no earlier.
+        one before is learned from, no earlier. Not with several trainers: one that has its share waits for the others,
+        and must not hold up whom they wait for.
         """
-        return self.staleness.rule == "throttle" or self.kind == "onpolicy"
+        return self.trainers == 1 and (self.staleness.rule == "throttle" or self.kind == "onpolicy")
 
     @property
     def kind(self) -> str:

@@ -110,6 +110,12 @@ def test_staleness_rules_bound_the_lag(rule, max_lag, tmp_path):
         assert trainer["dropped"] == 0
 
 
+def test_actors_wait_for_the_trainer_of_an_on_policy_algorithm_if_it_is_alone():
+    assert PolicySpec(experiment=PPO).waits
+    assert not PolicySpec(experiment=PPO, trainers=2).waits
+    assert not PolicySpec(experiment=preset("dqn", "CartPole-v1")).waits
+
+
 FED = (AgentSpec(policy="p", samples=("p",)),)
 
 
