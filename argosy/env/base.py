@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -97,6 +98,11 @@ class AsyncVectorEnv(VectorEnv, Protocol):
 
     def recv(self) -> Received:
         """Wait for started envs (`wait_num` of them at least, or all) and return their rows."""
+
+
+def num_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def check_ids(ids: Ids, n: int) -> list[int]:

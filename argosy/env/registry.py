@@ -12,7 +12,7 @@ from typing import Literal, Protocol, cast
 import gymnasium as gym
 
 from argosy.env.atari import make_atari_env
-from argosy.env.base import VectorEnv
+from argosy.env.base import VectorEnv, num_cores
 from argosy.env.config import EnvConfig
 from argosy.env.environment import registered_environments
 from argosy.env.norm import VectorEnvNormObs
@@ -194,6 +194,8 @@ def _make_pool(
 ) -> VectorEnv:
     envpool = cast(_EnvPoolModule, require("envpool", "atari"))
     settings: dict[str, object] = {"num_envs": len(seeds), "batch_size": wait_num or len(seeds)}
+    if wait_num is not None and wait_num < len(seeds):  # a core is left to the policy, which acts at the same time
+        settings["num_threads"] = min(len(seeds), max(1, num_cores() - 1))
     if render_mode is not None:
         settings["render_mode"] = render_mode
     if config.max_episode_steps is not None:

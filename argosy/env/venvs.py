@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import cast
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from argosy.env.actions import action_rows
-from argosy.env.base import Obs, StepReturn
+from argosy.env.base import Obs, StepReturn, num_cores
 from argosy.env.spaces import is_array_space, take
 from argosy.env.vector import BaseVectorEnv
 from argosy.env.worker.base import EnvFn
@@ -66,7 +65,7 @@ class SubprocVectorEnv(BaseVectorEnv):
 
         if envs_per_worker is None:
             is_async = wait_num is not None or timeout is not None
-            envs_per_worker = 1 if is_async else max(1, -(-len(env_fns) // _cores()))
+            envs_per_worker = 1 if is_async else max(1, -(-len(env_fns) // num_cores()))
         super().__init__(env_fns, worker_fn, wait_num, timeout, envs_per_worker=envs_per_worker)
 
 
@@ -175,7 +174,3 @@ class RayVectorEnv(BaseVectorEnv):
             return RayEnvWorker(fns, first, num_cpus=num_cpus, hang_timeout_s=hang_timeout_s)
 
         super().__init__(env_fns, worker_fn, wait_num, timeout, envs_per_worker=envs_per_worker)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -87,18 +87,18 @@ class Channel:
         """
         start = time.perf_counter()
         if self._comes_soon:
-            while not self._has_bytes() and time.perf_counter() - start < SPIN_S:
+            while not self.has_bytes() and time.perf_counter() - start < SPIN_S:
                 os.sched_yield()
         message = self.recv()
         self._comes_soon = time.perf_counter() - start < SPIN_S
         return message
 
-    def _has_bytes(self) -> bool:
+    def has_bytes(self) -> bool:
+        """Whether there is something to read; not so if the other side is gone."""
         try:
-            self._sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-        except BlockingIOError:
+            return bool(self._sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+        except OSError:  # BlockingIOError: nothing yet
             return False
-        return True  # or the other side is gone
 
     def _take(self, size: int) -> bytes | None:
         """Return the next `size` bytes; None if they have not come, what did come is kept for the next call."""

@@ -197,7 +197,7 @@ class ProcessWorker(EnvWorker):
 
     def check(self) -> None:  # noqa: D102
         # something that the env started may hold the pipe open: ask the system; a last answer is still read
-        if self._failure is None and not self.process.is_alive() and not self.wait_any([self], 0):
+        if self._failure is None and not self.process.is_alive() and not self._channel.has_bytes():
             raise self._died("a command")
 
     def _check_time(self, during: str, start: float, at_least_s: float) -> None:

@@ -101,6 +101,41 @@ def test_worker_killed_at_work_names_the_env(kind):
     env.close()
 
 
+def test_killed_worker_is_named_while_another_one_is_busy(kind):
+    for busy, killed in ((0, 1), (1, 0)):  # whichever of them is waited for first
+        env = kind(slow(2, sleeper=busy, sleep_s=60), envs_per_worker=1)
+        env.reset()
+        env.step(np.zeros(2, int))
+        pid = env.workers[killed].process.pid
+        os.kill(pid, signal.SIGSTOP)  # still at work when it is killed
+        killer = subprocess.Popen([sys.executable, "-c", f"import os, time; time.sleep(0.3); os.kill({pid}, 9)"])
+        start = time.monotonic()
+        with pytest.raises(EnvError, match=rf"worker process of env {killed} .* exit code -9, SIGKILL"):
+            env.step(np.zeros(2, int))
+        assert time.monotonic() - start < 20  # long before the sleeper wakes
+        killer.wait()
+        env.workers[busy].process.kill()
+        env.close()
+
+
+def test_killed_worker_of_asynchronous_envs(kind):
+    env = kind(slow(3, sleeper=1, sleep_s=60), wait_num=1)
+    env.reset()
+    for awake in ({0, 1, 2}, {0, 2}):  # in its second step env 1 falls asleep
+        env.send(np.zeros(3, int))
+        seen = set()
+        while seen != awake:
+            seen |= set(env.recv().env_id.tolist())
+    start = time.monotonic()
+    os.kill(env.workers[1].process.pid, signal.SIGKILL)
+    with pytest.raises(EnvError, match=r"worker process of env 1 .* exit code -9, SIGKILL .*; env 1 was at work"):
+        env.recv()
+    assert time.monotonic() - start < 20
+    env.send(np.zeros(2, int), [0, 2])
+    assert set(env.recv().env_id.tolist()) <= {0, 2}
+    env.close()
+
+
 def test_worker_that_exits_by_itself(kind):
     class Quitter(Slow):
         def step(self, action):
