@@ -130,6 +130,10 @@ class VectorEnvNormObs(VectorEnvWrapper):
         """The statistics; of a Dict or Tuple by the dotted names of its parts."""
         return self._statistics.get("", self._statistics)
 
+    @obs_rms.setter
+    def obs_rms(self, obs_rms: ObsRms) -> None:
+        self.set_obs_rms(obs_rms)
+
     def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Info]:
         """Start new episodes in the envs `id`."""
         obs, info = self.venv.reset(id, **kwargs)

@@ -176,7 +176,7 @@ def test_parts_of_dicts_and_tuples():
     other = VectorEnvNormObs(DummyVectorEnv([lambda: Parts(6)]), update_obs_rms=False)
     other.load_state_dict(env.state_dict())
     assert np.allclose(other.reset()[0]["0"]["x"], 0)
-    other.set_obs_rms(env.get_obs_rms())
+    other.obs_rms = env.get_obs_rms()
     assert other.get_obs_rms()["0.x"] is env.get_obs_rms()["0.x"]
     with pytest.raises(SpaceError, match=r"statistics of \[''\] given; this env normalises \['0.x'\]"):
         other.set_obs_rms(VectorEnvNormObs(told(([0, 1], [1]))).get_obs_rms())
