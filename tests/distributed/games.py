@@ -4,8 +4,6 @@ An agent sees two signs. Agent 0 is paid 1 for saying whether they are equal, ag
 without biases says first changes with the signs' sign, and so it is right half of the time, whatever its weights.
 """
 
-from typing import ClassVar
-
 import numpy as np
 from gymnasium import spaces
 
@@ -69,10 +67,9 @@ def pettingzoo_turns():
     from argosy.env import PettingzooAEC
 
     class AEC(AECEnv):
-        metadata: ClassVar = {"name": "turns"}
-
         def __init__(self):
             super().__init__()
+            self.metadata = {"name": "turns"}
             self.game = Pairs()
             self.possible_agents = ["even", "odd"]
 

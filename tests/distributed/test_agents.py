@@ -57,7 +57,7 @@ def test_two_policies_learn_with_different_algorithms(game, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("game", ["pairs", "turns"])
+@pytest.mark.parametrize("game", GAMES)
 def test_they_learn_in_processes_too(game, ray_launcher, tmp_path):
     learn(game, tmp_path / "run", ray_launcher)
 
