@@ -122,14 +122,13 @@ def experiment(task):
 
 
 def fleet(task, clock):
-    from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec, Resources
+    from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec
     from argosy.distributed.rayhost import RayLauncher
 
     described = experiment(task)
-    threads = 1 if task == "cartpole" else min(2, os.cpu_count() or 1)
     description = Fleet(
         name="bench",
-        policies={"p": PolicySpec(experiment=described, trainer_resources=Resources(num_cpus=threads))},
+        policies={"p": PolicySpec(experiment=described)},
         agents=(AgentSpec(policy="p", sample_steps=described.trainer.step_per_collect // 16),),
         actors=ActorGroup(count=2),
         evaluation=EvalGroup(count=0),
@@ -181,7 +180,8 @@ def main():
         python = options.rllib_python if name == "rllib" else sys.executable
         command = [python, __file__, options.task, "--only", name]
         command += ["--seconds", str(options.seconds), "--limit", str(options.limit)]
-        # Small networks are fastest on one thread, on all sides; the CNN may take what it finds.
+        # Small networks are fastest on one thread, on all sides; the CNN may take what it finds, but in the fleet, whose
+        # trainer has the one CPU that it asks for.
         threads = {"OMP_NUM_THREADS": "1"} if options.task == "cartpole" else {}
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **threads}, check=False)
         if done.returncode:
