@@ -180,7 +180,7 @@ def main():
         python = options.rllib_python if name == "rllib" else sys.executable
         command = [python, __file__, options.task, "--only", name]
         command += ["--seconds", str(options.seconds), "--limit", str(options.limit)]
-        # Small networks are fastest on one thread, on all sides; the CNN may take what it finds, but in the fleet, whose
+        # Small networks are fastest on one thread. The CNN may take what it finds, except in the fleet, whose
         # trainer has the one CPU that it asks for.
         threads = {"OMP_NUM_THREADS": "1"} if options.task == "cartpole" else {}
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **threads}, check=False)
