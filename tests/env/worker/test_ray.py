@@ -66,6 +66,37 @@ def test_values_failures_and_killed_actors():
     env.close()
 
 
+def test_killed_actor_is_named_while_another_one_is_busy():
+    env = RayVectorEnv([lambda i=i: Counter(i, 60.0 * (i == 0)) for i in range(2)], num_cpus=0.1)
+    env.reset()
+    pid = env.step(np.zeros(1, int), [1])[4][0]["pid"]
+    env.send(np.zeros(1, int), [1])
+    env.recv()
+    os.kill(pid, signal.SIGKILL)
+    start = time.monotonic()
+    with pytest.raises(EnvError, match="Ray actor of env 1 died"):
+        env.step(np.zeros(2, int))
+    assert time.monotonic() - start < 30  # long before env 0 has stepped
+    ray.kill(env.workers[0].actor)
+    env.close()
+
+
+def test_killed_actor_of_asynchronous_envs_and_timeout():
+    env = RayVectorEnv([lambda i=i: Counter(i, 60.0 * (i == 0)) for i in range(3)], timeout=0.5, num_cpus=0.1)
+    env.reset()
+    env.send(np.zeros(3, int))
+    seen = {}
+    while seen.keys() != {1, 2}:
+        got = env.recv()
+        seen |= {int(i): info["pid"] for i, info in zip(got.env_id, got.info, strict=True)}
+    os.kill(seen[1], signal.SIGKILL)
+    with pytest.raises(EnvError, match="Ray actor of env 1 died"):
+        env.step(np.zeros(1, int), [1])
+    assert [info["env_id"] for info in env.step(np.zeros(1, int), [2])[4]] == [2]
+    ray.kill(env.workers[0].actor)
+    env.close()
+
+
 def test_asynchronous_and_hanging():
     env = RayVectorEnv([lambda i=i: Counter(i, 3.0 if i == 0 else 0.0) for i in range(3)], wait_num=2, num_cpus=0.1)
     env.reset()
