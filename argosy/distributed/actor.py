@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from argosy.distributed.arena import Arena
+from argosy.distributed.envfailures import Tolerance
 from argosy.distributed.fleet import AgentSpec
 from argosy.distributed.host import Progress
 from argosy.distributed.inference import InferenceStream, ParameterReader
 from argosy.distributed.player import Player
 from argosy.distributed.recorder import Recorder
 from argosy.distributed.streams import SampleStream, Segment
-from argosy.errors import EnvError
 from argosy.rng import Rng
 
 _WAIT_S = 0.005
@@ -106,11 +105,10 @@ class ActorWorker:
         self._stage = stage
         self._ring = deque(groups)
         self._readers, self._streams = readers, streams
-        self._sync, self._env_failures = sync, env_failures
-        self._steps = self._failures = self._segments = 0
+        self._sync, self._tolerance = sync, Tolerance(env_failures, "actors.env_failures")
+        self._steps = self._segments = 0
         self._waited = {"inference": 0.0, "samples": 0.0, "parameters": 0.0}
         self._idle_since = time.monotonic()
-        self._last_failure = ""
 
     def poll(self) -> Progress:
         """Step the group at the head of the ring, if its actions are there."""
@@ -141,7 +139,7 @@ class ActorWorker:
         return {
             "steps": float(self._steps),
             "segments": float(self._segments),
-            "env_failures": float(self._failures),
+            "env_failures": float(self._tolerance.count),
             "wait_inference_s": self._waited["inference"],
             "wait_samples_s": self._waited["samples"],
             "wait_parameters_s": self._waited["parameters"],
@@ -149,7 +147,7 @@ class ActorWorker:
 
     def last_env_failure(self) -> str:
         """Return the traceback of the last failure of an environment, "" if there was none."""
-        return self._last_failure
+        return self._tolerance.last
 
     def close(self) -> None:
         """Close environments and streams."""
@@ -228,13 +226,7 @@ class ActorWorker:
         Raises:
             EnvError: that has happened too often.
         """
-        self._failures += 1
-        self._last_failure = traceback.format_exc()
-        if self._failures > self._env_failures:
-            raise EnvError(
-                f"environments failed {self._failures} times, more than actors.env_failures={self._env_failures} "
-                f"allows; the last time: {error!r}"
-            ) from error
+        self._tolerance.note(error)
         group.renew()
 
     def _idle(self, reason: str) -> Progress:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -12,10 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from argosy.distributed.arena import Arena
+from argosy.distributed.envfailures import Tolerance
 from argosy.distributed.host import Context, Peer, PeerLostError, Progress
 from argosy.distributed.inference import ParameterReader
 from argosy.distributed.player import Player
-from argosy.errors import CheckpointError, EnvError
+from argosy.errors import CheckpointError
 from argosy.policy import Policy
 from argosy.rng import Rng
 
@@ -75,7 +75,7 @@ class EvalWorker:
         self._arena = make_arena(rng.draw_seed())
         seated = seat(self._arena)
         self._policy_of_seat, self._players = [name for name, _ in seated], [player for _, player in seated]
-        self._env_failures, self._failures, self._last_failure = env_failures, 0, ""
+        self._tolerance = Tolerance(env_failures, "evaluation.env_failures")
         self._policies, self._readers, self._store = policies, readers, store
         self._quota = -(-episodes // num_envs)
         self._results: list[EvalResult] = []
@@ -89,7 +89,7 @@ class EvalWorker:
 
     def last_env_failure(self) -> str:
         """Return the traceback of the last failure of an environment, "" if there was none."""
-        return self._last_failure
+        return self._tolerance.last
 
     def set_curriculum_stage(self, name: str) -> None:
         """Judge in this stage from the next evaluation on; the one under way is of no use any more."""
@@ -112,7 +112,7 @@ class EvalWorker:
         return {
             "evaluations": float(len(self._results)),
             "steps": float(self._steps),
-            "env_failures": float(self._failures),
+            "env_failures": float(self._tolerance.count),
         }
 
     def close(self) -> None:
@@ -174,13 +174,7 @@ class EvalWorker:
         Raises:
             EnvError: that has happened too often.
         """
-        self._failures += 1
-        self._last_failure = traceback.format_exc()
-        if self._failures > self._env_failures:
-            raise EnvError(
-                f"environments failed {self._failures} times, more than evaluation.env_failures={self._env_failures} "
-                f"allows; the last time: {error!r}"
-            ) from error
+        self._tolerance.note(error)
         with contextlib.suppress(Exception):  # it is broken already
             self._arena.close()
         self._arena = self._make_arena(self._rng.draw_seed())

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.distributed.curriculum import Curriculum
+from argosy.distributed.envfailures import EnvFailures
 from argosy.distributed.evaluation import EvalResult, Listener
 from argosy.distributed.fleet import Fleet
 from argosy.distributed.folder import FolderClaim
@@ -120,6 +121,7 @@ class FleetRun:
         self._logger = JSONLLogger(directory / "metrics.jsonl")
         self._results = _results_of(self._results_file)
         self._listeners = [Listener(self._launcher.connect(eval_name(i))) for i in range(fleet.evaluation.count)]
+        self._env_failures = EnvFailures(self._launcher.connect)
         self._stats: dict[str, Mapping[str, float]] = {}
         self._started = time.monotonic()
         self._last: Snapshot | None = None
@@ -216,6 +218,8 @@ class FleetRun:
                 workers[name] |= {"pid": beat.pid, "node": beat.node}
                 self._stats[name] = beat.stats or self._stats.get(name, {})
             workers[name] |= self._stats.get(name, {})  # a worker that is being restarted has done what it has done
+        for failure in self._env_failures.poll(workers):
+            self._note_failure(failure)
         learners = [name for name, spec in self.fleet.policies.items() if spec.learns]
         first = {name: workers[trainer_name(name, 0)] for name in learners}
         wall_s = time.monotonic() - self._started

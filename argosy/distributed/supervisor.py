@@ -63,7 +63,7 @@ class Role:
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """One worker's end that nobody asked for."""
+    """One worker's end that nobody asked for, or that of an environment which the worker survived (incarnation -1)."""
 
     role: str
     incarnation: int

@@ -111,9 +111,7 @@ class TrainerWorker:
         return self._group.address()
 
     def stats(self) -> Mapping[str, float]:
-        """Return counters, the last update's metrics, the mean return of the last 100 episodes, and the lag of the
-        experience that was learned from.
-        """
+        """Return counters, the last update's metrics, the last 100 episodes' mean return, the lag of experience."""
         lags = np.array(self._lags or [0])
         return {
             **(self._history[-1] if self._history else {}),

@@ -217,3 +217,33 @@ def test_a_curriculum_goes_on_by_evaluations_and_is_kept(tmp_path):
     assert again.results == driver.results
     again.run()
     assert max(batch.rew.max() for batch in Keep.batches) == 30.0  # actors that are made anew begin in the hard stage
+
+
+class Leaking(Steps):
+    """Raises when it has made twenty steps."""
+
+    made = 0
+
+    def step(self, actions):
+        self.made += 1
+        if self.made == 20:
+            raise RuntimeError("the hull leaks")
+        return super().step(actions)
+
+
+def test_failures_of_environments_are_told_with_their_traceback(tmp_path):
+    if "leaking" not in registered_environments():
+        register("leaking", Leaking)
+    description = dataclasses.replace(
+        fleet(task="leaking"), evaluation=EvalGroup(count=0), stop=FleetStop(wall_s=30), actors=ActorGroup(count=2)
+    )
+    file = tmp_path / "run" / "failures.jsonl"
+    with FleetRun(description, tmp_path / "run", interval_s=0.1) as driver:
+        for _ in driver:
+            if file.exists():
+                break
+        assert not driver.supervisor.failures  # the workers go on
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    assert {record["role"] for record in records} <= {"actor.0", "actor.1"}
+    assert "the hull leaks" in records[0]["traceback"]
+    assert "the worker goes on" in records[0]["reason"]
