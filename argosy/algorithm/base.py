@@ -15,7 +15,7 @@ from gymnasium import spaces
 
 from argosy.config import check_range
 from argosy.data import Sampling, TrainingStats
-from argosy.errors import CheckpointError, DataError, SpaceError
+from argosy.errors import CheckpointError, ConfigError, DataError, SpaceError
 from argosy.net import NetConfig
 from argosy.policy import Policy
 from argosy.rng import Rng, RngState, spawn_seeds
@@ -68,8 +68,15 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
     """Action spaces that it can learn in."""
     default_net: ClassVar[NetConfig] = NetConfig()
     """Network used where the caller gives none."""
+    takes_recurrent: ClassVar[bool] = False
+    """Whether it learns with policies that have a state."""
 
     def __init__(self, config: ConfigT, policy: Policy) -> None:
+        if policy.is_recurrent and not self.takes_recurrent:
+            raise ConfigError(
+                f"{type(self).__name__} does not learn with policies that have a state, and {type(policy).__name__} has"
+                " one (default_policy_state); use PPO, or set takes_recurrent = True in an algorithm of yours that does"
+            )
         self.config = config
         self.policy: Policy = policy
         self.device = policy.device

@@ -117,6 +117,7 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
     """Clipped policy gradient from the rollout of the current policy."""
 
     kind = "onpolicy"
+    takes_recurrent = True
     config_type = PPOConfig
     action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
     default_net = NetConfig(hidden_sizes=(64, 64), activation="tanh")

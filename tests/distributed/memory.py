@@ -128,6 +128,7 @@ class CheckSums(Algorithm):
     """Learns nothing: adds up what a SumPolicy has seen and compares, row by row, over all rollouts."""
 
     kind = "onpolicy"
+    takes_recurrent = True
     config_type = AlgorithmConfig
 
     def __init__(self, config, policy):

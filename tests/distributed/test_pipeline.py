@@ -49,6 +49,7 @@ class Reinforce(Algorithm):
     """A user's own algorithm."""
 
     kind = "onpolicy"
+    takes_recurrent = True
     config_type = AlgorithmConfig
     states_checked = 0
 

@@ -6,7 +6,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from argosy.algorithm import PPO, PPOConfig
+from argosy.algorithm import DQN, PPO, DQNConfig, PPOConfig
 from argosy.data import Batch, NamedArray
 from argosy.errors import ConfigError
 from argosy.net import GRU
@@ -143,3 +143,8 @@ def test_a_mask_of_the_rollout_is_kept():
     assert found.mask.T.tolist() == [[False, False, True], [False, True, False]]
     rows.mask[1] = False  # nothing is left of the first sequence
     assert sequences(rows, 2, burn_in=1).mask.T.tolist() == [[False, True, False]]
+
+
+def test_an_algorithm_that_learns_from_single_rows_refuses_a_policy_with_a_state():
+    with pytest.raises(ConfigError, match="DQN does not learn with policies that have a state, and Adder has one"):
+        DQN(DQNConfig(), Adder())
