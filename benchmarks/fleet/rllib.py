@@ -122,13 +122,15 @@ def experiment(task):
 
 
 def fleet(task, clock):
-    from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec
+    from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec, Resources
     from argosy.distributed.rayhost import RayLauncher
 
     described = experiment(task)
     description = Fleet(
         name="bench",
-        policies={"p": PolicySpec(experiment=described)},
+        policies={
+            "p": PolicySpec(experiment=described, trainer_resources=Resources(num_cpus=2.0 if task == "pong" else 1.0))
+        },
         agents=(AgentSpec(policy="p", sample_steps=described.trainer.step_per_collect // 16),),
         actors=ActorGroup(count=2),
         evaluation=EvalGroup(count=0),
@@ -181,7 +183,7 @@ def main():
         command = [python, __file__, options.task, "--only", name]
         command += ["--seconds", str(options.seconds), "--limit", str(options.limit)]
         # Small networks are fastest on one thread. The CNN may take what it finds, except in the fleet, whose
-        # trainer has the one CPU that it asks for.
+        # trainer has the CPUs that it asks for.
         threads = {"OMP_NUM_THREADS": "1"} if options.task == "cartpole" else {}
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **threads}, check=False)
         if done.returncode:
