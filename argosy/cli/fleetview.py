@@ -135,6 +135,11 @@ def _policy_worker(worker: Counts, rate: Callable[[str], float]) -> list[str]:
     return [f"{rate('rows'):,.0f} rows/s", f"{batch:.1f} rows per batch", *_if_any(worker, queue="waiting")]
 
 
+def _buffer(worker: Counts, rate: Callable[[str], float]) -> list[str]:
+    said = [f"{rate('segments'):,.1f} segments/s", f"works {_share(rate('process_s'))}"]
+    return said + _if_any(worker, queue="waiting")
+
+
 def _counters(*keys: str) -> Callable[[Counts, Callable[[str], float]], list[str]]:
     return lambda worker, rate: [f"{_number(worker.get(key))} {key}" for key in keys]
 
@@ -158,6 +163,7 @@ _SAID: Mapping[str, Callable[[Counts, Callable[[str], float]], list[str]]] = {
     "actor": _actor,
     "trainer": _trainer,
     "policy": _policy_worker,
+    "buffer": _buffer,
     "parameters": _counters("pushes", "reads"),
     "eval": _counters("evaluations", "steps"),
 }

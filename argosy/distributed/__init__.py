@@ -5,20 +5,20 @@ Importing this package needs no Ray; running a fleet in threads does not either.
 
 from argosy.distributed.curriculum import CurriculumStage
 from argosy.distributed.evaluation import EvalResult
-from argosy.distributed.fleet import (
-    ActorGroup,
-    AgentSpec,
-    EvalGroup,
-    Fleet,
-    FleetStop,
-    PolicySpec,
-    StalenessConfig,
-)
+from argosy.distributed.fleet import Fleet
 from argosy.distributed.host import Resources, ThreadLauncher
 from argosy.distributed.parameters import ParameterStore
 from argosy.distributed.pipeline import test_pipeline
 from argosy.distributed.postprocess import GAE, NStep
 from argosy.distributed.run import FleetRun, Snapshot
+from argosy.distributed.specs import (
+    ActorGroup,
+    AgentSpec,
+    EvalGroup,
+    FleetStop,
+    PolicySpec,
+    StalenessConfig,
+)
 from argosy.distributed.supervisor import Failure, FleetError, RestartConfig
 
 __all__ = [

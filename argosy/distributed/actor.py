@@ -15,11 +15,11 @@ import numpy as np
 
 from argosy.distributed.arena import Arena
 from argosy.distributed.envfailures import Tolerance
-from argosy.distributed.fleet import AgentSpec
 from argosy.distributed.host import Progress
 from argosy.distributed.inference import InferenceStream, ParameterReader
 from argosy.distributed.player import Player
 from argosy.distributed.recorder import Recorder
+from argosy.distributed.specs import AgentSpec
 from argosy.distributed.streams import SampleStream, Segment
 from argosy.rng import Rng
 

@@ -6,8 +6,9 @@ import dataclasses
 import tempfile
 from pathlib import Path
 
-from argosy.distributed.fleet import EvalGroup, Fleet, FleetStop
+from argosy.distributed.fleet import Fleet
 from argosy.distributed.run import FleetRun, Snapshot
+from argosy.distributed.specs import EvalGroup, FleetStop
 from argosy.distributed.supervisor import FleetError, RestartConfig
 
 
@@ -32,7 +33,9 @@ def test_pipeline(
     small = dataclasses.replace(
         fleet,
         policies={
-            name: dataclasses.replace(spec, trainers=1, workers=min(spec.workers, 1), save_updates=1)
+            name: dataclasses.replace(
+                spec, trainers=1, workers=min(spec.workers, 1), buffers=min(spec.buffers, 1), save_updates=1
+            )
             for name, spec in fleet.policies.items()
         },
         actors=dataclasses.replace(fleet.actors, count=1, env_failures=0),

@@ -15,9 +15,10 @@ import numpy as np
 from argosy.algorithm.base import Algorithm
 from argosy.distributed.actor import ActorWorker, Group, Seated
 from argosy.distributed.arena import Arena
+from argosy.distributed.bufferworker import BufferWorker
 from argosy.distributed.curriculum import present_stage
 from argosy.distributed.evaluation import EvalWorker
-from argosy.distributed.fleet import AgentSpec, Fleet
+from argosy.distributed.fleet import Fleet
 from argosy.distributed.group import TrainerGroup
 from argosy.distributed.host import Context, Resources, Worker
 from argosy.distributed.inference import InferenceStream, Inline, ParameterReader, Remote
@@ -29,6 +30,7 @@ from argosy.distributed.postprocess import Postprocess
 from argosy.distributed.recorder import Fields, Recorder
 from argosy.distributed.sharedmemory import Shared
 from argosy.distributed.source import EnvSource, Space
+from argosy.distributed.specs import AgentSpec, PolicySpec
 from argosy.distributed.streams import QueueStream, RoundRobin, SampleStream, Zipped
 from argosy.distributed.supervisor import Role
 from argosy.distributed.trainer import TrainerWorker
@@ -77,6 +79,9 @@ class Plan:
                 for rank in range(spec.trainers):
                     build = functools.partial(_trainer, self, name, rank)
                     roles.append(Role(trainer_name(name, rank), build, spec.trainer_resources))
+                for index in range(spec.buffers):
+                    build = functools.partial(_buffer_worker, self, name, index)
+                    roles.append(Role(buffer_worker_name(name, index), build, spec.buffer_resources))
             for index in range(spec.workers):
                 build = functools.partial(_policy_worker, self, name, index)
                 roles.append(Role(policy_worker_name(name, index), build, spec.worker_resources))
@@ -120,6 +125,11 @@ def trainer_name(policy: str, rank: int) -> str:
 def policy_worker_name(policy: str, index: int) -> str:
     """Return a policy worker's name."""
     return f"policy.{policy}.{index}"
+
+
+def buffer_worker_name(policy: str, index: int) -> str:
+    """Return a buffer worker's name."""
+    return f"buffer.{policy}.{index}"
 
 
 def actor_name(index: int) -> str:
@@ -197,6 +207,15 @@ def _policy_worker(plan: Plan, policy: str, index: int, context: Context) -> Wor
     return PolicyWorker(context, own, name=policy, store=STORE)
 
 
+def _buffer_worker(plan: Plan, policy: str, index: int, context: Context) -> Worker:
+    spec = plan.fleet.policies[policy]
+    own = plan.policy(policy, spec.buffer_resources)
+    own.seed(_derived_seed(plan.fleet, "buffer", index, context.incarnation))
+    assert spec.process is not None
+    trainer = context.connect(trainer_name(policy, index % spec.trainers))
+    return BufferWorker(context, own, spec.process, trainer, name=policy, store=STORE)
+
+
 def _actor(plan: Plan, index: int, context: Context) -> Worker:
     fleet = plan.fleet
     names = sorted({agent.policy for agent in fleet.agents})
@@ -237,7 +256,7 @@ def _actor(plan: Plan, index: int, context: Context) -> Worker:
                     agent,
                     Player(seat, policy, stream, deterministic=agent.deterministic),
                     recorder,
-                    _samples(fleet, agent, group, context),
+                    _samples(fleet, agent, index * fleet.actors.ring + group, context),
                     readers.get(agent.policy) if agent.inference == "inline" else None,
                     -(-random_steps // per_round) if context.incarnation == 0 else 0,
                     throttled=any(fleet.policies[name].waits for name in fleet.samples(agent)),
@@ -302,18 +321,28 @@ def _inference(fleet: Fleet, agent: AgentSpec, policy: Policy, rank: int, contex
     return Shared(peers, rank) if agent.inference == "shared" else Remote(peers, rank)
 
 
-def _samples(fleet: Fleet, agent: AgentSpec, first: int, context: Context) -> SampleStream | None:
-    """Connect to one trainer of each policy that gets this spec's experience, in turn if there are several."""
+def _samples(fleet: Fleet, agent: AgentSpec, sender: int, context: Context) -> SampleStream | None:
+    """Connect to the trainers of each policy that gets this spec's experience; several get it in turn."""
     streams: list[SampleStream] = []
     for name in fleet.samples(agent):
-        ranks = range(fleet.policies[name].trainers)
-        queues = [QueueStream(context.connect(trainer_name(name, rank)), capacity=1) for rank in ranks]
-        streams.append(
-            queues[0] if len(queues) == 1 else RoundRobin(queues[first % len(queues) :] + queues[: first % len(queues)])
-        )
+        queues = [
+            QueueStream(context.connect(_receiver_name(name, fleet.policies[name], rank, sender)), capacity=1)
+            for rank in range(fleet.policies[name].trainers)
+        ]
+        first = sender % len(queues)
+        streams.append(queues[0] if len(queues) == 1 else RoundRobin(queues[first:] + queues[:first]))
     if not streams:
         return None
     return streams[0] if len(streams) == 1 else Zipped(streams)
+
+
+def _receiver_name(policy: str, spec: PolicySpec, rank: int, sender: int) -> str:
+    """Return who takes a sender's segments for a trainer: itself, or always the same one of its buffer workers.
+
+    Only so do a producer's segments reach a trainer in order.
+    """
+    own = range(rank, spec.buffers, spec.trainers)
+    return buffer_worker_name(policy, own[sender % len(own)]) if own else trainer_name(policy, rank)
 
 
 def _derived_seed(fleet: Fleet, what: str, index: int, incarnation: int) -> int:

@@ -17,7 +17,7 @@ from argosy.experiment import Experiment
 from argosy.rng import spawn_seeds
 
 if TYPE_CHECKING:
-    from argosy.distributed.fleet import AgentSpec
+    from argosy.distributed.specs import AgentSpec
 
 Space = spaces.Space[Any]
 

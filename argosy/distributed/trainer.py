@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from argosy.algorithm.base import Algorithm
-from argosy.distributed.fleet import StalenessConfig
 from argosy.distributed.group import TrainerGroup
 from argosy.distributed.host import Peer, PeerLostError, Progress
 from argosy.distributed.learning import Learning
 from argosy.distributed.parameters import encode, write_atomically
+from argosy.distributed.specs import StalenessConfig
 from argosy.distributed.streams import Inbox, Segment
 from argosy.trainer.statefile import read_state, write_state
 

@@ -20,7 +20,6 @@ from gymnasium import spaces
 
 from argosy.distributed.actor import ActorWorker, Group, Seated
 from argosy.distributed.arena import VectorArena
-from argosy.distributed.fleet import AgentSpec
 from argosy.distributed.host import Progress, Resources
 from argosy.distributed.inference import Inline
 from argosy.distributed.parameters import decode, encode
@@ -28,6 +27,7 @@ from argosy.distributed.parameterserver import ParameterServer
 from argosy.distributed.player import Player
 from argosy.distributed.rayhost import RayLauncher, ship_module
 from argosy.distributed.recorder import Recorder
+from argosy.distributed.specs import AgentSpec
 from argosy.env import DummyVectorEnv
 from argosy.net import NetConfig
 from argosy.policy import QPolicy

@@ -6,10 +6,10 @@ from gymnasium import spaces
 
 from argosy.distributed.actor import ActorWorker, Group, Seated
 from argosy.distributed.arena import VectorArena
-from argosy.distributed.fleet import AgentSpec
 from argosy.distributed.inference import Reply
 from argosy.distributed.player import Player
 from argosy.distributed.recorder import Recorder
+from argosy.distributed.specs import AgentSpec
 from argosy.env import DummyVectorEnv
 from argosy.net import NetConfig
 from argosy.policy import QPolicy

@@ -22,6 +22,7 @@ from argosy.distributed import (
     FleetStop,
     NStep,
     PolicySpec,
+    RestartConfig,
     test_pipeline,
 )
 from argosy.env import Environment, StepResult, register, registered_environments
@@ -247,3 +248,47 @@ def test_failures_of_environments_are_told_with_their_traceback(tmp_path):
     assert {record["role"] for record in records} <= {"actor.0", "actor.1"}
     assert "the hull leaks" in records[0]["traceback"]
     assert "the worker goes on" in records[0]["reason"]
+
+
+def judged(fields, policy):
+    """Say which version the segment met on its way; one call fails."""
+    judged.calls += 1
+    if judged.calls == judged.fail_at:
+        raise ZeroDivisionError("planted")
+    return {**fields, "rew": fields["rew"] + 100, "judge": np.full(fields["rew"].shape, policy.version)}
+
+
+@pytest.mark.parametrize("fail_at", [0, 3])
+def test_buffer_workers_process_segments_with_the_newest_parameters(fail_at, tmp_path):
+    judged.calls, judged.fail_at, Keep.batches = 0, fail_at, ()
+    description = dataclasses.replace(
+        fleet(spec={"buffers": 2, "process": judged}),
+        actors=ActorGroup(count=2),
+        evaluation=EvalGroup(count=0),
+        stop=FleetStop(updates=60, wall_s=60),
+        restart=RestartConfig(backoff_s=0.05, beat_s=0.05),
+    )
+    snapshot = FleetRun(description, tmp_path / "run", interval_s=0.1).run()
+    assert snapshot.reason == "updates reached"
+    buffers = [worker for name, worker in snapshot.workers.items() if name.startswith("buffer.p.")]
+    assert len(buffers) == 2
+    assert sum(worker["restarts"] for worker in buffers) == (fail_at > 0)
+    assert all(worker.get("segments", 1) > 0 for worker in buffers)  # one that has just been started says nothing yet
+    for batch in Keep.batches:
+        assert (batch.rew == batch.obs[..., 0] + 1 + 100).all()
+    newest = [int(batch.judge.max()) for batch in Keep.batches]
+    assert newest == sorted(newest)
+    assert newest[-1] > newest[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"buffers": 1}, "set both or none"),
+        ({"process": judged}, "set both or none"),
+        ({"buffers": 1, "process": judged, "trainers": 2}, "fewer than trainers=2"),
+    ],
+)
+def test_buffer_workers_need_something_to_do(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        fleet(spec=settings)

@@ -4,9 +4,10 @@ import functools
 
 import pytest
 
-from argosy.distributed.fleet import AgentSpec, EvalGroup, Fleet, FleetStop, PolicySpec
+from argosy.distributed.fleet import Fleet
 from argosy.distributed.host import Resources, ThreadLauncher
 from argosy.distributed.run import FleetRun
+from argosy.distributed.specs import AgentSpec, EvalGroup, FleetStop, PolicySpec
 from argosy.presets import preset
 from argosy.trainer.base import EpochRecord
 from argosy.trainer.local import build

@@ -10,9 +10,9 @@ from gymnasium import spaces
 from argosy.algorithm import PPO
 from argosy.data import NamedArray
 from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec
-from argosy.distributed.fleet import StalenessConfig
 from argosy.distributed.host import PeerLostError
 from argosy.distributed.learning import OnpolicyLearning
+from argosy.distributed.specs import StalenessConfig
 from argosy.distributed.streams import Segment
 from argosy.distributed.trainer import KIND, TrainerWorker
 from argosy.env import Environment, StepResult, register, registered_environments

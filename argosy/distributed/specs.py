@@ -1,0 +1,294 @@
+"""What a fleet is made of: policies and how they learn, agents, groups of workers, and when it has done its work.
+
+Plain frozen dataclasses that check themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from argosy.algorithm import algorithm_class
+from argosy.algorithm.base import Algorithm
+from argosy.config import check_arguments, check_choice, check_range
+from argosy.data.buffer import Priority
+from argosy.distributed.host import Resources
+from argosy.distributed.postprocess import GAE, Postprocess
+from argosy.distributed.source import Space
+from argosy.errors import ConfigError
+from argosy.experiment import Experiment
+from argosy.policy import Policy, policy_class
+from argosy.trainer.play import usable_device
+
+
+@dataclass(frozen=True, kw_only=True)
+class StalenessConfig:
+    """What happens to experience that an older version of the policy made.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+
+    rule: Literal["accept", "drop", "throttle"] = "accept"
+    """accept: learn from all; drop: throw segments away that lag too much; throttle: let actors wait instead."""
+    max_lag: int = 2
+    """Updates that the learner may be ahead of a segment ("drop": exact), or batches that may wait while actors pause
+    ("throttle": the lag is about one more, and the time that parameters take to arrive)."""
+
+    def __post_init__(self) -> None:
+        check_choice(self, "rule", ("accept", "drop", "throttle"))
+        check_range(self, "max_lag", ge=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicySpec:
+    """One policy and how it learns.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+
+    experiment: Experiment
+    """Algorithm, its settings, network, buffer and trainer settings, as for the local trainer."""
+    policy: Callable[..., Policy] | str | None = None
+    """A policy class, its registered name or "MODULE:CLASS", made as policy(observation_space, action_space, **args);
+    None: the algorithm's."""
+    args: Mapping[str, object] = field(default_factory=dict)
+    """For `policy`; checked against its signature."""
+    algorithm: Callable[[Any, Any], Algorithm[Any, Any]] | None = None
+    """An algorithm class of one's own, made as algorithm(config, policy); None: the experiment's."""
+    trainers: int = 1
+    """Trainer workers; several average their gradients (gloo), each with a batch of its own."""
+    workers: int = 0
+    """Policy workers; 0: actor workers run the policy themselves."""
+    buffers: int = 0
+    """Buffer workers, which `process` segments on their way to the trainers; 0: segments go there at once."""
+    process: Postprocess | None = None
+    """What buffer workers apply to the fields [T, B, ...] of segments, with the newest parameters of the policy."""
+    publish_updates: int = 1
+    """Updates between two published versions (on-policy: 1 is right)."""
+    save_updates: int = 20
+    """Updates between two saved states, from which a restarted trainer goes on."""
+    save_buffer: bool = True
+    """Save the replay buffer, too; without it a restarted trainer collects anew before it learns."""
+    priority: Priority | None = None
+    """Draw from the replay buffer by priority; None: uniformly."""
+    prefetch: bool | None = None
+    """Draw the next batch from the replay buffer while the present one is learned from; None: where learning is on a
+    GPU (on CPUs both want the same cores)."""
+    staleness: StalenessConfig = field(default_factory=StalenessConfig)
+    """Rule for old experience."""
+    learns: bool = True
+    """False: only plays, e.g. as an opponent; nothing is sent to a trainer."""
+    trainer_resources: Resources = field(default_factory=Resources)
+    worker_resources: Resources = field(default_factory=Resources)
+    buffer_resources: Resources = field(default_factory=Resources)
+
+    def __post_init__(self) -> None:
+        for name in ("trainers", "publish_updates", "save_updates"):
+            check_range(self, name, ge=1)
+        for name in ("workers", "buffers"):
+            check_range(self, name, ge=0)
+        if (self.buffers > 0) != (self.process is not None):
+            raise ConfigError(
+                f"PolicySpec.buffers is {self.buffers} and process is {self.process}; buffer workers need something to "
+                "do, and only they do it: set both or none"
+            )
+        if 0 < self.buffers < self.trainers:
+            raise ConfigError(
+                f"PolicySpec.buffers is {self.buffers}, fewer than trainers={self.trainers}; each feeds one trainer"
+            )
+        if self.trainers > 1 and getattr(self.experiment.config, "target_kl", None) is not None:
+            raise ConfigError("trainers > 1 needs target_kl=None: every trainer would stop its passes at another point")
+        if isinstance(self.policy, str):
+            # Here, where the name is known: workers in other processes get the class.
+            object.__setattr__(self, "policy", policy_class(self.policy))
+        if self.policy is None and self.args:
+            raise ConfigError(f"PolicySpec.args are {dict(self.args)}, but there is no policy that takes them")
+        if callable(self.policy):
+            check_arguments(self.policy, self.args, "PolicySpec.args", positional=2)
+
+    @property
+    def waits(self) -> bool:
+        """Whether who acts goes on only when the last segment has been taken.
+
+        That keeps on-policy experience as fresh as can be without a pause of the learner: a rollout is made while the
+        one before is learned from, no earlier. Not with several trainers: one that has its share waits for the others,
+        and must not hold up whom they wait for.
+        """
+        return self.trainers == 1 and (self.staleness.rule == "throttle" or self.kind == "onpolicy")
+
+    @property
+    def kind(self) -> str:
+        """Of the algorithm: onpolicy or offpolicy."""
+        own = algorithm_class(self.experiment.algorithm)
+        return str(getattr(self.algorithm, "kind", own.kind))
+
+    def make_algorithm(
+        self, observation_space: Space, action_space: Space, seed: int | None, device: str = "cpu"
+    ) -> Algorithm[Any, Any]:
+        """Make the algorithm and with it its policy; equal seeds give equal parameters and random numbers.
+
+        Raises:
+            ConfigError: the device is not there.
+        """
+        experiment, device = self.experiment, usable_device(device)
+        cls = algorithm_class(experiment.algorithm)
+        make_policy = self.policy
+        if callable(make_policy):
+            policy = seeded(seed, lambda: make_policy(observation_space, action_space, **self.args)).to(device)
+        else:
+            own = cls.from_spaces(experiment.config, observation_space, action_space, experiment.net, device, seed)
+            if self.algorithm is None:
+                return own
+            policy = own.policy
+        algorithm = (self.algorithm or cls)(experiment.config, policy)
+        algorithm.seed(seed)
+        return algorithm
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentSpec:
+    """Which agents act with which policy, and how their experience is sent.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+
+    agents: str = ".*"
+    """Regular expression that matches the whole of an agent's number ("0", "1", ...); the first spec that fits wins."""
+    policy: str
+    """Name of the policy."""
+    samples: tuple[str, ...] | None = None
+    """Policies whose trainers get the experience (a copy each); None: the own policy's; (): nobody."""
+    inference: Literal["inline", "shared", "ray"] = "inline"
+    """Where the policy runs: in the actor worker, or in a policy worker on the same machine (shared) or anywhere."""
+    sample_steps: int = 32
+    """T: steps per segment to learn from; with `whole_episodes` the longest part of an episode that is sent."""
+    burn_in_steps: int = 0
+    """Steps before them that only warm a recurrent state up; `mask` [T, B] in the batch hides them."""
+    bootstrap_steps: int = 0
+    """Steps behind them to look ahead, for post-processors and algorithms that need it; `mask` hides them, too. (A
+    transition's own successor is always there, as `obs_next`.)"""
+    whole_episodes: bool = False
+    """Send episodes as wholes (of at most `sample_steps`), each in its own length."""
+    send_after_done: bool = False
+    """Send segments when their episode is over: `postprocess` sees it as a whole, and no segment spans two."""
+    pad: bool = False
+    """Fill an episode's last segment up, so that all have one length; `mask` hides what was filled in."""
+    frame_stack: int = 1
+    """Observations that are stacked along a new first axis before the policy sees them."""
+    deterministic: bool = False
+    """Act without exploration."""
+    postprocess: Postprocess | None = None
+    """Applied in the actor worker to the fields [T, B, ...] of a segment: `GAE`, `NStep` or a function of one's own."""
+    episode_info: tuple[str, ...] = ()
+    """Entries of the env's info at an episode's end whose means the trainer reports as `info/NAME`."""
+
+    def __post_init__(self) -> None:
+        for name in ("sample_steps", "frame_stack"):
+            check_range(self, name, ge=1)
+        for name in ("burn_in_steps", "bootstrap_steps"):
+            check_range(self, name, ge=0)
+        check_choice(self, "inference", ("inline", "shared", "ray"))
+        if self.whole_episodes and (self.burn_in_steps or self.bootstrap_steps or self.send_after_done):
+            raise ConfigError(
+                "AgentSpec.whole_episodes=True sends all that there is: burn_in_steps, bootstrap_steps and "
+                "send_after_done have no place"
+            )
+        if self.pad and not (self.whole_episodes or self.send_after_done):
+            raise ConfigError(
+                "AgentSpec.pad=True needs whole_episodes or send_after_done: other segments are full anyway"
+            )
+        if isinstance(self.postprocess, GAE) and self.inference != "inline":
+            raise ConfigError(
+                "AgentSpec.postprocess=GAE(...) asks the policy for values, so it needs inference='inline'"
+            )
+        try:
+            re.compile(self.agents)
+        except re.error as error:
+            raise ConfigError(f"AgentSpec.agents is {self.agents!r}, no regular expression: {error}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActorGroup:
+    """Workers that step environments.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+
+    count: int = 1
+    """Actor workers."""
+    ring: int = 1
+    """Groups of environments per worker: while one steps, the others wait for their actions."""
+    num_envs: int | None = None
+    """Environments per group; None: `env.num_envs` of the experiment."""
+    env_failures: int = 100
+    """Failures of environments that one worker survives by making the group anew."""
+    resources: Resources = field(default_factory=Resources)
+
+    def __post_init__(self) -> None:
+        for name in ("count", "ring", "num_envs"):
+            check_range(self, name, ge=1)
+        check_range(self, "env_failures", ge=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalGroup:
+    """Workers that judge versions, each in environments of its own, without exploration.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+
+    count: int = 1
+    """Evaluation workers; 0: nothing is judged."""
+    num_envs: int = 4
+    """Environments per worker."""
+    episodes: int = 20
+    """Episodes per version."""
+    env_failures: int = 100
+    """Failures of environments that one worker survives by making them anew and beginning the evaluation again."""
+    resources: Resources = field(default_factory=Resources)
+
+    def __post_init__(self) -> None:
+        check_range(self, "count", ge=0)
+        check_range(self, "num_envs", ge=1)
+        check_range(self, "episodes", ge=1)
+        check_range(self, "env_failures", ge=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetStop:
+    """When a fleet has done its work: whatever comes first.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+
+    env_steps: int | None = None
+    """Environment steps that every learning policy has been trained with."""
+    updates: int | None = None
+    """Updates of every learning policy."""
+    return_mean: Mapping[str, float] = field(default_factory=dict)
+    """Per policy, the mean return of an evaluation; all must be reached (not necessarily at the same time)."""
+    wall_s: float | None = None
+    """Seconds."""
+
+    def __post_init__(self) -> None:
+        for name in ("env_steps", "updates", "wall_s"):
+            check_range(self, name, gt=0)
+        if not self.return_mean and self.env_steps is None and self.updates is None and self.wall_s is None:
+            raise ConfigError("FleetStop says nothing, so the fleet would never end; give env_steps, return_mean, ...")
+
+
+def seeded(seed: int | None, make: Callable[[], Policy]) -> Policy:
+    """Make a policy whose initial parameters depend on `seed` alone."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0 if seed is None else seed)
+        return make()
