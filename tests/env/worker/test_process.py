@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import gymnasium as gym
@@ -93,11 +94,17 @@ def test_worker_killed_at_work_names_the_env(kind):
     env = kind(slow(4, sleeper=1, sleep_s=60), envs_per_worker=4)
     env.reset()
     env.step(np.zeros(4, int))
-    pid = env.workers[0].process.pid
-    killer = subprocess.Popen([sys.executable, "-c", f"import os, time; time.sleep(0.3); os.kill({pid}, 9)"])
+    worker = env.workers[0]
+
+    def kill():
+        wait_until(lambda: worker._current[0] == 1)
+        os.kill(worker.process.pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
     with pytest.raises(EnvError, match=r"envs 0 to 3 .* exit code -9, SIGKILL .*; env 1 was at work"):
         env.step(np.zeros(4, int))
-    killer.wait()
+    killer.join()
     env.close()
 
 
@@ -126,6 +133,7 @@ def test_killed_worker_of_asynchronous_envs(kind):
         seen = set()
         while seen != awake:
             seen |= set(env.recv().env_id.tolist())
+    wait_until(lambda: env.workers[1]._current[0] == 1)
     start = time.monotonic()
     os.kill(env.workers[1].process.pid, signal.SIGKILL)
     with pytest.raises(EnvError, match=r"worker process of env 1 .* exit code -9, SIGKILL .*; env 1 was at work"):
