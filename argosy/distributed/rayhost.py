@@ -186,7 +186,7 @@ class RayLauncher:
         except (ConnectionError, RuntimeError) as error:
             raise ConfigError(
                 f"there is no Ray cluster at {address!r} ({error}); start one with `ray start --head`, or leave the "
-                "address out to start a local one"
+                "address out to start a local one (a cluster that asks for a token wants RAY_AUTH_MODE=token set here)"
             ) from error
 
     def nodes(self) -> list[Resources]:
