@@ -1,4 +1,4 @@
-"""What rows of both sides share where the floor is argosy itself, doing something simpler."""
+"""Data that several rows work on."""
 
 from __future__ import annotations
 

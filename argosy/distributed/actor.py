@@ -19,7 +19,6 @@ from argosy.distributed.host import Progress
 from argosy.distributed.inference import InferenceStream, ParameterReader
 from argosy.distributed.player import Player
 from argosy.distributed.recorder import Recorder
-from argosy.distributed.specs import AgentSpec
 from argosy.distributed.streams import SampleStream, Segment
 from argosy.rng import Rng
 
@@ -31,7 +30,6 @@ class Seated:
 
     def __init__(
         self,
-        spec: AgentSpec,
         player: Player,
         recorder: Recorder,
         stream: SampleStream | None,
@@ -40,7 +38,7 @@ class Seated:
         *,
         throttled: bool = False,
     ) -> None:
-        self.spec, self.player, self.recorder, self.stream, self.reader = spec, player, recorder, stream, reader
+        self.player, self.recorder, self.stream, self.reader = player, recorder, stream, reader
         self.random_segments = random_segments
         self.throttled = throttled
         """Step on only when the last segment has been taken by its receiver."""

@@ -253,7 +253,6 @@ def _actor(plan: Plan, index: int, context: Context) -> Worker:
             per_round = seat.rows * agent.sample_steps * fleet.actors.count * fleet.actors.ring
             made.append(
                 Seated(
-                    agent,
                     Player(seat, policy, stream, deterministic=agent.deterministic),
                     recorder,
                     _samples(fleet, agent, index * fleet.actors.ring + group, context),

@@ -20,7 +20,6 @@ from argosy.distributed.arena import VectorArena
 from argosy.distributed.inference import Reply
 from argosy.distributed.player import Player
 from argosy.distributed.recorder import Recorder
-from argosy.distributed.specs import AgentSpec
 from argosy.env import DummyVectorEnv
 from argosy.net import NetConfig
 from argosy.policy import QPolicy
@@ -77,11 +76,10 @@ class Wait:
 
 def speed(step_s, latency_s, ring, seconds):
     policy = QPolicy(Sleeping.observation_space, Sleeping.action_space, NetConfig(hidden_sizes=(8,)))
-    spec = AgentSpec(policy="p")
 
     def seated(arena, rng):
         seat = arena.seats[0]
-        return [Seated(spec, Player(seat, policy, Late(policy, latency_s)), Recorder("x", 0, 1, 32), None, None, 0)]
+        return [Seated(Player(seat, policy, Late(policy, latency_s)), Recorder("x", 0, 1, 32), None, None, 0)]
 
     groups = [
         Group(lambda seed: VectorArena(DummyVectorEnv([lambda: Sleeping(step_s)])), seated, Rng(0)) for _ in range(ring)

@@ -27,7 +27,6 @@ from argosy.distributed.parameterserver import ParameterServer
 from argosy.distributed.player import Player
 from argosy.distributed.rayhost import RayLauncher, ship_module
 from argosy.distributed.recorder import Recorder
-from argosy.distributed.specs import AgentSpec
 from argosy.env import DummyVectorEnv
 from argosy.net import NetConfig
 from argosy.policy import QPolicy
@@ -56,7 +55,7 @@ class Member:
 
         def seated(arena, rng):
             player = Player(arena.seats[0], policy, Inline(policy))
-            return [Seated(AgentSpec(policy="p"), player, Recorder("x", 0, 1, 32), None, None, 0)]
+            return [Seated(player, Recorder("x", 0, 1, 32), None, None, 0)]
 
         self.actor = ActorWorker([Group(lambda seed: VectorArena(DummyVectorEnv([Sleeping])), seated, Rng(0))], {}, [])
         self.store, self.token, self.at, self.asked = context.connect("parameters"), 0, 0.0, None

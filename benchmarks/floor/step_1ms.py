@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from busy import Busy
+from stepping import Run, in_turn
 
-NUM_ENVS = 8
 
-
-def prepare(seed: int) -> Callable[[int], dict[str, int]]:
-    envs = [Busy(1e-3) for _ in range(NUM_ENVS)]
-    for env in envs:
-        env.reset()
-
-    def run(count: int) -> dict[str, int]:
-        for _ in range(-(-count // NUM_ENVS)):
-            for env in envs:
-                env.step(1)
-        return {"steps": -(-count // NUM_ENVS) * NUM_ENVS}
-
-    return run
+def prepare(seed: int) -> Run:
+    return in_turn(lambda: Busy(1e-3))

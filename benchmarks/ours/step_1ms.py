@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import numpy as np
 from busy import Busy
-
-from argosy.env import ShmemVectorEnv
-
-NUM_ENVS = 8
+from stepping import Run, in_processes
 
 
-def prepare(seed: int) -> Callable[[int], dict[str, int]]:
-    env = ShmemVectorEnv([lambda: Busy(1e-3)] * NUM_ENVS)
-    env.reset()
-    action = np.ones(NUM_ENVS, np.int64)
-
-    def run(count: int) -> dict[str, int]:
-        for _ in range(-(-count // NUM_ENVS)):
-            env.step(action)
-        return {"steps": -(-count // NUM_ENVS) * NUM_ENVS}
-
-    return run
+def prepare(seed: int) -> Run:
+    return in_processes(lambda: Busy(1e-3))

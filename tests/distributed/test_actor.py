@@ -9,7 +9,6 @@ from argosy.distributed.arena import VectorArena
 from argosy.distributed.inference import Reply
 from argosy.distributed.player import Player
 from argosy.distributed.recorder import Recorder
-from argosy.distributed.specs import AgentSpec
 from argosy.env import DummyVectorEnv
 from argosy.net import NetConfig
 from argosy.policy import QPolicy
@@ -51,7 +50,7 @@ def test_all_groups_of_a_ring_ask_before_the_first_answer_is_waited_for():
 
     def seated(arena, rng):
         player = Player(arena.seats[0], policy, stream)
-        return [Seated(AgentSpec(policy="p"), player, Recorder("x", 0, 1, 4), None, None, 0)]
+        return [Seated(player, Recorder("x", 0, 1, 4), None, None, 0)]
 
     groups = [Group(lambda seed: VectorArena(DummyVectorEnv([Still])), seated, Rng(0)) for _ in range(3)]
     worker = ActorWorker(groups, {}, [])
