@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import threading
 import time
-from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import Future
 
 from argosy.data import NamedArray
 from argosy.distributed.host import Context, Peer, PeerLostError, Progress
 from argosy.distributed.inference import ParameterReader
+from argosy.distributed.mailbox import Mailbox
 from argosy.distributed.postprocess import Postprocess
 from argosy.distributed.streams import Segment
 from argosy.policy import Policy
@@ -47,34 +46,22 @@ class BufferWorker:
     ) -> None:
         self._policy, self._process, self._trainer = policy, process, trainer
         self._reader = ParameterReader(context.connect(store), name, policy)
-        self._queue: deque[tuple[Segment, Future[bool]]] = deque()
-        self._arrived = threading.Condition()
-        self._closed = False
+        self._mail: Mailbox[Segment, bool] = Mailbox("buffer worker")
         self._segments = 0
         self._process_s = 0.0
 
     def put(self, segment: Segment) -> Future[bool]:
         """Take a segment; the future says when the trainer has taken it."""
-        answer: Future[bool] = Future()
-        with self._arrived:
-            if not self._closed:
-                self._queue.append((segment, answer))
-                self._arrived.notify()
-                return answer
-        answer.set_exception(PeerLostError("the buffer worker was stopped"))
-        return answer
+        return self._mail.ask(segment)
 
     def poll(self) -> Progress:
         """Process one segment."""
         self._reader.poll()
         if self._reader.token == 0:
             return Progress.IDLE  # nothing was published yet
-        with self._arrived:
-            if not self._queue:
-                self._arrived.wait(_WAIT_S)
-            if not self._queue:
-                return Progress.BUSY
-            segment, answer = self._queue.popleft()
+        if not self._mail.wait(_WAIT_S):
+            return Progress.BUSY
+        segment, answer = self._mail.take()
         start = time.perf_counter()
         try:
             fields = self._process(dict(segment.data.items()), self._policy)
@@ -92,16 +79,13 @@ class BufferWorker:
         return {
             "segments": float(self._segments),
             "process_s": self._process_s,
-            "queue": float(len(self._queue)),
+            "queue": float(len(self._mail)),
             "version": float(self._policy.version),
         }
 
     def close(self) -> None:
         """Send away those who wait."""
-        with self._arrived:
-            self._closed = True
-        while self._queue:
-            self._queue.popleft()[1].set_exception(PeerLostError("the buffer worker was stopped"))
+        self._mail.close()
 
 
 def _pass_on(answer: Future[bool], sent: Future[bool]) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
@@ -12,6 +10,7 @@ from argosy.data import tree
 from argosy.data.join import cat
 from argosy.distributed.host import Context, PeerLostError, Progress
 from argosy.distributed.inference import ParameterReader, Reply
+from argosy.distributed.mailbox import Mailbox
 from argosy.distributed.sharedmemory import Address, SharedServer
 from argosy.policy import Policy, RolloutRequest
 
@@ -40,9 +39,7 @@ class PolicyWorker:
     ) -> None:
         self._policy, self._max_batch, self._extra_s = policy, max_batch, extra_s
         self._reader = ParameterReader(context.connect(store), name, policy)
-        self._queue: deque[tuple[RolloutRequest, Future[Reply]]] = deque()
-        self._arrived = threading.Condition()
-        self._closed = False
+        self._mail: Mailbox[RolloutRequest, Reply] = Mailbox("policy worker")
         self._batches = self._rows = 0
         self._shared = SharedServer(self.infer)
 
@@ -52,14 +49,7 @@ class PolicyWorker:
 
     def infer(self, request: RolloutRequest) -> Future[Reply]:
         """Take a request; its answer comes after one of the next forward passes."""
-        answer: Future[Reply] = Future()
-        with self._arrived:
-            if not self._closed:
-                self._queue.append((request, answer))
-                self._arrived.notify()
-                return answer
-        answer.set_exception(PeerLostError("the policy worker was stopped"))
-        return answer
+        return self._mail.ask(request)
 
     def poll(self) -> Progress:
         """One forward pass over all that has arrived."""
@@ -92,27 +82,22 @@ class PolicyWorker:
         return {
             "rows": float(self._rows),
             "batches": float(self._batches),
-            "queue": float(len(self._queue)),
+            "queue": float(len(self._mail)),
             "version": float(self._policy.version),
         }
 
     def close(self) -> None:
         """Let those who wait know that no answer will come."""
-        with self._arrived:
-            self._closed = True
-        while self._queue:
-            self._queue.popleft()[1].set_exception(PeerLostError("the policy worker was stopped"))
+        self._mail.close()
         self._shared.close()  # last: answers go out through it
 
     def _take(self) -> list[tuple[RolloutRequest, Future[Reply]]]:
-        with self._arrived:
-            if not self._queue:
-                self._arrived.wait(0.005)
-            batch: list[tuple[RolloutRequest, Future[Reply]]] = []
-            rows = 0
-            while self._queue and (not batch or rows + _rows(self._queue[0][0]) <= self._max_batch):
-                batch.append(self._queue.popleft())
-                rows += _rows(batch[-1][0])
+        batch: list[tuple[RolloutRequest, Future[Reply]]] = []
+        rows = 0
+        self._mail.wait(0.005)
+        while self._mail and (not batch or rows + _rows(self._mail.peek()) <= self._max_batch):
+            batch.append(self._mail.take())
+            rows += _rows(batch[-1][0])
         return batch
 
 
