@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from argosy.env import Environment, make_environment, make_vector_env, registere
 from argosy.env.environment import register
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
+from argosy.named import Source
 from argosy.rng import spawn_seeds
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class EnvSource:
     """Makes arenas. Travels to the workers."""
 
     task: str
-    registered: tuple[Callable[..., object] | str, str | None] | None
+    registered: Source | None
     """What stands behind the name of a registered environment; None: the task is a vector env's."""
     args: Mapping[str, object]
     experiment: Experiment

@@ -6,18 +6,18 @@ and gymnasium envs need none of this: they are registered as they are.
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import Discrete
 
 from argosy.env.spaces import Space, mismatch
-from argosy.errors import ConfigError, EnvError, nearest
+from argosy.errors import ConfigError, EnvError
+from argosy.named import Registry, Source
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class Environment(ABC):
         """Free everything."""
 
 
-_REGISTERED: dict[str, tuple[Callable[..., object] | str, str | None]] = {}
+_ENVIRONMENTS = Registry("environment")
 
 
 def register(name: str, cls: Callable[..., object] | str, *, module: str | None = None) -> None:
@@ -87,31 +87,26 @@ def register(name: str, cls: Callable[..., object] | str, *, module: str | None 
     Raises:
         ConfigError: the name is taken, or a class's name came without module.
     """
-    if name in _REGISTERED:
-        raise ConfigError(f"an environment {name!r} is registered already")
-    if isinstance(cls, str) and module is None:
-        raise ConfigError(f"register({name!r}, {cls!r}): a class given by its name needs module=...")
-    _REGISTERED[name] = (cls, module)
+    _ENVIRONMENTS.register(name, cls, module)
 
 
 def registered_environments() -> list[str]:
     """Return the names of the registered environments."""
-    return sorted(_REGISTERED)
+    return _ENVIRONMENTS.names()
 
 
-def environment_source(name: str) -> tuple[Callable[..., object] | str, str | None] | None:
+def environment_source(name: str) -> Source | None:
     """Return what `register` was given for a name: (class or its name, module); None for names that it was not given.
 
     "MODULE:CLASS" counts as given where it names an `Environment`.
     """
-    if name not in _REGISTERED and ":" in name:
-        module, cls = name.split(":", 1)
-        try:
-            found = getattr(importlib.import_module(module), cls, None)
-        except ImportError:
-            return None  # whoever makes it will say so
-        return (cls, module) if isinstance(found, type) and issubclass(found, Environment) else None
-    return _REGISTERED.get(name)
+    if name in _ENVIRONMENTS:
+        return _ENVIRONMENTS.source(name)
+    try:
+        found = _ENVIRONMENTS.load(name)
+    except ConfigError:
+        return None  # whoever makes it will say so
+    return _ENVIRONMENTS.source(name) if isinstance(found, type) and issubclass(found, Environment) else None
 
 
 def make_environment(name: str, args: Mapping[str, object] | None = None) -> Environment:
@@ -121,20 +116,7 @@ def make_environment(name: str, args: Mapping[str, object] | None = None) -> Env
         ConfigError: there is no such environment (the nearest name is offered), or it cannot be imported.
         EnvError: its constructor raised.
     """
-    if name in _REGISTERED:
-        cls, module = _REGISTERED[name]
-    elif ":" in name:
-        module, cls = name.split(":", 1)
-    else:
-        raise ConfigError(f"unknown environment {name!r}; {nearest(name, _REGISTERED)}")
-    if isinstance(cls, str):
-        assert module is not None
-        try:
-            cls = cast("Callable[..., object]", getattr(importlib.import_module(module), cls))
-        except (ImportError, AttributeError) as error:
-            raise ConfigError(
-                f"environment {name!r}: {cls!r} could not be imported from {module!r}: {error}"
-            ) from error
+    cls = _ENVIRONMENTS.load(name)
     try:
         env = _adapted(cls(**(args or {})))
     except Exception as error:

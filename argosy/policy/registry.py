@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
+from typing import cast
 
-from argosy.errors import ConfigError, nearest
+from argosy.named import Registry
 from argosy.policy.base import Policy
 
-_REGISTERED: dict[str, tuple[Callable[..., Policy] | str, str | None]] = {
-    "actor-critic": ("ActorCriticPolicy", "argosy.policy.actor_critic"),
-    "q": ("QPolicy", "argosy.policy.q"),
-    "sac": ("SACPolicy", "argosy.policy.sac"),
-}
+_POLICIES = Registry(
+    "policy",
+    {
+        "actor-critic": ("ActorCriticPolicy", "argosy.policy.actor_critic"),
+        "q": ("QPolicy", "argosy.policy.q"),
+        "sac": ("SACPolicy", "argosy.policy.sac"),
+    },
+)
 
 
 def register_policy(name: str, cls: Callable[..., Policy] | str, *, module: str | None = None) -> None:
@@ -26,11 +29,7 @@ def register_policy(name: str, cls: Callable[..., Policy] | str, *, module: str 
     Raises:
         ConfigError: the name is taken, or a class's name came without module.
     """
-    if name in _REGISTERED:
-        raise ConfigError(f"a policy {name!r} is registered already")
-    if isinstance(cls, str) and module is None:
-        raise ConfigError(f"register_policy({name!r}, {cls!r}): a class given by its name needs module=...")
-    _REGISTERED[name] = (cls, module)
+    _POLICIES.register(name, cls, module)
 
 
 def policy_class(name: str) -> Callable[..., Policy]:
@@ -39,17 +38,4 @@ def policy_class(name: str) -> Callable[..., Policy]:
     Raises:
         ConfigError: there is no such policy (the nearest name is offered), or it cannot be imported.
     """
-    if name in _REGISTERED:
-        cls, module = _REGISTERED[name]
-    elif ":" in name:
-        module, cls = name.split(":", 1)
-    else:
-        raise ConfigError(f"unknown policy {name!r}; {nearest(name, _REGISTERED)}")
-    if not isinstance(cls, str):
-        return cls
-    assert module is not None
-    try:
-        found: Callable[..., Policy] = getattr(importlib.import_module(module), cls)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"policy {name!r}: {cls!r} could not be imported from {module!r}: {error}") from error
-    return found
+    return cast("Callable[..., Policy]", _POLICIES.load(name))
