@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,31 @@ def sequences(rings: Rings, start: IntArray, span: int) -> tuple[IntArray, BoolA
     earlier; in rings of fewer than `span` rows, the newest row repeats as padding.
     """
     ring = rings.ring_of(start)
-    newer = (rings.last[ring] - start) % rings.capacity[ring]
-    if np.count_nonzero(newer >= span - 1) == len(newer):
-        return rings.run(start, ring, span), np.ones((span, len(start)), np.bool_)
+    index = start + _steps(span)
+    newer = rings.last[ring] - start
+    rounds = np.count_nonzero(index[-1] >= rings.limit[ring])
+    if not rounds and np.count_nonzero(newer.view(np.uint64) < span - 1) == 0:  # starts behind the newest row: huge
+        return index, _all_rows(span, len(start))
+    newer %= rings.capacity[ring]
+    if np.count_nonzero(newer < span - 1) == 0:
+        return rings.wrap(index, ring), _all_rows(span, len(start))
     needed = np.minimum(span, rings.count[ring]) - 1
     start = rings.shift(start, np.minimum(newer - needed, 0))
     newer = np.maximum(newer, needed)
-    steps = np.arange(span)[:, None]
+    steps = _steps(span)
     return rings.shift(start, np.minimum(steps, newer)), steps <= newer
+
+
+@functools.lru_cache(maxsize=16)
+def _steps(span: int) -> IntArray:
+    """Return 0 .. span - 1 as a column; not to be changed."""
+    return np.arange(span)[:, None]
+
+
+@functools.lru_cache(maxsize=16)
+def _all_rows(span: int, size: int) -> BoolArray:
+    """Return the mask of `size` sequences without padding; not to be changed."""
+    return np.ones((span, size), np.bool_)
 
 
 def assemble(

@@ -226,8 +226,10 @@ class Rings:
             each = max(self.equal - (span - 1), 1)
             number = _below(self.num * each, size, rng)
             ring = number // each
-            slot = self.head[ring] + (number - ring * each)
-            slot[slot >= self.limit[ring]] -= self.equal
+            slot = self.head[ring] + number - ring * each
+            over = slot >= self.limit[ring]
+            if np.count_nonzero(over):
+                slot[over] -= self.equal
             return slot
         starts = np.where(self.count > 0, np.maximum(self.count - (span - 1), 1), 0)
         upper = np.cumsum(starts)
@@ -236,13 +238,9 @@ class Rings:
         local = self.head[ring] - self.offset[ring] - self.count[ring] + number - (upper - starts)[ring]
         return np.asarray(local % self.capacity[ring] + self.offset[ring])
 
-    def run(self, start: IntArray, ring: IntArray, span: int) -> IntArray:
-        """Return the slots [span, B] that follow one another from `start` [B] in the rings `ring` [B]."""
-        index = start + np.arange(span)[:, None]
-        limit = self.limit[ring]
-        if np.count_nonzero(index[-1] >= limit):
-            index -= np.where(index >= limit, self.capacity[ring], 0)
-        return index
+    def wrap(self, index: IntArray, ring: IntArray) -> IntArray:
+        """Bring slots [..., B] that went past the ends of their rings `ring` [B], less than once round, back in."""
+        return index - np.where(index >= self.limit[ring], self.capacity[ring], 0)
 
     def state_dict(self) -> dict[str, npt.NDArray[Any]]:
         """Return the whole state as arrays."""
