@@ -12,8 +12,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -108,6 +108,7 @@ class Host:
         self._stop = threading.Event()
         self._since = time.monotonic()
         self._polls = 0
+        self._ended: Future[None] = Future()
         self._done = False
         self._error: str | None = None
         self._thread = threading.Thread(target=self._run, name=context.name, daemon=True)
@@ -154,11 +155,10 @@ class Host:
         frame = sys._current_frames().get(self._thread.ident or 0)
         return "".join(traceback.format_stack(frame)) if frame is not None else "(the thread has ended)"
 
-    def stop(self, timeout_s: float = 5.0) -> bool:
-        """Ask the thread to close the worker and end; returns whether it did."""
+    def stop(self) -> Future[None]:
+        """Ask the thread to close the worker and end; the future is done when it has."""
         self._stop.set()
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        return self._ended
 
     def _run(self) -> None:
         worker: Worker | None = None
@@ -185,6 +185,7 @@ class Host:
                 except Exception:
                     self._error = self._error or traceback.format_exc()
             self._worker = None  # with all its memory, which others may hold through this host
+            self._ended.set_result(None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,8 +212,18 @@ class Handle(Protocol):
     def stack(self) -> Future[str]:
         """Ask where it hangs."""
 
-    def kill(self, timeout_s: float = 0.0) -> None:
-        """End it, giving it `timeout_s` to close in peace. Returns when it is gone."""
+    def stop(self) -> Future[None]:
+        """Ask it to close in peace; the future is done when it has, or fails with PeerLostError where it is gone."""
+
+    def kill(self) -> None:
+        """End it now. Returns when it is gone."""
+
+
+def end(handles: Sequence[Handle], timeout_s: float) -> None:
+    """Ask all workers to close in peace, wait for them together, and end those that have not closed by then."""
+    wait([handle.stop() for handle in handles], timeout_s)
+    for handle in handles:
+        handle.kill()
 
 
 class Launcher(Protocol):
@@ -279,9 +290,12 @@ class _ThreadHandle:
     def stack(self) -> Future[str]:
         return _resolved(self.host.stack())
 
-    def kill(self, timeout_s: float = 0.0) -> None:
+    def stop(self) -> Future[None]:
+        return self.host.stop()
+
+    def kill(self) -> None:
         # A thread cannot be killed: one that hangs stays behind, as a daemon, until the process ends.
-        self.host.stop(timeout_s)
+        self.host.stop()
 
 
 def _resolved(value: T) -> Future[T]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
 import os
@@ -42,8 +41,8 @@ class _HostActor:
     async def stack(self) -> str:
         return self.host.stack()
 
-    async def stop(self, timeout_s: float) -> bool:
-        return await asyncio.get_running_loop().run_in_executor(None, self.host.stop, timeout_s)
+    async def stop(self) -> None:
+        await asyncio.wrap_future(self.host.stop())
 
 
 class _RayShared:
@@ -126,10 +125,10 @@ class _RayHandle:
     def stack(self) -> Future[str]:
         return _translated(self.ray, self.actor.stack.remote(), self.name)
 
-    def kill(self, timeout_s: float = 0.0) -> None:
-        if timeout_s > 0:
-            with contextlib.suppress(self.ray.exceptions.RayError):  # it is dead or hangs: killed below
-                self.ray.get(self.actor.stop.remote(timeout_s), timeout=timeout_s + 1.0)
+    def stop(self) -> Future[None]:
+        return _translated(self.ray, self.actor.stop.remote(), self.name)
+
+    def kill(self) -> None:
         self.ray.kill(self.actor)
         # The name is free a moment later; a successor of the same name has to wait for it.
         deadline = time.monotonic() + 10.0

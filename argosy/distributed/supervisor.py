@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from argosy.config import check_range
-from argosy.distributed.host import Beat, Build, Handle, Launcher, PeerLostError, Resources
+from argosy.distributed.host import Beat, Build, Handle, Launcher, PeerLostError, Resources, end
 from argosy.errors import ArgosyError
 
 State = Literal["starting", "running", "done", "waiting", "stopped"]
@@ -59,6 +59,8 @@ class Role:
     name: str
     build: Build
     resources: Resources = field(default_factory=Resources)
+    group: str = ""
+    """Workers of one group cannot go on without each other: when one fails, all are started again. "": none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,10 +145,9 @@ class Supervisor:
         return {name: max(0, charge.incarnation - self._first) for name, charge in self._charges.items()}
 
     def stop(self, timeout_s: float = 5.0) -> None:
-        """End all workers, giving each some time to close; the last ones started end first."""
-        for charge in reversed(list(self._charges.values())):
-            if charge.handle is not None:
-                charge.handle.kill(timeout_s)
+        """End all workers, giving them `timeout_s` to close, all at the same time."""
+        end([charge.handle for charge in self._charges.values() if charge.handle is not None], timeout_s)
+        for charge in self._charges.values():
             charge.handle, charge.asked, charge.state = None, None, "stopped"
 
     def _start(self, charge: _Charge, now: float) -> None:
@@ -194,9 +195,7 @@ class Supervisor:
         )
         self.failures.append(failure)
         self._on_failure(failure)
-        if charge.handle is not None:
-            charge.handle.kill()
-        charge.handle, charge.asked, charge.state = None, None, "waiting"
+        _dismiss(charge)
         while charge.restarts and now - charge.restarts[0] > config.window_s:
             charge.restarts.popleft()
         if len(charge.restarts) >= config.budget:
@@ -207,3 +206,13 @@ class Supervisor:
             )
         charge.due = now + min(config.max_backoff_s, config.backoff_s * 2 ** len(charge.restarts))
         charge.restarts.append(now)
+        for other in self._charges.values():
+            if other.role.group == charge.role.group != "" and other.handle is not None:
+                _dismiss(other)
+                other.due = charge.due
+
+
+def _dismiss(charge: _Charge) -> None:
+    if charge.handle is not None:
+        charge.handle.kill()
+    charge.handle, charge.asked, charge.state = None, None, "waiting"

@@ -10,7 +10,7 @@ import pytest
 from policies import OBS, Server, Store, SumPolicy, inline
 
 from argosy.data import NamedArray
-from argosy.distributed.host import PeerLostError, Resources, ThreadLauncher
+from argosy.distributed.host import PeerLostError, Resources, ThreadLauncher, end
 from argosy.distributed.inference import ParameterReader, Remote
 from argosy.distributed.sharedmemory import Shared
 from argosy.errors import ConfigError
@@ -51,8 +51,7 @@ def serve(request):
         return [launcher.connect(name) for name in names]
 
     yield start
-    for handle in handles:
-        handle.kill(1.0)
+    end(handles, 1.0)
 
 
 @pytest.mark.parametrize(("kind", "where"), KINDS)
@@ -149,4 +148,4 @@ def test_parameters_are_read_once_per_change(launcher):
     for _ in range(20):
         assert not reader.poll()
         time.sleep(0.005)
-    handle.kill(1.0)
+    end([handle], 1.0)

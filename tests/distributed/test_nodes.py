@@ -11,6 +11,7 @@ import pytest
 from workers import Counter
 
 from argosy.distributed import ActorGroup, Fleet, FleetRun, FleetStop, PolicySpec, Resources
+from argosy.distributed.host import end
 from argosy.distributed.parameterserver import ParameterServer
 from argosy.distributed.rayhost import RayLauncher, ship_module
 from argosy.errors import ConfigError
@@ -82,8 +83,7 @@ def test_parameters_reach_a_node_once(nodes):
     here, *there = [reader.call("place").result(30) for reader in readers]
     assert len(set(there)) == 1  # three processes look at the same bytes
     assert here not in there  # of another node's memory
-    for handle in handles:
-        handle.kill(1.0)
+    end(handles, 1.0)
 
 
 def test_what_no_node_has_is_refused(nodes, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from workers import Sink
 
 from argosy.data import NamedArray
-from argosy.distributed.host import PeerLostError, Resources, ThreadLauncher
+from argosy.distributed.host import PeerLostError, Resources, ThreadLauncher, end
 from argosy.distributed.streams import Inbox, QueueStream, RoundRobin, Segment, Zipped
 
 COUNT = 12
@@ -62,8 +62,7 @@ def _sinks(launcher):
         return [launcher.connect(name) for name in names]
 
     yield start
-    for handle in handles:
-        handle.kill(1.0)
+    end(handles, 1.0)
 
 
 def call(peer, method, *args):

@@ -15,8 +15,8 @@ from argosy.errors import ConfigError
 FAST = RestartConfig(budget=2, backoff_s=0.05, beat_s=0.05, watchdog_s=1.0)
 
 
-def role(name, **kwargs):
-    return Role(name, functools.partial(Counter, **kwargs), Resources(num_cpus=0.1))
+def role(name, group="", **kwargs):
+    return Role(name, functools.partial(Counter, **kwargs), Resources(num_cpus=0.1), group)
 
 
 def until(supervisor, condition, timeout_s=30.0):
@@ -68,6 +68,16 @@ def test_worker_that_raises_is_restarted_and_its_traceback_kept(supervise, launc
     (failure,) = supervisor.failures
     assert failure.reason == "raised ZeroDivisionError: a planted fault"
     assert "workers.py" in failure.traceback
+
+
+def test_workers_of_a_group_are_restarted_together():
+    """That costs only who failed a part of its budget: "b" is started twice with "a", and may still fail itself."""
+    faults = role("a", "pair", raise_at=1, in_incarnations=(0, 1)), role("b", "pair", raise_at=3, in_incarnations=(2,))
+    supervisor = Supervisor(ThreadLauncher(), [*faults, role("c")], FAST)
+    until(supervisor, lambda: supervisor.restarts() == {"a": 3, "b": 3, "c": 0})
+    until(supervisor, running(supervisor))
+    assert [failure.role for failure in supervisor.failures] == ["a", "a", "b"]
+    supervisor.stop()
 
 
 def test_hanging_worker_is_found_by_the_watchdog(supervise, launcher):
@@ -170,6 +180,14 @@ def test_stopping_goes_on_when_one_hangs(supervise, launcher):
     assert set(supervisor.states().values()) == {"stopped"}
     with pytest.raises(PeerLostError):
         launcher.connect("a").call("add", 1, 1).result(5)
+
+
+def test_workers_stop_side_by_side(supervise, launcher):
+    supervisor = supervise(*(role(f"slow.{index}", close_s=1.5) for index in range(3)))
+    until(supervisor, running(supervisor))
+    start = time.monotonic()
+    supervisor.stop(5.0)
+    assert 1.5 <= time.monotonic() - start < 3.0  # one after another it takes 4.5
 
 
 def test_stopped_threads_end():

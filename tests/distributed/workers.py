@@ -8,8 +8,10 @@ from argosy.distributed.host import Progress
 
 
 class Counter:
-    def __init__(self, context, *, raise_at=None, hang_at=None, done_at=None, bad_stats=False, in_incarnations=(0,)):
-        self.context, self.polls, self.waiting = context, 0, []
+    def __init__(
+        self, context, *, raise_at=None, hang_at=None, done_at=None, bad_stats=False, close_s=0.0, in_incarnations=(0,)
+    ):
+        self.context, self.polls, self.waiting, self.close_s = context, 0, [], close_s
         misbehave = context.incarnation in in_incarnations
         self.raise_at = raise_at if misbehave else None
         self.hang_at = hang_at if misbehave else None
@@ -56,7 +58,7 @@ class Counter:
         return {"polls": float(self.polls)}
 
     def close(self):
-        pass
+        time.sleep(self.close_s)
 
 
 class Sink:
