@@ -1,16 +1,22 @@
-"""Several trainer workers as one: they average their gradients and agree on every step (gloo).
+"""Several trainer workers as one: they average their gradients and agree on every step.
 
 The average is taken where a gradient arrives at its parameter, before anything is done with it, so that every algorithm
-works unchanged, whatever its optimiser clips or scales.
+works unchanged, whatever its optimiser clips or scales. NCCL averages the gradients of GPUs without a way through host
+memory; all else goes through Gloo.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
+import json
+import logging
 import pickle
 import socket
+from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -21,6 +27,45 @@ from argosy.distributed.host import Peer, PeerLostError
 
 _c10d: Any = dist  # its type hints leave out half of what it documents
 _TIMEOUT = datetime.timedelta(seconds=60)
+"""Of one exchange. That a member is gone shows long before: its supervisor then starts the whole group again."""
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where a member learns."""
+
+    device: str
+    """cpu or cuda."""
+    gpu: str = ""
+    """Which one of all machines'; "": none."""
+    nccl: bool = False
+    """Whether this build of PyTorch has it."""
+
+    @classmethod
+    def of(cls, device: torch.device) -> Seat:
+        """Look at this process's device."""
+        if device.type != "cuda":
+            return cls(device.type)
+        return cls("cuda", str(torch.cuda.get_device_properties(device).uuid), dist.is_nccl_available())
+
+
+def choose_backend(seats: Sequence[Seat]) -> tuple[Literal["nccl", "gloo"], str]:
+    """Say by what a group averages gradients, the same in all its members, and why not by NCCL though on GPUs.
+
+    Args:
+        seats: of all members, in the order of their ranks.
+    """
+    if any(seat.device != "cuda" for seat in seats):
+        return "gloo", ""
+    without = [rank for rank, seat in enumerate(seats) if not seat.nccl]
+    if without:
+        return "gloo", f"the PyTorch of trainers {without} has no NCCL"
+    if len({seat.gpu for seat in seats}) < len(seats):
+        return "gloo", (
+            f"NCCL wants a GPU for each trainer, and theirs are {[seat.gpu for seat in seats]}; give each one of its "
+            "own, e.g. trainer_resources=Resources(num_gpus=1)"
+        )
+    return "nccl", ""
 
 
 class TrainerGroup:
@@ -32,50 +77,58 @@ class TrainerGroup:
         rank: of this member; member 0 leads.
         size: number of members.
         leader: member 0.
+        device: where this member learns.
     """
 
-    def __init__(self, rank: int, size: int, leader: Peer) -> None:
+    def __init__(self, rank: int, size: int, leader: Peer, device: torch.device | None = None) -> None:
         self.rank, self.size = rank, size
         self._leader = leader
+        self._device = device or torch.device("cpu")
         self._store: Any = None
+        self._address: tuple[str, int] | None = None
         self._asked: Future[tuple[str, int] | None] | None = None
-        self._processes: Any = None
+        self._gloo: Any = None
+        self._nccl: Any = None
         if rank == 0:
             host = socket.gethostbyname(socket.gethostname())
             self._store = _c10d.TCPStore(host, 0, None, True, _TIMEOUT, wait_for_workers=False)
-            self._address: tuple[str, int] | None = (host, self._store.port)
+            self._address = (host, self._store.port)
+            self._sit_down()
 
     def address(self) -> tuple[str, int] | None:
         """Return where the members meet; None once they have met: who comes later belongs to the next meeting."""
         return self._address
 
     def join(self) -> bool:
-        """Meet the others; False: the leader is not there yet, try again.
+        """Meet the others; False: not all are there yet, try again.
 
         Raises:
-            RuntimeError: not all members came in time.
+            RuntimeError: a member has gone again.
         """
-        if self.rank > 0:
-            if self._asked is None:
-                self._asked = self._leader.call("group_address")
-            if not self._asked.done():
-                return False
-            asked, self._asked = self._asked, None
-            try:
-                address = asked.result()
-            except PeerLostError:
-                return False
-            if address is None:
-                return False
-            self._store = _c10d.TCPStore(*address, None, False, _TIMEOUT, wait_for_workers=False)
-        self._processes = _c10d.ProcessGroupGloo(self._store, self.rank, self.size, _TIMEOUT)
+        if self._store is None and not self._find_leader():
+            return False
+        if not self._store.check([_seat(rank) for rank in range(self.size)]):
+            return False
+        seats = [Seat(**json.loads(self._store.get(_seat(rank)))) for rank in range(self.size)]
+        backend, reason = choose_backend(seats)
+        if reason and self.rank == 0:
+            logging.getLogger(__name__).warning("gradients are averaged by gloo, through host memory: %s", reason)
+        self._gloo = _c10d.ProcessGroupGloo(self._store, self.rank, self.size, _TIMEOUT)
+        if backend == "nccl":
+            self._nccl = _nccl(self._store, self.rank, self.size)
         self._address = None
         return True
 
     @property
     def joined(self) -> bool:
         """Whether the members have met."""
-        return self._processes is not None
+        return self._gloo is not None
+
+    def leave(self) -> None:
+        """Let go of the others; their exchanges with this member fail, also those under way."""
+        if self._nccl is not None:
+            self._nccl.abort()
+        self._gloo = self._nccl = self._store = None
 
     def average_gradients(self, algorithm: Algorithm[Any, Any]) -> None:
         """From now on, every gradient of a trainable parameter becomes the mean over the members."""
@@ -90,17 +143,18 @@ class TrainerGroup:
                 register(self.mean)
 
     def mean(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return the mean of a tensor over the members."""
-        out = tensor.detach().cpu().contiguous().clone()
-        self._processes.allreduce([out]).wait()
-        return (out / self.size).to(tensor.device)
+        """Return the mean of a tensor over the members. With NCCL it stays on its device, and nobody waits for it."""
+        where = torch.device("cpu") if self._nccl is None else tensor.device
+        out = tensor.detach().to(where, copy=True, memory_format=torch.contiguous_format)
+        (self._nccl or self._gloo).allreduce([out]).wait()
+        return out.div_(self.size).to(tensor.device)
 
     def agree(self, *values: float) -> list[float]:
         """Return the smallest of each value over the members."""
         out = torch.tensor(values, dtype=torch.float64)
         options = _c10d.AllreduceOptions()
         options.reduceOp = _c10d.ReduceOp.MIN
-        self._processes.allreduce([out], options).wait()
+        self._gloo.allreduce([out], options).wait()
         return [float(value) for value in out]
 
     def share(self, state: Any) -> Any:
@@ -112,7 +166,39 @@ class TrainerGroup:
         self._broadcast(tensor)
         return pickle.loads(tensor.numpy().tobytes())
 
+    def _find_leader(self) -> bool:
+        """Go where the leader is; returns whether this member has got there."""
+        if self._asked is None:
+            self._asked = self._leader.call("group_address")
+        if not self._asked.done():
+            return False
+        asked, self._asked = self._asked, None
+        try:
+            address = asked.result()
+        except PeerLostError:
+            return False
+        if address is None:
+            return False
+        self._store = _c10d.TCPStore(*address, None, False, _TIMEOUT, wait_for_workers=False)
+        self._sit_down()
+        return True
+
+    def _sit_down(self) -> None:
+        self._store.set(_seat(self.rank), json.dumps(dataclasses.asdict(Seat.of(self._device))))
+
     def _broadcast(self, tensor: torch.Tensor) -> None:
         options = _c10d.BroadcastOptions()
         options.rootRank, options.rootTensor = 0, 0
-        self._processes.broadcast([tensor], options).wait()
+        self._gloo.broadcast([tensor], options).wait()
+
+
+def _seat(rank: int) -> str:
+    """Return the store's key for where a member learns."""
+    return f"seat.{rank}"
+
+
+def _nccl(store: Any, rank: int, size: int) -> Any:
+    """Open an NCCL group, which connects when it is first used. Its watchdog ends an exchange that takes too long."""
+    options = _c10d.ProcessGroupNCCL.Options()
+    options._timeout = _TIMEOUT
+    return _c10d.ProcessGroupNCCL(_c10d.PrefixStore("nccl", store), rank, size, options)

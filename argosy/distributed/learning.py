@@ -30,6 +30,10 @@ class Learning(Protocol):
     def due(self) -> bool:
         """Whether the experience so far has earned an update."""
 
+    @property
+    def size(self) -> int:
+        """Transitions of the next update."""
+
     def update(self) -> TrainingStats:
         """Make one update; only when it is due."""
 
@@ -60,7 +64,12 @@ class OnpolicyLearning:
     @property
     def due(self) -> bool:
         """Whether the rollout is complete."""
-        return bool(self._waiting) and (self._sync or sum(s.steps for s in self._waiting) >= self._steps)
+        return bool(self._waiting) and (self._sync or self.size >= self._steps)
+
+    @property
+    def size(self) -> int:
+        """All that wait."""
+        return sum(segment.steps for segment in self._waiting)
 
     def update(self) -> TrainingStats:
         """Learn from the rollout and forget it."""
@@ -160,6 +169,11 @@ class OffpolicyLearning:
     def due(self) -> bool:
         """Whether the transitions so far have earned an update."""
         return self._owed > 1 - 1e-9  # sums of fractions like 0.1 fall a little short
+
+    @property
+    def size(self) -> int:
+        """The batch's."""
+        return self._batch_size
 
     def update(self) -> TrainingStats:
         """Learn from one sample."""

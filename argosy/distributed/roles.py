@@ -78,7 +78,8 @@ class Plan:
             if spec.learns:
                 for rank in range(spec.trainers):
                     build = functools.partial(_trainer, self, name, rank)
-                    roles.append(Role(trainer_name(name, rank), build, spec.trainer_resources))
+                    group = f"trainer.{name}" if spec.trainers > 1 else ""
+                    roles.append(Role(trainer_name(name, rank), build, spec.trainer_resources, group))
                 for index in range(spec.buffers):
                     build = functools.partial(_buffer_worker, self, name, index)
                     roles.append(Role(buffer_worker_name(name, index), build, spec.buffer_resources))
@@ -182,7 +183,7 @@ def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
         capacity = len(producers)
     group = None
     if spec.trainers > 1:
-        group = TrainerGroup(rank, spec.trainers, context.connect(trainer_name(policy, 0)))
+        group = TrainerGroup(rank, spec.trainers, context.connect(trainer_name(policy, 0)), algorithm.device)
     return TrainerWorker(
         policy,
         algorithm,

@@ -34,13 +34,14 @@ class Snapshot:
     wall_s: float
     """Seconds since this driver started."""
     env_steps: Mapping[str, int]
-    """Per learning policy, steps that it has been trained with."""
+    """Per learning policy, steps that it has been trained with, by all its trainers together."""
     updates: Mapping[str, int]
+    """Per learning policy; trainers of a group make each of them together."""
     gradient_steps: Mapping[str, int]
     steps_per_s: float
     """Of all actor workers, since the last snapshot."""
     updates_per_s: float
-    """Of all trainers, since the last snapshot."""
+    """Of all policies, since the last snapshot."""
     evaluations: Mapping[str, EvalResult]
     """The newest one of each policy."""
     workers: Mapping[str, Mapping[str, Any]]
@@ -220,14 +221,17 @@ class FleetRun:
             workers[name] |= self._stats.get(name, {})  # a worker that is being restarted has done what it has done
         for failure in self._env_failures.poll(workers):
             self._note_failure(failure)
-        learners = [name for name, spec in self.fleet.policies.items() if spec.learns]
-        first = {name: workers[trainer_name(name, 0)] for name in learners}
+        trainers = {
+            name: [workers[trainer_name(name, rank)] for rank in range(spec.trainers)]
+            for name, spec in self.fleet.policies.items()
+            if spec.learns
+        }
         wall_s = time.monotonic() - self._started
         snapshot = Snapshot(
             wall_s=wall_s,
-            env_steps={name: int(worker.get("env_steps", 0)) for name, worker in first.items()},
-            updates={name: int(worker.get("updates", 0)) for name, worker in first.items()},
-            gradient_steps={name: int(worker.get("gradient_steps", 0)) for name, worker in first.items()},
+            env_steps={name: sum(int(one.get("env_steps", 0)) for one in own) for name, own in trainers.items()},
+            updates={name: int(own[0].get("updates", 0)) for name, own in trainers.items()},
+            gradient_steps={name: int(own[0].get("gradient_steps", 0)) for name, own in trainers.items()},
             steps_per_s=0.0,
             updates_per_s=0.0,
             evaluations={result.policy: result for result in self._results},
@@ -236,11 +240,13 @@ class FleetRun:
         )
         last = self._last
         passed = wall_s - (last.wall_s if last is not None else 0.0)
+        before = last.updates if last is not None else {}
+        updates = [max(0, now - before.get(name, 0)) for name, now in snapshot.updates.items()]
         reason = self._reason_to_stop(snapshot)
         return dataclasses.replace(
             snapshot,
             steps_per_s=_grown(snapshot, last, "actor.", "steps") / max(passed, 1e-9),
-            updates_per_s=_grown(snapshot, last, "trainer.", "updates") / max(passed, 1e-9),
+            updates_per_s=sum(updates) / max(passed, 1e-9),
             done=reason != "",
             reason=reason,
         )

@@ -18,6 +18,7 @@ from argosy.distributed.learning import Learning
 from argosy.distributed.parameters import encode, write_atomically
 from argosy.distributed.specs import StalenessConfig
 from argosy.distributed.streams import Inbox, Segment
+from argosy.errors import ConfigError
 from argosy.trainer.statefile import read_state, write_state
 
 KIND = "fleet trainer"
@@ -78,6 +79,7 @@ class TrainerWorker:
         self._healthy = True
         self._env_steps = self._updates = self._gradient_steps = self._episodes = self._dropped = 0
         self._saved_updates = self._published_updates = 0
+        self._common_steps = 0
         self._updates_lost = 0
         self._wait_s = self._update_s = 0.0
         self._returns: collections.deque[float] = collections.deque(maxlen=_RECENT_EPISODES)
@@ -93,7 +95,7 @@ class TrainerWorker:
         write_atomically(self._owner_file, str(incarnation).encode())
         if state_file.exists():
             self._restore()
-        self._algorithm.schedule(self._env_steps, max_env_step)
+        self._schedule()
 
     # -- called by others ----------------------------------------------------------------------------------------------
 
@@ -152,6 +154,8 @@ class TrainerWorker:
     def close(self) -> None:
         """Save what was learned since the last time."""
         self._inbox.close()
+        if self._group is not None:
+            self._group.leave()
         if self._healthy and self._updates > self._saved_updates:
             self._save()
 
@@ -171,6 +175,8 @@ class TrainerWorker:
             self._update()
             if not self._sync or not self._learning.due:
                 self._end_of_round(self._sync or self._updates - self._published_updates >= self._publish_updates)
+        elif self._learning.due:
+            return Progress.IDLE  # the others have not got their shares yet; all must be equal, so no more is taken in
         elif self._collect():
             self._end_of_round(True)  # a synchronous round that has earned no update
         return Progress.BUSY
@@ -195,7 +201,15 @@ class TrainerWorker:
         """Return whether an update is due and whether to finish: here, or in a group for all of it."""
         if self._group is None:
             return self._learning.due, self._finishing
-        due, running = self._group.agree(self._learning.due, not self._finishing)
+        size = self._learning.size
+        own = (self._learning.due, not self._finishing, size, -size, self._env_steps)
+        due, running, least, minus_most, steps = self._group.agree(*own)
+        self._common_steps = int(steps)
+        if due and least != -minus_most and getattr(self._algorithm.config, "batch_size", None) is not None:
+            raise ConfigError(
+                f"the trainers of policy {self._name!r} would learn from {least:.0f} to {-minus_most:.0f} transitions, "
+                "each in another number of minibatches; send segments of equal size, or set batch_size=None"
+            )
         return bool(due), not running
 
     def _update(self) -> None:
@@ -227,11 +241,12 @@ class TrainerWorker:
         """Meet the other trainers and go on from where the first of them is."""
         if not group.join():
             return Progress.IDLE
-        counters = {"updates": self._updates, "gradient_steps": self._gradient_steps}
+        counters = (self._updates, self._gradient_steps, self._env_steps)
         shared = group.share({"algorithm": self._algorithm.state_dict(), "counters": counters})
         self._algorithm.load_state_dict(shared["algorithm"])
-        self._updates, self._gradient_steps = shared["counters"]["updates"], shared["counters"]["gradient_steps"]
+        self._updates, self._gradient_steps, self._common_steps = shared["counters"]
         self._saved_updates = self._published_updates = self._updates
+        self._schedule()
         group.average_gradients(self._algorithm)
         return Progress.BUSY
 
@@ -256,14 +271,21 @@ class TrainerWorker:
         return max(0, self._algorithm.policy.version - segment.version)
 
     def _end_of_round(self, publish: bool) -> None:
-        steps = self._env_steps * (1 if self._group is None else self._group.size)
-        self._algorithm.schedule(min(steps, self._max_env_step), self._max_env_step)
+        self._schedule()
         if publish and self._leads:
             self._unpublished = True
             self._published_updates = self._updates
             self._publish()
         if self._updates - self._saved_updates >= self._save_updates:
             self._save()
+
+    def _schedule(self) -> None:
+        """Follow the run's length, in a group by a number that is the same in all its members."""
+        self._algorithm.schedule(min(self._all_steps(), self._max_env_step), self._max_env_step)
+
+    def _all_steps(self) -> int:
+        """Return the steps that the policy has been trained with, in a group by all trainers together."""
+        return self._env_steps if self._group is None else self._common_steps * self._group.size
 
     def _publish(self) -> None:
         """Send the newest parameters to the store, again if need be; one push is under way at a time."""
@@ -279,7 +301,7 @@ class TrainerWorker:
                 self._unpublished = True
         if self._unpublished and self._push is None:
             checkpoint = self._algorithm.policy.get_checkpoint()
-            metadata = {"env_steps": self._env_steps, "updates": self._updates}
+            metadata = {"env_steps": self._all_steps(), "updates": self._updates}
             self._push = self._store.call("push", self._name, encode(checkpoint), checkpoint["version"], (), metadata)
             if not self._sync:
                 self._unpublished = False

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 from fragile import FragileCartPole
 
 from argosy.distributed import (
@@ -27,8 +28,10 @@ from argosy.distributed import (
     Resources,
     RestartConfig,
 )
+from argosy.distributed.trainer import KIND
 from argosy.env import register, registered_environments
 from argosy.presets import preset
+from argosy.trainer.statefile import read_state
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -38,10 +41,11 @@ TINY = Resources(num_cpus=0.1)
 GOAL = 475.0  # CartPole-v1 is solved
 
 
-def fleet(inference="inline", stop=None, env=None, **changes):
+def fleet(inference="inline", stop=None, env=None, trainers=1, **changes):
     experiment = preset("ppo", "CartPole-v1", seed=1, trainer={"step_per_collect": ROLLOUT}, lr=1e-3, env=env or {})
     spec = PolicySpec(
         experiment=experiment,
+        trainers=trainers,
         workers=1 if inference != "inline" else 0,
         save_updates=SAVE_UPDATES,
         trainer_resources=TINY,
@@ -95,8 +99,8 @@ def kill(name, snapshot):
     os.kill(snapshot.workers[name]["pid"], signal.SIGKILL)
 
 
-def check_counters(snapshots, most_lost):
-    """What the trainer counts goes back once at most, by `most_lost` updates; nothing is counted twice."""
+def check_counters(snapshots, most_lost, trainers=1):
+    """What the trainers count goes back once at most, by `most_lost` updates; nothing is counted twice."""
     updates = [snapshot.updates["p"] for snapshot in snapshots]
     backwards = [before - after for before, after in itertools.pairwise(updates) if after < before]
     assert len(backwards) <= (1 if most_lost else 0)
@@ -104,7 +108,7 @@ def check_counters(snapshots, most_lost):
     for snapshot in snapshots:
         # What came in is what was learned from, and what waits for the next rollout to be complete. The two numbers
         # are read one after the other while the trainer works, so that one more rollout may be in between.
-        waiting = snapshot.env_steps["p"] - snapshot.updates["p"] * ROLLOUT
+        waiting = snapshot.env_steps["p"] / trainers - snapshot.updates["p"] * ROLLOUT
         assert -ROLLOUT <= waiting <= 2 * ROLLOUT
     steps = [snapshot.env_steps["p"] for snapshot in snapshots]
     assert sum(after < before for before, after in itertools.pairwise(steps)) <= len(backwards)
@@ -147,6 +151,26 @@ def test_kill_the_trainer(ray_launcher, tmp_path):
     assert 0 <= trainer["updates_lost"] <= SAVE_UPDATES
     assert sum(worker["restarts"] for worker in snapshots[-1].workers.values()) == 1
     check_counters(snapshots, most_lost=SAVE_UPDATES)
+    versions = driver.store().versions("p")
+    assert driver.store().version_of("p", "latest") == max(versions)
+
+
+@pytest.mark.parametrize("victim", ["trainer.p.0", "trainer.p.1"])
+def test_kill_one_of_two_trainers(victim, ray_launcher, tmp_path):
+    """Both go on together from the first one's last state, whichever of them dies."""
+    driver = FleetRun(fleet(trainers=2), tmp_path / "run", ray_launcher, interval_s=0.5)
+    pair = ["trainer.p.0", "trainer.p.1"]
+    snapshots = train_through(driver, functools.partial(kill, victim), pair, after_updates=5)
+    last = snapshots[-1].workers
+    assert [last[name]["restarts"] for name in pair] == [1, 1]
+    assert sum(worker["restarts"] for worker in last.values()) == 2
+    assert {failure.role for failure in driver.supervisor.failures} <= set(pair)
+    assert 0 <= last["trainer.p.0"]["updates_lost"] <= SAVE_UPDATES
+    check_counters(snapshots, most_lost=SAVE_UPDATES, trainers=2)
+    ends = [read_state(driver.directory / f"{name}.safetensors", KIND) for name in pair]
+    assert ends[0]["counters"]["updates"] == ends[1]["counters"]["updates"] >= snapshots[-1].updates["p"]
+    policies = [end["algorithm"]["parts"]["policy"] for end in ends]
+    assert all(torch.equal(value, policies[1][name]) for name, value in policies[0].items())
     versions = driver.store().versions("p")
     assert driver.store().version_of("p", "latest") == max(versions)
 

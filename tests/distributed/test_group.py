@@ -1,4 +1,6 @@
 import dataclasses
+import itertools
+import re
 import threading
 import time
 
@@ -7,9 +9,20 @@ import pytest
 import torch
 
 from argosy.data import NamedArray
-from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec
-from argosy.distributed.group import TrainerGroup
-from argosy.distributed.host import PeerLostError, Resources, ThreadLauncher
+from argosy.distributed import (
+    ActorGroup,
+    AgentSpec,
+    EvalGroup,
+    Fleet,
+    FleetError,
+    FleetRun,
+    FleetStop,
+    PolicySpec,
+    RestartConfig,
+)
+from argosy.distributed import group as group_module
+from argosy.distributed.group import Seat, TrainerGroup, choose_backend
+from argosy.distributed.host import PeerLostError, Resources, ThreadLauncher, end
 from argosy.distributed.roles import Plan
 from argosy.distributed.streams import Segment
 from argosy.distributed.trainer import KIND
@@ -82,6 +95,93 @@ def test_members_average_agree_and_share():
     assert first[:2] == second[:2] == ([1.5, 2.5], [0.0, 4.0])
     assert second[2]["n"] == 0
     assert second[2]["x"].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_waiting_for_members_does_not_block():
+    peer = LeaderPeer()
+    follower = TrainerGroup(1, 2, peer)
+    assert not follower.join()  # no leader yet
+    leader = peer.group = TrainerGroup(0, 2, peer)
+    assert not leader.join()
+    assert not leader.joined
+    assert leader.address() is not None
+
+
+def test_who_leaves_is_missed_at_once():
+    def work(group):
+        if group.rank == 1:
+            group.leave()
+            return None
+        with pytest.raises(RuntimeError):
+            group.agree(1.0)
+        return time.monotonic()
+
+    start = time.monotonic()
+    end, _ = in_two_threads(work)
+    assert end - start < 30.0  # an exchange may take 60
+
+
+GPUS = [Seat("cuda", "GPU-1", True), Seat("cuda", "GPU-2", True)]
+
+
+@pytest.mark.parametrize(
+    ("seats", "backend", "reason"),
+    [
+        ([Seat("cpu"), Seat("cpu")], "gloo", ""),
+        (GPUS, "nccl", ""),
+        ([GPUS[0], Seat("cpu")], "gloo", ""),
+        ([GPUS[0], GPUS[0]], "gloo", r"a GPU for each trainer, and theirs are \['GPU-1', 'GPU-1'\]; give each one"),
+        ([GPUS[0], Seat("cuda", "GPU-2", False)], "gloo", r"trainers \[1\] has no NCCL"),
+    ],
+)
+def test_backend_follows_the_devices(seats, backend, reason):
+    chosen, why = choose_backend(seats)
+    assert chosen == backend
+    assert re.search(reason, why) if reason else why == ""
+
+
+def test_members_on_two_gpus_average_by_nccl(monkeypatch):
+    """With Gloo in NCCL's place: gradients, and they alone, go through a second group, and stay on their device."""
+    opened, used = [], []
+
+    class Nccl:
+        def __init__(self, store, rank, size):
+            self.processes = group_module._c10d.ProcessGroupGloo(
+                group_module._c10d.PrefixStore("nccl", store), rank, size, group_module._TIMEOUT
+            )
+            opened.append(rank)
+
+        def allreduce(self, tensors):
+            used.append(tensors[0])
+            return self.processes.allreduce(tensors)
+
+        def abort(self):
+            opened.remove(self.processes.rank())
+
+    numbers = itertools.count()
+    monkeypatch.setattr(group_module, "_nccl", Nccl)
+    monkeypatch.setattr(Seat, "of", classmethod(lambda cls, device: cls("cuda", f"GPU-{next(numbers)}", True)))
+
+    def work(group):
+        agreed = group.agree(float(group.rank))
+        mean = group.mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]).T + group.rank)
+        shared = group.share(group.rank)
+        group.leave()
+        return mean.tolist(), agreed, shared
+
+    first, second = in_two_threads(work)
+    assert first == second == ([[1.5, 3.5], [2.5, 4.5]], [0.0], 0)
+    assert len(used) == 2
+    assert all(tensor.is_contiguous() for tensor in used)
+    assert opened == []
+
+
+def test_shared_gpu_is_said_in_the_log(monkeypatch, caplog):
+    monkeypatch.setattr(Seat, "of", classmethod(lambda cls, device: cls("cuda", "GPU-1", True)))
+    first, _ = in_two_threads(lambda group: group.mean(torch.tensor([2.0]) * group.rank).tolist())
+    assert first == [1.0]
+    (record,) = caplog.records  # of the leader alone
+    assert "averaged by gloo, through host memory: NCCL wants a GPU for each trainer" in record.getMessage()
 
 
 def collected(count):
@@ -159,8 +259,7 @@ def learned(launcher, folder, trainers, segments):
         while not all(handle.beat().result(10).done for handle in handles[1:]):
             time.sleep(0.01)
     finally:
-        for handle in handles:
-            handle.kill(5.0)
+        end(handles, 5.0)
     states = [read_state(folder / f"{name}.safetensors", KIND)["algorithm"]["parts"]["policy"] for name in names[1:]]
     return states, pids
 
@@ -199,9 +298,11 @@ def test_two_trainer_workers_equal_one_with_the_doubled_batch(launcher, tmp_path
 
 
 def test_a_fleet_with_two_trainers_learns_and_stops(tmp_path):
+    """In minibatches: however fast the actors are, none of the trainers takes more than its share."""
+    experiment = EXPERIMENT.replaced({"batch_size": 16})
     fleet = Fleet(
         name="two",
-        policies={"p": PolicySpec(experiment=EXPERIMENT, trainers=2)},
+        policies={"p": PolicySpec(experiment=experiment, trainers=2)},
         agents=(AgentSpec(policy="p", sample_steps=16),),
         actors=ActorGroup(count=2),
         evaluation=EvalGroup(count=0),
@@ -210,10 +311,29 @@ def test_a_fleet_with_two_trainers_learns_and_stops(tmp_path):
     driver = FleetRun(fleet, tmp_path / "run", interval_s=0.1)
     last = driver.run()
     assert last.reason == "updates reached", driver.supervisor.failures
-    states = driver.supervisor.beats()
-    assert states["trainer.p.0"].stats["updates"] == states["trainer.p.1"].stats["updates"]
-    assert (tmp_path / "run" / "trainer.p.1.safetensors").is_file()
+    assert last.env_steps["p"] == sum(last.workers[f"trainer.p.{rank}"]["env_steps"] for rank in range(2))
     assert not driver.supervisor.failures
+    first, second = (read_state(tmp_path / "run" / f"trainer.p.{rank}.safetensors", KIND) for rank in range(2))
+    for key in ("updates", "gradient_steps"):
+        assert first["counters"][key] == second["counters"][key] >= 4
+    assert first["counters"]["env_steps"] == second["counters"]["env_steps"] == 128 * first["counters"]["updates"]
+    for name, value in first["algorithm"]["parts"]["policy"].items():
+        assert torch.equal(value, second["algorithm"]["parts"]["policy"][name])
+
+
+def test_shares_of_unequal_size_are_refused(tmp_path):
+    """They would be cut into unequal numbers of minibatches, and one trainer would wait for ever."""
+    fleet = Fleet(
+        name="unequal",
+        policies={"p": PolicySpec(experiment=EXPERIMENT.replaced({"batch_size": 16}), trainers=2)},
+        agents=(AgentSpec(policy="p", sample_steps=200, whole_episodes=True),),
+        actors=ActorGroup(count=2),
+        evaluation=EvalGroup(count=0),
+        stop=FleetStop(updates=100, wall_s=60),
+        restart=RestartConfig(budget=0),
+    )
+    with pytest.raises(FleetError, match="each in another number of minibatches; send segments of equal size"):
+        FleetRun(fleet, tmp_path / "run", interval_s=0.1).run()
 
 
 def test_passes_that_stop_on_their_own_are_refused():
