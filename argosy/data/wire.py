@@ -83,11 +83,12 @@ def dumps(x: NamedArray, method: Method = "pickle") -> bytes:
     buffers: list[np.ndarray] = []
     paths: list[str] = []
     if form.header == "raw":
-        layout = {"record": _layout(x, "", buffers, paths), "metadata": dict(x.metadata)}
+        record = _layout(x, "", buffers, paths)
         try:
-            header = json.dumps(layout).encode()
+            metadata = json.dumps(dict(x.metadata))
         except TypeError as error:
             raise DataError(f"metadata {dict(x.metadata)!r:.200} is not JSON ({error}); use a pickle method") from error
+        header = f'{{"record": {record}, "metadata": {metadata}}}'.encode()
     else:
         found: list[pickle.PickleBuffer] = []
         content = (x.to_dict(), dict(x.metadata)) if form.header == "dict" else x
@@ -173,32 +174,50 @@ def _parts(view: memoryview) -> tuple[str, memoryview, list[memoryview]]:
     return _KINDS[kind], header, buffers
 
 
-def _layout(node: object, path: str, buffers: list[np.ndarray], paths: list[str]) -> list[object]:
-    """Describe a node or leaf in JSON's terms; contiguous arrays go to `buffers`, their paths to `paths`."""
+def _layout(node: object, path: str, buffers: list[np.ndarray], paths: list[str]) -> str:
+    """Describe a node or leaf in JSON; contiguous arrays go to `buffers`, their paths to `paths`."""
     if type(node) is np.ndarray and node.dtype.kind in tree.NUMERIC:  # nearly every leaf is one: first and alone
         buffers.append(node if node.flags.c_contiguous else np.ascontiguousarray(node))
         paths.append(path)
-        return ["array", node.dtype.str, node.shape]
+        return _json_of_array(node.dtype, node.shape)
     fields = tree.fields_of(node)
     if fields is not None:
-        parts = {k: _layout(v, f"{path}.{k}" if path else k, buffers, paths) for k, v in fields.items()}
-        return ["node", f"{type(node).__module__}.{type(node).__qualname__}", parts]
+        name = _json_of_text(f"{type(node).__module__}.{type(node).__qualname__}")
+        parts = [
+            f"{_json_of_text(k)}: {_layout(v, f'{path}.{k}' if path else k, buffers, paths)}" for k, v in fields.items()
+        ]
+        return f'["node", {name}, {{{", ".join(parts)}}}]'
     if isinstance(node, torch.Tensor):
         flat = node.detach().cpu().contiguous()
         buffers.append(flat.reshape(-1).view(torch.uint8).numpy())
         paths.append(path)
-        return ["tensor", str(flat.dtype).removeprefix("torch."), list(flat.shape)]
+        return json.dumps(["tensor", str(flat.dtype).removeprefix("torch."), list(flat.shape)])
     if isinstance(node, np.ndarray | np.generic) and np.asarray(node).dtype.kind in tree.NUMERIC:
         return _layout(np.asarray(node), path, buffers, paths)
     if node is None or isinstance(node, str | int | float):
-        return ["value", node]
+        return json.dumps(["value", node])
     raise DataError(f"field {path!r} is {tree.describe(node)}: raw methods take arrays of numbers; use a pickle method")
 
 
+# Messages of one sender mostly have the same fields: their JSON is kept.
+
+
+@functools.lru_cache(maxsize=1024)
+def _json_of_array(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
+    return json.dumps(["array", dtype.str, shape])
+
+
+@functools.lru_cache(maxsize=1024)
+def _json_of_text(text: str) -> str:
+    if not isinstance(text, str):
+        raise DataError(f"a field is called {text!r}: raw methods take names that are strings; use a pickle method")
+    return json.dumps(text)
+
+
 def _load_node(layout: Sequence[Any], buffers: Any) -> object:
+    if len(layout) == 3 and layout[0] == "array":  # nearly every leaf is one: first, and without the cost of matching
+        return np.ndarray(layout[2], layout[1], next(buffers))
     match layout:
-        case ["array", str(dtype), shape]:
-            return np.ndarray(shape, dtype, next(buffers))
         case ["node", str(name), dict(parts)]:
             fields = {key: _load_node(part, buffers) for key, part in parts.items()}
             if name == "builtins.dict":

@@ -44,6 +44,14 @@ def sample():
     return made
 
 
+@pytest.mark.parametrize("method", RAW)
+def test_raw_methods_refuse_names_that_json_would_change(method):
+    record = NamedArray(legs={0: np.zeros(2)})
+    with pytest.raises(DataError, match="a field is called 0"):
+        dumps(record, method)
+    assert loads(dumps(record, "pickle")) == record
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_round_trip(sample, method):
     again = loads(dumps(sample, method))
