@@ -72,6 +72,11 @@ class Batch(Record):
             raise DataError(f"rows of a Batch are assigned from a Batch or dict, got {type(value).__name__}")
         tree.assign(self, index, value)
 
+    def __delitem__(self, name: str) -> None:
+        if name not in self.__dict__:
+            raise KeyError(self._unknown(str(name)))
+        del self.__dict__[name]
+
     def pop(self, name: str, *default: Any) -> Any:
         """Remove a field and return it; KeyError where there is none and no default."""
         return self.__dict__.pop(name, *default)

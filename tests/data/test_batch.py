@@ -149,8 +149,13 @@ def test_attributes_and_keys_are_the_same_fields():
     assert "a" in batch
     assert "c" not in batch
     assert 1 not in batch
+    batch.b2 = 4
     del batch.a
+    del batch["b2"]
     assert list(batch.keys()) == ["b"]
+    for missing in ("bb", 0):
+        with pytest.raises(KeyError, match=f"Batch has no field '{missing}'"):
+            del batch[missing]
 
 
 def test_unknown_fields_name_the_nearest():
