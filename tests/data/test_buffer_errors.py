@@ -214,17 +214,18 @@ def test_priorities_are_checked_before_any_is_set():
     buffer = PrioritizedReplayBuffer(5)
     for _ in range(3):
         buffer.add(batch(1))
-    before = buffer.priorities.tree.levels[0].copy()
+    before = buffer.priorities.tree.nodes.copy()
     for indices, priorities, message in [
         ([0, 1], [1.0], "2 indices and 1 priorities"),
         ([0, 1], [1.0, np.nan], r"priorities\[1\] of slot 1 is nan"),
         ([0, 1], [1.0, np.inf], "is inf"),
         ([0, 5], [1.0, 1.0], "slots are 0 .. 4"),
+        ([0, -1], [1.0, 1.0], "slots are 0 .. 4"),
         ([0, 4], [1.0, 1.0], "slot 4 holds no transition"),
     ]:
         with pytest.raises(DataError, match=message):
             buffer.update_weight(np.array(indices), np.array(priorities))
-        assert buffer.priorities.tree.levels[0].tolist() == before.tolist()
+        assert buffer.priorities.tree.nodes.tolist() == before.tolist()
     with pytest.raises(ConfigError, match="draws uniformly"):
         ReplayBuffer(5).update_weight([0], [1.0])
     with pytest.raises(ConfigError, match="draws uniformly"):

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import subprocess
+import sys
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
@@ -16,7 +22,7 @@ from argosy.data.buffer import (
     Priority,
     ReplayBuffer,
 )
-from argosy.data.buffer.sumtree import SumTree
+from argosy.data.buffer.sumtree import EPS, SumTree
 from argosy.errors import ConfigError
 
 
@@ -36,13 +42,20 @@ def fill(buffer: ReplayBuffer, rows: int) -> None:
 )
 def test_sum_tree_against_plain_sums(size, changes, random):
     tree, plain = SumTree(size), np.zeros(size)
+    tree.add(np.arange(size))
+    assert tree.total == size
     for start in range(0, len(changes), 7):  # several at a time, some repeating
         part = changes[start : start + 7]
         index = np.array([at % size for at, _ in part])
         value = np.array([v for _, v in part]) / 8  # sums are exact
-        tree[index] = value
-        plain[index] = value
-        assert tree.total == pytest.approx(plain.sum())
+        if start % 2:
+            tree.drop(index)
+            plain[index] = 0.0
+        else:
+            tree.restore(index, value, highest=2.0)
+            plain[:] = 0.0
+            plain[index] = value
+        assert tree.total == plain.sum()
     if plain.sum() == 0:
         return
     upper = np.cumsum(plain)
@@ -52,8 +65,67 @@ def test_sum_tree_against_plain_sums(size, changes, random):
 
 def test_find_on_the_borders():
     tree = SumTree(2_000)
-    tree[np.array([3, 700, 1_999])] = np.array([1.0, 2.0, 4.0])
+    tree.restore(np.array([3, 700, 1_999]), np.array([1.0, 2.0, 4.0]), highest=4.0)
     assert tree.find(np.array([0.0, 0.999, 1.0, 2.999, 3.0, 6.999]) / 7.0).tolist() == [3, 3, 700, 700, 1999, 1999]
+
+
+def test_find_never_gives_a_slot_without_a_row():
+    """Sums of such numbers are rounded: the last fractions would lead past the last row."""
+    rng = np.random.default_rng(0)
+    for size in (1, 3, 100, 5_000):
+        stored = np.unique(rng.integers(0, size, max(size // 3, 1)))
+        tree = SumTree(size)
+        tree.restore(stored, 10.0 ** rng.uniform(-12, 12, len(stored)), highest=1.0)
+        for fraction in (rng.random(1_000), np.full(3, np.nextafter(1.0, 0.0)), np.zeros(3)):
+            assert set(tree.find(fraction)) <= set(stored)
+
+
+def test_sums_do_not_drift():
+    tree, rng = SumTree(1_000), np.random.default_rng(0)
+    tree.add(np.arange(1_000))
+    for _ in range(500):
+        assert tree.update(rng.integers(0, 1_000, 64), 10.0 ** rng.uniform(-3, 3, 64), alpha=1.0) == 64
+    assert tree.total == pytest.approx(tree[np.arange(1_000)].sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8])
+def test_indices_and_priorities_in_any_form(dtype):
+    """Strided, read-only, of other types, tensors that need gradients: the compiled code takes one form only."""
+    buffer = PrioritizedReplayBuffer(6, alpha=1.0)
+    fill(buffer, 6)
+    index = np.arange(6, dtype=dtype)[::2]
+    index.flags.writeable = False
+    buffer.update_weight(index, np.array([3, 0, 5, 0, 7, 0], np.float16)[::2])
+    np.testing.assert_allclose(buffer.priorities.tree[np.arange(6)], [3, 1, 5, 1, 7, 1], rtol=1e-6)
+    buffer.update_weight(torch.tensor([1, 3]), torch.tensor([2.0, -4.0], requires_grad=True))
+    np.testing.assert_allclose(buffer.priorities.tree[np.arange(6)], [3, 2, 5, 4, 7, 1], rtol=1e-6)
+    buffer.update_weight([], [])
+    buffer.update_weight([0, 0], [8, 9])
+    assert buffer.priorities.tree[np.array([0])] == pytest.approx(9.0 + EPS)
+
+
+@pytest.mark.parametrize("copy", [deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))])
+def test_copies_go_their_own_way(copy):
+    buffer = PrioritizedReplayBuffer(6, alpha=1.0, seed=0)
+    fill(buffer, 3)
+    again = copy(buffer)
+    assert again.sample(6)[1].tolist() == buffer.sample(6)[1].tolist()
+    fill(again, 1)
+    again.update_weight([3], [5.0])
+    assert (again.priorities.tree.total, buffer.priorities.tree.total) == (pytest.approx(8.0), 3.0)
+    assert again[:].obs.tolist() == [[0.0], [1.0], [2.0], [0.0]]
+    assert buffer[:].obs.tolist() == [[0.0], [1.0], [2.0]]
+
+
+def test_other_buffers_do_not_wait_for_the_compiled_code():
+    code = "import sys, argosy.data as d; d.VectorReplayBuffer(8, 2); sys.exit('numba' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_compiles_where_no_folder_can_be_written():
+    code = "from argosy.data.buffer.sumtree import SumTree; assert SumTree(4).total == 0.0"
+    nowhere = {**os.environ, "NUMBA_CACHE_LOCATOR_CLASSES": "ZipCacheLocator"}  # offers a folder to zip files only
+    subprocess.run([sys.executable, "-c", code], check=True, env=nowhere)
 
 
 @pytest.mark.parametrize("weight_norm", [False, True])

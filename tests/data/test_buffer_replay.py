@@ -312,6 +312,7 @@ def test_tensors_and_pickle():
     again = pickle.loads(pickle.dumps(buffer))
     again.add(row(2))
     assert again[:].act.tolist() == [1, 2]
+    assert again[:].obs.tolist() == [[1, 1], row(2).obs[0].tolist()]
 
 
 def test_side_table_stays_small():

@@ -59,20 +59,21 @@ def assemble(
     """Gather the fields of a sample for the slots `index` [B] or [T, B]; see `ReplayBuffer.sample`."""
     fields, rings = data.fields, data.rings
     rew_leaf = fields["rew"].leaves[()]
-    gamma = np.float32(sampling.gamma)
     goals = None if hindsight is None else draw_goals(data, hindsight, np.atleast_2d(index), rng)
     rew: Array
-    reach: Any
     if sampling.n_step == 1:
-        final, window, reach = index, index[..., None], gamma
+        final, window = index, index[..., None]
+        discounts = np.empty(index.shape, np.float32)
+        discounts.fill(sampling.gamma)
+        discount = rew_leaf.like(discounts)
         rew = rew_leaf.take(index)
     else:
         ahead = rings.ahead(index, sampling.n_step - 1)
         steps = np.arange(sampling.n_step)
         window = rings.shift(index[..., None], np.minimum(steps, ahead[..., None]))
         final = window[..., -1]
-        powers = gamma ** np.arange(sampling.n_step + 1, dtype=np.float32)
-        reach = rew_leaf.like(powers[ahead + 1])
+        powers = np.float32(sampling.gamma) ** np.arange(sampling.n_step + 1, dtype=np.float32)
+        discount = rew_leaf.like(powers[ahead + 1])
         rew = rew_leaf.take(window)
     if goals is not None and hindsight is not None:
         rows = rew.reshape(*goals.mask.shape, sampling.n_step)  # a view: writes go to `rew`
@@ -83,6 +84,7 @@ def assemble(
         rew = (rew * rew_leaf.like(counted)).sum(index.ndim)
     terminated = fields["terminated"].leaves[()].take(final)
     truncated = fields["truncated"].leaves[()].take(final)
+    discount[terminated] = 0.0
     obs: Any
     obs_next: Any
     if stack_num > 1 and sampling.n_step == 1 and goals is None:
@@ -104,7 +106,7 @@ def assemble(
         "truncated": truncated,
         "done": terminated | truncated,
         "obs_next": obs_next,
-        "discount": ~terminated * reach,
+        "discount": discount,
         "info": fields["info"].take(index),
         "policy": fields["policy"].take(index),
     }

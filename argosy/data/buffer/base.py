@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from os import PathLike
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from argosy.data.buffer.assemble import assemble, sequences
 from argosy.data.buffer.field import flatten, leaf_maker, read_columns
 from argosy.data.buffer.hdf5 import load_state, save_state
 from argosy.data.buffer.hindsight import Hindsight
-from argosy.data.buffer.leaf import Array, as_array, keep_freed_memory
+from argosy.data.buffer.leaf import as_array, keep_freed_memory
 from argosy.data.buffer.priority import Priorities, Priority
 from argosy.data.buffer.reader import BufferReader, as_batch
 from argosy.data.buffer.rings import IntArray, Rings
@@ -166,7 +166,9 @@ class ReplayBuffer(BufferReader):
         if not data.fields:
             data.allocate(given, lift)
         plan = data.plan(given, rows, lift)
-        rew, terminated, truncated = (cast(Array, plan[0][1]), cast(Array, plan[1][1]), cast(Array, plan[2][1]))
+        rew: Any = plan[0][1]
+        terminated: Any = plan[1][1]
+        truncated: Any = plan[2][1]
         nan = np.isnan(rew)
         if np.count_nonzero(nan):
             bad = np.flatnonzero(nan.reshape(rows, -1).any(axis=1))

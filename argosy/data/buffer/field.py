@@ -139,4 +139,6 @@ class Field:
         """Gather the rows at `index`."""
         if self.plain is not None:
             return self.plain.take(index)
+        if not self.leaves:
+            return {}
         return unflatten({path: leaf.take(index) for path, leaf in self.leaves.items()})

@@ -12,10 +12,7 @@ import numpy.typing as npt
 from argosy.config import check_range
 from argosy.data.buffer.leaf import as_array
 from argosy.data.buffer.rings import IntArray
-from argosy.data.buffer.sumtree import SumTree
 from argosy.errors import ConfigError, DataError
-
-EPS = float(np.finfo(np.float32).eps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,25 +41,25 @@ class Priorities:
     """The priorities of all slots (0 where there is no row) and the draw by them."""
 
     def __init__(self, config: Priority, slots: int) -> None:
+        from argosy.data.buffer.sumtree import SumTree  # compiled code, which other buffers need not wait for
+
+        self.tree = SumTree(slots)
         self.config = config
         self.slots = slots
         self.beta = config.beta
         self.samples = 0
-        self.clear()
 
     def clear(self) -> None:
         """Forget the priorities of all slots."""
-        self.tree = SumTree(self.slots)
-        self.max = 1.0
-        """Largest priority seen: what new rows get, so that each is drawn soon."""
+        self.tree.clear()
 
     def added(self, slot: IntArray) -> None:
-        """Give new rows the largest priority."""
-        self.tree[slot] = self.max**self.config.alpha
+        """Give new rows the largest priority seen."""
+        self.tree.add(slot)
 
     def dropped(self, slot: IntArray) -> None:
         """Take the probability from slots that hold no row any more."""
-        self.tree[slot] = 0.0
+        self.tree.drop(slot)
 
     def update(self, index: npt.ArrayLike, priority: Any) -> None:
         """Set priorities; both of any shape, e.g. [B] or [T, B]. Of a slot that repeats, the last counts.
@@ -70,42 +67,26 @@ class Priorities:
         Raises:
             DataError: shapes differ, a slot holds no row, or a priority is NaN or infinite. Nothing changes then.
         """
-        slot = as_array(index, "indices").astype(np.int64, copy=False).ravel()
-        value = np.abs(as_array(priority, "priorities").ravel(), dtype=np.float64)
-        value += EPS
+        slot = as_array(index, "indices").ravel().astype(np.int64, copy=False)
+        value = as_array(priority, "priorities").ravel().astype(np.float64, copy=False)
         if len(slot) != len(value):
             raise DataError(f"update_weight() got {len(slot)} indices and {len(value)} priorities; one for each")
-        if len(slot) == 0:
+        bad = self.tree.update(slot, value, self.config.alpha)
+        if bad == len(slot):
             return
-        highest = float(np.maximum.reduce(value))
-        if not math.isfinite(highest):
-            bad = int(np.flatnonzero(~np.isfinite(value))[0])
+        if not math.isfinite(value[bad]):
             raise DataError(f"priorities[{bad}] of slot {slot[bad]} is {value[bad]}; nothing was changed")
-        if np.count_nonzero(slot.view(np.uint64) >= self.slots):  # also below 0
+        if not 0 <= slot[bad] < self.slots:
             raise DataError(f"indices reach from {slot.min()} to {slot.max()}; slots are 0 .. {self.slots - 1}")
-        if np.count_nonzero(self.tree[slot]) < len(slot):
-            raise DataError(f"slot {slot[np.flatnonzero(self.tree[slot] == 0)[0]]} holds no transition")
-        self.max = max(self.max, highest)
-        value **= self.config.alpha
-        self.tree[slot] = value
+        raise DataError(f"slot {slot[bad]} holds no transition")
 
     def draw(self, size: int, rng: np.random.Generator) -> IntArray:
         """Draw slots [size] with replacement."""
-        slot = self.tree.find(rng.random(size))
-        while np.count_nonzero(self.tree[slot]) < size:
-            empty = self.tree[slot] == 0.0
-            slot[empty] = self.tree.find(rng.random(np.count_nonzero(empty)))
-        return slot
+        return self.tree.find(rng.random(size))
 
     def weights(self, slot: IntArray, stored: int) -> npt.NDArray[np.float32]:
         """Return the importance weights of drawn slots: (stored * probability)^-beta."""
-        weight = self.tree[slot]
-        if len(weight) == 0:
-            return weight.astype(np.float32)
-        # Normed, the total and `stored` cancel out: the row of the lowest probability has weight 1.
-        weight /= np.minimum.reduce(weight) if self.config.weight_norm else self.tree.total / stored
-        weight **= -self.beta
-        return weight.astype(np.float32)
+        return self.tree.weights(slot, self.beta, None if self.config.weight_norm else stored)
 
     def step(self) -> None:
         """Count one sample and move beta along its schedule."""
@@ -127,10 +108,9 @@ class Priorities:
 
     def state_dict(self, slot: IntArray) -> dict[str, Any]:
         """Return the state; `slot` are those that hold a row."""
-        return {"weight": self.tree[slot], "max": self.max, "beta": self.beta, "samples": self.samples}
+        return {"weight": self.tree[slot], "highest": self.tree.highest, "beta": self.beta, "samples": self.samples}
 
     def load_state_dict(self, state: dict[str, Any], slot: IntArray) -> None:
         """Continue where `state` was taken."""
-        self.clear()
-        self.tree[slot] = state["weight"]
-        self.max, self.beta, self.samples = float(state["max"]), float(state["beta"]), int(state["samples"])
+        self.tree.restore(slot, np.asarray(state["weight"], np.float64), float(state["highest"]))
+        self.beta, self.samples = float(state["beta"]), int(state["samples"])

@@ -49,6 +49,8 @@ class Rings:
         self.slots = int(self.capacity.sum())
         self.equal = int(self.capacity[0]) if (self.capacity == self.capacity[0]).all() else 0
         self.ids: IntArray = np.arange(self.num)
+        self.ones: IntArray = np.ones(self.num, np.int64)
+        """To count by: numpy adds an array in half the time that it takes to add the number 1."""
         self.offset: IntArray = np.concatenate([[0], np.cumsum(self.capacity)[:-1]]).astype(np.int64)
         self.limit: IntArray = self.offset + self.capacity
         self.clear()
@@ -61,6 +63,8 @@ class Rings:
         """Newest slot, per ring (the first one while the ring is empty)."""
         self.count: IntArray = np.zeros(self.num, np.int64)
         self.total = 0
+        self.room = 0
+        """Steps that can be added before a ring may come to its end."""
         self.stop: BoolArray = np.ones(self.slots, np.bool_)
         self.first: BoolArray = np.zeros(self.slots, np.bool_)
         """The row began an episode (or a segment after `close`)."""
@@ -101,9 +105,12 @@ class Rings:
         self.stop[last] = closed
         self.stop[slot] = True
         self.first[slot] = closed
-        head = slot + 1
-        wrapped = head == (self.limit if ids is None else self.limit[ids])
-        if np.count_nonzero(wrapped):
+        one = self.ones if ids is None else self.ones[: len(ids)]
+        head = slot + one
+        if self.room:
+            self.room -= 1
+        else:
+            wrapped = head == (self.limit if ids is None else self.limit[ids])
             head[wrapped] -= (self.capacity if ids is None else self.capacity[ids])[wrapped]
         if self.total < self.slots:
             grows = count < (self.capacity if ids is None else self.capacity[ids])
@@ -114,13 +121,15 @@ class Rings:
         if ids is None:
             self.head, self.last, self.closed, self.count = head, slot, done, count
             self.ep_rew += rew
-            self.ep_len += 1
+            self.ep_len += one
             ep_start = self.ep_start.copy()
         else:
             self.head[ids], self.last[ids], self.closed[ids], self.count[ids] = head, slot, done, count
             self.ep_rew[ids] += rew
-            self.ep_len[ids] += 1
+            self.ep_len[ids] += one
             ep_start = self.ep_start[ids]
+        if not self.room:
+            self.room = int(np.minimum.reduce(self.limit - self.head)) - 1
         ep_rew, ep_len = np.zeros(rew.shape), np.zeros(len(slot), np.int64)
         if np.count_nonzero(done):
             ended = self.ids[done] if ids is None else ids[done]
@@ -135,6 +144,7 @@ class Rings:
             The slots of the rows that stay: the last ones where there are more rows than slots.
         """
         self.close(self.ids[ring : ring + 1])
+        self.room = 0
         offset, capacity = int(self.offset[ring]), int(self.capacity[ring])
         rows = min(len(stop), capacity)
         start = int(self.head[ring]) - offset
@@ -255,4 +265,4 @@ class Rings:
             )
         for name, value in state.items():
             setattr(self, name, np.array(value))
-        self.total = int(self.count.sum())
+        self.total, self.room = int(self.count.sum()), 0
