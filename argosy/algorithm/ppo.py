@@ -31,7 +31,7 @@ from gymnasium import spaces
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, Stateful, check_finite
 from argosy.algorithm.optim import Adam
 from argosy.config import check_choice, check_range
-from argosy.data import Batch, RunningMeanStd, TrainingStats, TrajectoryBatch, as_tensors
+from argosy.data import Batch, RunningMeanStd, TrainingStats, TrajectoryBatch, as_tensors, tree
 from argosy.net import NetConfig
 from argosy.ops import gae
 from argosy.policy import ActorCriticPolicy
@@ -233,7 +233,8 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
             rows = sequences(rows, policy.sequence_length, policy.burn_in)
         count = rows.adv.shape[-1]
         for index in torch.randperm(count, generator=self.rng.torch).to(self.device).tensor_split(min(shares, count)):
-            yield rows[:, index] if policy.is_recurrent else rows[index]
+            axis = 1 if policy.is_recurrent else 0  # images: `index_select` takes a tenth of the time of `rows[index]`
+            yield tree.map_leaves(lambda leaf: leaf.index_select(axis, index), rows)  # noqa: B023  # called at once
 
     def schedule(self, env_step: int, max_env_step: int) -> None:
         """Set the learning rate for the steps from `env_step` on."""

@@ -85,6 +85,20 @@ def test_channels_last_is_the_same_image_as_channels_first():
     torch.testing.assert_close(first(image), stacked(image.unsqueeze(-1)))
 
 
+def test_bytes_give_values_and_gradients_of_the_pixels_that_they_stand_for():
+    torch.manual_seed(0)
+    of_bytes, of_floats = NatureCNN((3, 40, 44), 8, 1 / 255), NatureCNN((3, 40, 44), 8, 1.0)
+    of_floats.load_state_dict(of_bytes.state_dict())
+    image = torch.randint(0, 256, (5, 3, 40, 44), dtype=torch.uint8)
+    features, same = of_bytes(image), of_floats(image / 255)
+    torch.testing.assert_close(features, same)
+    features.square().sum().backward()
+    same.square().sum().backward()
+    for own, other in zip(of_bytes.parameters(), of_floats.parameters(), strict=True):
+        assert own.grad.abs().sum() > 0.0
+        torch.testing.assert_close(own.grad, other.grad, rtol=1e-4, atol=1e-5)
+
+
 def test_nature_cnn_on_84x84_has_3136_features():
     assert NatureCNN((4, 84, 84), None, 1.0).out_features == 3136
 
