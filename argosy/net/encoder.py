@@ -67,7 +67,8 @@ class PixelConv2d(nn.Conv2d):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[N, C, H, W] -> [N, out_channels, ...]."""
         weight = self.weight if self.scale == 1.0 else self.weight * self.scale
-        return self._conv_forward(x, weight, self.bias)
+        out: torch.Tensor = self._conv_forward(x, weight, self.bias)
+        return out
 
 
 class NatureCNN(nn.Module):
