@@ -6,6 +6,9 @@ import asyncio
 import gc
 import logging
 import os
+import socket
+import subprocess
+import sys
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -18,6 +21,17 @@ from argosy.distributed.host import Beat, Build, Context, Handle, Host, Peer, Pe
 from argosy.errors import ArgosyError, ConfigError, require
 
 _SHM = Path("/dev/shm")
+_AUTH_MODE = "RAY_AUTH_MODE"
+_OPEN, _ASKS = 10, 11
+_PROBE = f"""
+import sys, ray
+from ray._private.services import canonicalize_bootstrap_address
+try:
+    ray._raylet.GcsClient(address=canonicalize_bootstrap_address(sys.argv[1]))
+except ray.exceptions.AuthenticationError:
+    sys.exit({_ASKS})
+sys.exit({_OPEN})
+"""
 
 
 class _HostActor:
@@ -168,6 +182,7 @@ class RayLauncher:
         self.namespace = namespace
         self._owns = not ray.is_initialized()
         self._guardian: Guardian | None = None
+        self._chose_mode = False
         if not self._owns:
             return
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -181,11 +196,15 @@ class RayLauncher:
             return
         quiet.pop("include_dashboard")
         try:
+            self._chose_mode = _choose_auth_mode(ray, address)
             ray.init(address=address, namespace=namespace, **quiet)
-        except (ConnectionError, RuntimeError) as error:
+        except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
+            self._forget_mode()
+            said = getattr(error, "message", error)
             raise ConfigError(
-                f"there is no Ray cluster at {address!r} ({error}); start one with `ray start --head`, or leave the "
-                "address out to start a local one (a cluster that asks for a token wants RAY_AUTH_MODE=token set here)"
+                f"there is no Ray cluster at {address!r} that lets us in ({said}); start one with `ray start --head`, "
+                "or leave the address out to start a local one. A cluster that asks for a token wants it here, too: in "
+                "~/.ray/auth_token, in RAY_AUTH_TOKEN or in the file RAY_AUTH_TOKEN_PATH"
             ) from error
 
     def nodes(self) -> list[Resources]:
@@ -229,9 +248,16 @@ class RayLauncher:
         """Stop the local Ray that this launcher started."""
         if self._owns and self._ray.is_initialized():
             self._ray.shutdown()
+        self._forget_mode()
         if self._guardian is not None:
             self._guardian.close()
             self._guardian = None
+
+    def _forget_mode(self) -> None:
+        """The next cluster may ask for something else."""
+        if self._chose_mode:
+            _set_auth_mode(self._ray, None)
+            self._chose_mode = False
 
     def __enter__(self) -> RayLauncher:
         return self
@@ -247,6 +273,39 @@ def ship_module(module: ModuleType) -> None:
 
     register: Any = cloudpickle.register_pickle_by_value
     register(module)
+
+
+def _choose_auth_mode(ray: ModuleType, address: str) -> bool:
+    """Show this user's token to a cluster that asks for one, and to no other, whose workers it would shut out.
+
+    Ray itself leaves that to RAY_AUTH_MODE, which is respected where it is set. Returns whether it was set here.
+
+    Raises:
+        ConnectionError: nobody is at the address.
+    """
+    if _AUTH_MODE in os.environ or "://" in address:
+        return False
+    host, _, port = address.rpartition(":")
+    if host:
+        socket.create_connection((host, int(port)), timeout=10.0).close()  # Ray's own attempt takes a minute
+    # In another process: the refusal is also written to the console, and the mode is fixed once Ray has been used.
+    command, env = [sys.executable, "-c", _PROBE, address], {**os.environ, _AUTH_MODE: "disabled"}
+    try:
+        answer = subprocess.run(command, env=env, capture_output=True, timeout=30.0, check=False).returncode
+    except subprocess.TimeoutExpired:
+        return False
+    if answer not in (_OPEN, _ASKS):
+        return False
+    _set_auth_mode(ray, "token" if answer == _ASKS else "disabled")
+    return True
+
+
+def _set_auth_mode(ray: ModuleType, mode: str | None) -> None:
+    if mode is None:
+        os.environ.pop(_AUTH_MODE, None)
+    else:
+        os.environ[_AUTH_MODE] = mode
+    ray._raylet.Config.initialize("")  # Ray has read the old one
 
 
 class FleetStartError(ArgosyError, RuntimeError):
