@@ -117,7 +117,7 @@ def _actor(worker: Counts, rate: Callable[[str], float]) -> list[str]:
     for what in ("samples", "inference", "parameters"):
         share = _share(rate(f"wait_{what}_s"))
         if share != "0%":
-            said.append(f"waits for {_FOR[what]} {share}")
+            said.append(f"waits {_FOR[what]} {share}")
     return said + _if_any(worker, env_failures="env failures")
 
 
@@ -158,7 +158,7 @@ def _number(value: object) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
 
 
-_FOR = {"samples": "trainers", "inference": "actions", "parameters": "parameters"}
+_FOR = {"samples": "to send", "inference": "for actions", "parameters": "for parameters"}
 _SAID: Mapping[str, Callable[[Counts, Callable[[str], float]], list[str]]] = {
     "actor": _actor,
     "trainer": _trainer,

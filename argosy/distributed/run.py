@@ -53,23 +53,31 @@ class Snapshot:
     """Why the fleet is done."""
 
     def bottleneck(self) -> str:
-        """Say who waits for whom, from the times that the workers have spent waiting."""
-        waits: dict[str, float] = {}
-        for name, worker in self.workers.items():
-            kind = name.split(".")[0]
-            for key, value in worker.items():
-                if key.startswith("wait_") and isinstance(value, float):
-                    waits[f"{kind} {key}"] = waits.get(f"{kind} {key}", 0.0) + value
-        meaning = {
-            "actor wait_samples_s": "actors wait for trainers",
-            "actor wait_inference_s": "actors wait for policy workers",
-            "actor wait_parameters_s": "actors wait for parameters",
-            "trainer wait_s": "trainers wait for actors",
+        """Say who waits for whom, from the times that the workers have spent waiting and working."""
+        waits = {
+            "actors wait for " + self._busier("trainer", "buffer"): self._share("actor", "wait_samples_s"),
+            "actors wait for policy workers": self._share("actor", "wait_inference_s"),
+            "actors wait for parameters": self._share("actor", "wait_parameters_s"),
+            "trainers wait for " + self._busier("actor", "buffer"): self._share("trainer", "wait_s"),
         }
-        counts = {kind: sum(name.startswith(kind) for name in self.workers) for kind in ("actor", "trainer")}
-        shares = {key: waits.get(key, 0.0) / max(counts[key.split()[0]], 1) for key in meaning}
-        worst = max(shares, key=lambda key: shares[key])
-        return meaning[worst] if shares[worst] > 0.2 * self.wall_s else "nobody waits"
+        worst = max(waits, key=lambda who: waits[who])
+        return worst if waits[worst] > 0.2 else "nobody waits"
+
+    def _busier(self, one: str, other: str) -> str:
+        """Say which of two kinds of workers is at work for the larger part of its time."""
+        waiting = sum(self._share("actor", f"wait_{what}_s") for what in ("samples", "inference", "parameters"))
+        busy = {
+            "actor": 1.0 - waiting,
+            "trainer": self._share("trainer", "update_s"),
+            "buffer": self._share("buffer", "process_s"),
+        }
+        names = {"actor": "actors", "trainer": "trainers", "buffer": "buffer workers"}
+        return names[other if busy[other] > busy[one] else one]
+
+    def _share(self, kind: str, counter: str) -> float:
+        """Return the part of its time that a worker of this kind has spent on something, on average."""
+        spent = [float(worker.get(counter, 0.0)) for name, worker in self.workers.items() if name.split(".")[0] == kind]
+        return sum(spent) / max(len(spent), 1) / max(self.wall_s, 1e-9)
 
     def to_json(self) -> str:
         """Return everything as one line of JSON."""

@@ -26,7 +26,7 @@ def test_rates_and_shares_are_of_the_time_since_the_last_view():
     (policy,) = (line for line in lines if line.startswith("p "))
     assert policy.split() == ["p", "1,000", "of", "2,000", "10", "20.2", "-", "7", "1.5", "2"]
     by_name = {line.split()[0]: line for line in lines if line}
-    assert by_name["actor.0"].endswith("50 steps/s  waits for trainers 50%")
+    assert by_name["actor.0"].endswith("50 steps/s  waits to send 50%")
     assert by_name["actor.1"].split() == ["actor.1", "starting", "0"]
     assert by_name["trainer.p.0"].endswith("0.5 updates/s  learns 90%  waits 10%  dropped 4")
     assert by_name["policy.p.0"].endswith("400 rows/s  8.0 rows per batch")

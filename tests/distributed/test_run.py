@@ -16,6 +16,7 @@ from argosy.distributed import (
     FleetStop,
     NStep,
     PolicySpec,
+    Snapshot,
     StalenessConfig,
 )
 from argosy.distributed.host import Resources, ThreadLauncher
@@ -276,6 +277,44 @@ def test_command_line(tmp_path, capsys, monkeypatch):
     assert main(["launch", str(tmp_path / "no.py")]) == 2
     (tmp_path / "empty.py").write_text("")
     assert main(["launch", str(tmp_path / "empty.py")]) == 2
+
+
+@pytest.mark.parametrize(
+    ("actor", "trainer", "buffer", "said"),
+    [
+        ({"wait_samples_s": 6.0}, {"update_s": 9.0}, None, "actors wait for trainers"),
+        ({"wait_samples_s": 6.0}, {"update_s": 9.0}, {"process_s": 3.0}, "actors wait for trainers"),
+        ({"wait_samples_s": 6.0}, {"update_s": 3.0}, {"process_s": 9.0}, "actors wait for buffer workers"),
+        (
+            {"wait_samples_s": 6.0},
+            {"update_s": 1.0, "wait_s": 9.0},
+            {"process_s": 8.0},
+            "trainers wait for buffer workers",
+        ),
+        ({"wait_samples_s": 0.0}, {"update_s": 1.0, "wait_s": 9.0}, {"process_s": 2.0}, "trainers wait for actors"),
+        ({"wait_inference_s": 6.0}, {"update_s": 5.0, "wait_s": 5.0}, None, "actors wait for policy workers"),
+        ({"wait_parameters_s": 6.0}, {"update_s": 5.0, "wait_s": 5.0}, None, "actors wait for parameters"),
+        ({"wait_samples_s": 1.0}, {"update_s": 9.0, "wait_s": 1.0}, None, "nobody waits"),
+    ],
+)
+def test_bottleneck(actor, trainer, buffer, said):
+    """After ten seconds, with two actors that wait equally long."""
+    workers = {"actor.0": actor, "actor.1": actor, "trainer.p.0": trainer}
+    if buffer is not None:
+        workers["buffer.p.0"] = buffer
+    none = {name: {} for name in ("env_steps", "updates", "gradient_steps", "evaluations")}
+    assert Snapshot(wall_s=10.0, steps_per_s=0.0, updates_per_s=0.0, workers=workers, **none).bottleneck() == said
+
+
+def slowly(fields, policy):
+    time.sleep(0.1)
+    return fields
+
+
+def test_buffer_workers_that_hold_a_fleet_up_are_named(tmp_path):
+    spec = PolicySpec(experiment=PPO, buffers=1, process=slowly)
+    last = run(fleet(policies={"p": spec}, evaluation=EvalGroup(count=0), stop=FleetStop(updates=5)), tmp_path).run()
+    assert last.bottleneck().endswith("wait for buffer workers"), last.workers
 
 
 def test_stop_file_ends_a_fleet(tmp_path):
