@@ -60,7 +60,7 @@ class PolicySpec:
     algorithm: Callable[[Any, Any], Algorithm[Any, Any]] | None = None
     """An algorithm class of one's own, made as algorithm(config, policy); None: the experiment's."""
     trainers: int = 1
-    """Trainer workers; several average their gradients (gloo), each with a batch of its own."""
+    """Trainer workers; several average their gradients (NCCL or gloo), each with a batch of its own, of equal size."""
     workers: int = 0
     """Policy workers; 0: actor workers run the policy themselves."""
     buffers: int = 0

@@ -321,6 +321,25 @@ def test_a_fleet_with_two_trainers_learns_and_stops(tmp_path):
         assert torch.equal(value, second["algorithm"]["parts"]["policy"][name])
 
 
+def test_two_trainers_learn_from_replay_buffers(tmp_path):
+    experiment = preset("dqn", "CartPole-v1", seed=1, trainer={"start_steps": 64, "update_per_step": 0.1})
+    fleet = Fleet(
+        name="replay",
+        policies={"p": PolicySpec(experiment=experiment, trainers=2)},
+        agents=(AgentSpec(policy="p", sample_steps=8),),
+        actors=ActorGroup(count=3),
+        evaluation=EvalGroup(count=0),
+        stop=FleetStop(updates=20, wall_s=60),
+    )
+    driver = FleetRun(fleet, tmp_path / "run", interval_s=0.1)
+    assert driver.run().reason == "updates reached", driver.supervisor.failures
+    assert not driver.supervisor.failures
+    first, second = (read_state(tmp_path / "run" / f"trainer.p.{rank}.safetensors", KIND) for rank in range(2))
+    assert first["counters"]["updates"] == second["counters"]["updates"] >= 20
+    for name, value in first["algorithm"]["parts"]["policy"].items():
+        assert torch.equal(value, second["algorithm"]["parts"]["policy"][name])
+
+
 def test_shares_of_unequal_size_are_refused(tmp_path):
     """They would be cut into unequal numbers of minibatches, and one trainer would wait for ever."""
     fleet = Fleet(
