@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from argosy.collect.hooks import CollectHook, EpisodeEvent, StepEvent, episode_slots
+from argosy.collect.hooks import CollectHook, EpisodeEvent, StepEvent
 from argosy.collect.random_actions import random_actions
 from argosy.collect.rows import Rows, check_finite
 from argosy.collect.stage import Stage
@@ -371,7 +371,7 @@ class Collector:
         for i, env_id in enumerate(env_ids):
             slots = None
             if buffer is not None and last_slots is not None:
-                slots = episode_slots(int(last_slots[i]), int(lens[i]), buffer.maxsize // buffer.buffer_num)
+                slots = buffer.episode_slots(int(last_slots[i]), int(lens[i]))
             event = EpisodeEvent(int(env_id), returns[i], int(lens[i]), buffer, slots)
             for episode_hook in self._episode_hooks:
                 episode_hook(event)

@@ -56,19 +56,6 @@ class CollectHook:
         """Go on from what `state_dict` returned."""
 
 
-def episode_slots(last: int, length: int, size: int) -> np.ndarray:
-    """Return the slots [min(length, size)] of an episode, in order.
-
-    Args:
-        last: slot of its last step.
-        length: steps of the episode.
-        size: slots of the ring (sub-buffer) that it lies in; rings lie one after the other.
-    """
-    first_of_ring = last // size * size
-    kept = min(length, size)
-    return first_of_ring + (last - first_of_ring + np.arange(1 - kept, 1)) % size
-
-
 class MonteCarloReturns(CollectHook):
     """Keeps the discounted return to go of every stored step of every ended episode.
 

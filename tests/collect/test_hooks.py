@@ -4,22 +4,35 @@ import numpy as np
 import pytest
 from scripted import ScriptedPolicy, make_env
 
-from argosy.collect import Collector, MonteCarloReturns
-from argosy.collect.hooks import episode_slots
-from argosy.data import VectorReplayBuffer
+from argosy.collect import CollectHook, Collector, EpisodeEvent, MonteCarloReturns
+from argosy.data import CachedReplayBuffer, ReplayBuffer, ReplayBufferManager, VectorReplayBuffer
 
 
 @pytest.mark.parametrize(
-    ("last", "length", "size", "slots"),
+    ("buffer", "kept"),
     [
-        (3, 3, 10, [1, 2, 3]),
-        (1, 4, 5, [3, 4, 0, 1]),
-        (11, 3, 5, [14, 10, 11]),
-        (7, 9, 5, [8, 9, 5, 6, 7]),
+        (VectorReplayBuffer(40, 2), 5),
+        (VectorReplayBuffer(6, 2), 3),
+        (VectorReplayBuffer(40, 3), 5),
+        (ReplayBufferManager([ReplayBuffer(7), ReplayBuffer(12)]), 5),
+        (CachedReplayBuffer(ReplayBuffer(40), 2, 10), 5),
+        (CachedReplayBuffer(ReplayBuffer(4), 2, 3), 3),
     ],
+    ids=["whole", "overwritten", "spare ring", "unequal rings", "cached", "cached and cut"],
 )
-def test_slots_of_an_episode(last: int, length: int, size: int, slots: list[int]) -> None:
-    assert episode_slots(last, length, size).tolist() == slots
+def test_hooks_are_told_where_the_rows_of_an_episode_lie(buffer: ReplayBuffer, kept: int) -> None:
+    class Look(CollectHook):
+        def on_episode(self, event: EpisodeEvent) -> None:
+            assert event.buffer is not None
+            found.append((event.length, event.buffer.rew[event.slots].tolist()))
+
+    found: list[tuple[int, list[float]]] = []
+    env = make_env([3, 5], [5])
+    Collector(ScriptedPolicy(env), env, buffer, hooks=[Look()]).collect(n_step=60)
+    assert len(found) == 13
+    for length, rewards in found:
+        assert rewards == list(range(length - len(rewards) + 1, length + 1))
+    assert max(len(rewards) for _, rewards in found) == kept
 
 
 def test_monte_carlo_returns() -> None:

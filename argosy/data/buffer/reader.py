@@ -11,10 +11,7 @@ from argosy.data.batch import Batch
 from argosy.data.buffer.field import Tree, unflatten
 from argosy.data.buffer.rings import IntArray, Rings
 from argosy.data.buffer.store import Transitions
-from argosy.data.tree import rebuild
 from argosy.errors import DataError, nearest
-
-_EMPTY = Batch()
 
 
 class NoColumnError(DataError, AttributeError):
@@ -22,11 +19,12 @@ class NoColumnError(DataError, AttributeError):
 
 
 def as_batch(fields: dict[str, Any]) -> Batch:
-    """Return a Batch over nested dicts of arrays without parsing the arrays; the dicts are used up."""
+    """Return a Batch over nested dicts of arrays without parsing the arrays."""
+    batch: Batch = object.__new__(Batch)
+    known = vars(batch)
     for key, value in fields.items():
-        if type(value) is dict:
-            fields[key] = as_batch(value)
-    return rebuild(_EMPTY, fields)
+        known[key] = as_batch(value) if type(value) is dict else value
+    return batch
 
 
 def _wrap(tree: Tree) -> Any:
@@ -68,6 +66,14 @@ class BufferReader:
     def unfinished_index(self) -> IntArray:
         """Return the newest slots of the sub-buffers whose episode goes on."""
         return self._rings.last[~self._rings.closed]
+
+    def episode_slots(self, last: int, length: int) -> IntArray:
+        """Return the slots [<= length] of an episode of `length` rows up to its row `last`, in order of time.
+
+        Rows that were overwritten since, or never stored, are left out.
+        """
+        slot = self._rings.back(np.array(last), min(length, self.maxsize) - 1)
+        return np.asarray(slot[np.append(slot[1:] != slot[:-1], True)])  # where rows are missing the first one repeats
 
     def get(self, index: Any, key: str, default_value: Any = None, stack_num: int | None = None) -> Any:
         """Return one field at `index`, with `stack_num` frames (default: the buffer's).
