@@ -178,6 +178,8 @@ def test_settings_out_of_range(tmp_path):
         ReplayBuffer(3, stack_num=0)
     with pytest.raises(ConfigError, match="choose one"):
         ReplayBuffer(3, device="cpu", storage_dir=tmp_path)
+    with pytest.raises(ConfigError, match="device is 'gpu', which cannot be used"):
+        ReplayBuffer(3, device="gpu")
     with pytest.raises(ConfigError, match=r"Sampling\.gamma is 1.5"):
         Sampling(gamma=1.5)
     with pytest.raises(ConfigError, match=r"Sampling\.n_step is 0"):
@@ -188,6 +190,13 @@ def test_settings_out_of_range(tmp_path):
         Priority(alpha=-1)
     with pytest.raises(ConfigError, match=r"Hindsight\.horizon is 0"):
         HERReplayBuffer(3, lambda a, d: a, 0)
+
+
+def test_types_that_a_device_cannot_hold():
+    buffer = VectorReplayBuffer(4, 2, device="cpu")
+    with pytest.raises(DataError, match="act has dtype uint64, which torch cannot store"):
+        buffer.add(batch(act=np.zeros(2, np.uint64)))
+    assert len(buffer) == 0
 
 
 def test_batch_larger_than_the_buffer():

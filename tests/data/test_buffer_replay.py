@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from argosy.data import Batch
-from argosy.data.buffer import ReplayBuffer, ReplayBufferManager, Sampling, VectorReplayBuffer
+from argosy.data import Batch, as_tensors
+from argosy.data.buffer import CachedReplayBuffer, ReplayBuffer, ReplayBufferManager, Sampling, VectorReplayBuffer
 from argosy.errors import ConfigError, DataError
 
 
@@ -250,6 +250,42 @@ def test_manager_takes_over_sizes_and_rows():
         ReplayBufferManager([ReplayBuffer(3), ReplayBuffer(3, stack_num=2)])
     with pytest.raises(ConfigError, match="empty"):
         ReplayBufferManager([])
+
+
+def test_managers_keep_where_the_columns_are_and_go_on_from_the_first_generator(tmp_path):
+    def draws(seed):
+        on_device = ReplayBufferManager([ReplayBuffer(3, device="cpu", seed=seed), ReplayBuffer(5)])
+        on_device.add(row(1, n=2))
+        assert isinstance(on_device.sample(1)[0].obs, torch.Tensor)
+        return on_device.sample_indices(8).tolist()
+
+    assert draws(3) == draws(3) != draws(4)
+    main = ReplayBuffer(3, storage_dir=tmp_path)
+    main.add(row(7))
+    cached = CachedReplayBuffer(main, 2, 5)
+    assert (tmp_path / "obs.bin").stat().st_size == 13 * cached.obs[0].nbytes
+    assert cached[:].act.tolist() == [7]
+
+
+def test_slots_of_an_episode_in_unequal_rings():
+    buffer = ReplayBuffer([3, 5])
+    for t in range(4):
+        buffer.add(row(t, n=2, terminated=t == 3))
+    assert buffer.episode_slots(0, 4).tolist() == [1, 2, 0]  # the first of the four was overwritten
+    assert buffer.episode_slots(6, 4).tolist() == [3, 4, 5, 6]
+    assert buffer.episode_slots(6, 1).tolist() == [6]
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_numbers_are_stored_in_the_order_of_bytes_that_torch_takes(device):
+    buffer = ReplayBuffer(3, device=device)
+    for t in range(4):
+        transition = row(t)
+        transition.update(obs=np.full((1, 2), t, ">f4"), obs_next=np.full((1, 2), t + 1, ">f4"))
+        buffer.add(transition)
+    obs = as_tensors(buffer[:].obs)
+    assert obs.dtype == torch.float32
+    assert obs[:, 0].tolist() == [1, 2, 3]
 
 
 def test_sampling_is_uniform_over_rows_of_unequal_rings():

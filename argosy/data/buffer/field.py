@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 
 from argosy.data.buffer.leaf import Array, DeviceLeaf, Leaf, MappedLeaf, as_array
 from argosy.data.buffer.rings import IntArray
@@ -23,11 +24,15 @@ def leaf_maker(device: str | None, storage_dir: str | PathLike[str] | None) -> L
     """Return what makes the columns of a buffer: in host memory, on a device, or in files.
 
     Raises:
-        ConfigError: both are given.
+        ConfigError: both are given, or there is no such device.
     """
     if device is not None and storage_dir is not None:
         raise ConfigError(f"device is {device!r} and storage_dir {str(storage_dir)!r}; choose one of them")
     if device is not None:
+        try:
+            torch.empty(0, device=device)
+        except (AssertionError, RuntimeError) as error:
+            raise ConfigError(f"device is {str(device)!r}, which cannot be used: {error}") from error
         return partial(DeviceLeaf, device=str(device))
     return Leaf if storage_dir is None else partial(MappedLeaf, directory=str(storage_dir))
 

@@ -18,6 +18,10 @@ Array: TypeAlias = npt.NDArray[Any]
 """A column or rows of it. On a device it is a tensor: what is done with it (indexing, | ~ * sum) both can do."""
 
 
+NOT_ON_DEVICES = frozenset(("uint16", "uint32", "uint64", np.dtype("g").name, np.dtype("G").name))
+"""Types of numbers that torch lacks, or lacks assignment by index for: the last two are long doubles."""
+
+
 def keep_freed_memory() -> None:
     """Let the allocator keep up to 64 MiB that are freed.
 
@@ -55,7 +59,8 @@ class Leaf:
     """The column as one item of bytes per row, if that has any: numpy writes those 3x as fast as small arrays."""
 
     def __init__(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], slots: int) -> None:
-        self.name, self.shape, self.dtype = name, shape, dtype
+        self.name, self.shape = name, shape
+        self.dtype = dtype if dtype.isnative else dtype.newbyteorder("=")  # torch takes no other order of bytes
         self._hold(self._empty(slots))
 
     def _hold(self, data: Array) -> None:
@@ -151,6 +156,8 @@ class DeviceLeaf(Leaf):
 
     def __init__(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], slots: int, *, device: str) -> None:
         self.device = torch.device(device)
+        if dtype.name in NOT_ON_DEVICES:
+            raise DataError(f"{name} has dtype {dtype}, which torch cannot store by index; convert it first")
         super().__init__(name, shape, dtype, slots)
 
     def _hold(self, data: Array) -> None:
@@ -176,7 +183,9 @@ class DeviceLeaf(Leaf):
         """Write rows."""
         data = cast(torch.Tensor, self.data)
         rows = cast(torch.Tensor, self.like(index))
-        data[rows] = value if isinstance(value, int) else cast(torch.Tensor, self.like(value)).to(data.dtype)
+        if not isinstance(value, int):
+            value = self.like(value.astype(self.dtype, copy=False))
+        data[rows] = cast("torch.Tensor | int", value)
 
     def take(self, index: IntArray) -> Array:
         """Return a copy of the rows at `index`."""

@@ -65,7 +65,8 @@ def ring_sizes(total_size: int, buffer_num: int) -> list[int]:
 class ReplayBufferManager(ReplayBuffer):
     """Several buffers behind one: the sizes, options and transitions of `buffer_list`.
 
-    The rows are copied into one storage; the buffers of the list are not kept.
+    The rows are copied into one storage, where the first buffer has its own (`device`, `storage_dir`); the buffers of
+    the list are not kept. Draws go on from the first buffer's random numbers.
 
     Raises:
         ConfigError: the list is empty or its buffers have different options.
@@ -90,6 +91,8 @@ class ReplayBufferManager(ReplayBuffer):
             priority=None if first.priorities is None else first.priorities.config,
             hindsight=first.hindsight,
         )
+        self._data.make_leaf = first._data.make_leaf
+        self._rng.bit_generator.state = first._rng.bit_generator.state
         for ring, buffer in enumerate(buffer_list):
             if len(buffer):
                 self._append(ring, buffer)
