@@ -53,6 +53,9 @@ class Rings:
         """To count by: numpy adds an array in half the time that it takes to add the number 1."""
         self.offset: IntArray = np.concatenate([[0], np.cumsum(self.capacity)[:-1]]).astype(np.int64)
         self.limit: IntArray = self.offset + self.capacity
+        self.following: IntArray = np.arange(1, self.slots + 1)
+        """The next slot of the ring, per slot."""
+        self.following[self.limit - 1] = self.offset
         self.clear()
 
     def clear(self, keep_episodes: bool = False) -> None:
@@ -63,8 +66,6 @@ class Rings:
         """Newest slot, per ring (the first one while the ring is empty)."""
         self.count: IntArray = np.zeros(self.num, np.int64)
         self.total = 0
-        self.room = 0
-        """Steps that can be added before a ring may come to its end."""
         self.stop: BoolArray = np.ones(self.slots, np.bool_)
         self.first: BoolArray = np.zeros(self.slots, np.bool_)
         """The row began an episode (or a segment after `close`)."""
@@ -105,13 +106,7 @@ class Rings:
         self.stop[last] = closed
         self.stop[slot] = True
         self.first[slot] = closed
-        one = self.ones if ids is None else self.ones[: len(ids)]
-        head = slot + one
-        if self.room:
-            self.room -= 1
-        else:
-            wrapped = head == (self.limit if ids is None else self.limit[ids])
-            head[wrapped] -= (self.capacity if ids is None else self.capacity[ids])[wrapped]
+        head = self.following[slot]
         if self.total < self.slots:
             grows = count < (self.capacity if ids is None else self.capacity[ids])
             count = count + grows
@@ -121,15 +116,13 @@ class Rings:
         if ids is None:
             self.head, self.last, self.closed, self.count = head, slot, done, count
             self.ep_rew += rew
-            self.ep_len += one
+            self.ep_len += self.ones
             ep_start = self.ep_start.copy()
         else:
             self.head[ids], self.last[ids], self.closed[ids], self.count[ids] = head, slot, done, count
             self.ep_rew[ids] += rew
-            self.ep_len[ids] += one
+            self.ep_len[ids] += 1
             ep_start = self.ep_start[ids]
-        if not self.room:
-            self.room = int(np.minimum.reduce(self.limit - self.head)) - 1
         ep_rew, ep_len = np.zeros(rew.shape), np.zeros(len(slot), np.int64)
         if np.count_nonzero(done):
             ended = self.ids[done] if ids is None else ids[done]
@@ -144,7 +137,6 @@ class Rings:
             The slots of the rows that stay: the last ones where there are more rows than slots.
         """
         self.close(self.ids[ring : ring + 1])
-        self.room = 0
         offset, capacity = int(self.offset[ring]), int(self.capacity[ring])
         rows = min(len(stop), capacity)
         start = int(self.head[ring]) - offset
@@ -194,7 +186,7 @@ class Rings:
 
     def next(self, index: IntArray) -> IntArray:
         """Return the slot one step later in the same episode; the last row stored of an episode returns itself."""
-        return np.where(self.stop[index], index, self.shift(index, 1))
+        return np.where(self.stop[index], index, self.following[index])
 
     def back(self, index: IntArray, steps: int) -> IntArray:
         """Return [..., steps + 1] slots, oldest first, ending at `index`.
@@ -265,4 +257,4 @@ class Rings:
             )
         for name, value in state.items():
             setattr(self, name, np.array(value))
-        self.total, self.room = int(self.count.sum()), 0
+        self.total = int(self.count.sum())
