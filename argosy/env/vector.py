@@ -205,22 +205,22 @@ class BaseVectorEnv:
     def send(self, action: object, id: Ids = None) -> None:
         """Start a step in the envs `id`; `recv` fetches the results."""
         ids = self._ids(id)
-        self._claim(ids)
+        self._check_idle(ids)
         actions = action_rows(action, len(ids), self._spaces.action)
         for worker, rows in self._parts(ids):
             mine = [ids[r] for r in rows]
             worker.send_step(mine, select_rows(actions, rows))
-            self._sent[worker.first].append((mine, False))
+            self._started(worker, mine, is_reset=False)
 
     def send_reset(self, id: Ids = None, **kwargs: object) -> None:
         """Start a reset in the envs `id`; `recv` fetches the first observations (rows with `is_reset`)."""
         ids = self._ids(id)
-        self._claim(ids)
+        self._check_idle(ids)
         env_kwargs = self._reset_kwargs(ids, kwargs)
         for worker, rows in self._parts(ids):
             mine = [ids[r] for r in rows]
             worker.send_reset(mine, [env_kwargs[r] for r in rows])
-            self._sent[worker.first].append((mine, True))
+            self._started(worker, mine, is_reset=True)
 
     def recv(self) -> Received:
         """Wait for started envs and return their rows.
@@ -231,6 +231,7 @@ class BaseVectorEnv:
         Raises:
             EnvError: nothing was started; or an env raised, died or hung (the others can still be fetched).
         """
+        self._check_open()
         if self._stash:
             got, self._stash = join_received(self._stash), []
             return got
@@ -317,8 +318,7 @@ class BaseVectorEnv:
         return result
 
     def _ids(self, id: Ids) -> list[int]:
-        if self._closed:
-            raise EnvError("this vector env is closed")
+        self._check_open()
         return check_ids(id, self._num_envs)
 
     def _parts(self, ids: Sequence[int]) -> list[tuple[EnvWorker, list[int]]]:
@@ -341,15 +341,21 @@ class BaseVectorEnv:
             result.append(common if env_seed is None else {**common, "seed": env_seed})
         return result
 
-    def _claim(self, ids: Sequence[int]) -> None:
+    def _check_idle(self, ids: Sequence[int]) -> None:
         if busy := self._at_work.intersection(ids):
             raise EnvError(f"env {min(busy)} is still at work; fetch its result with recv (or step) first")
+
+    def _started(self, worker: EnvWorker, ids: list[int], *, is_reset: bool) -> None:
         self._at_work.update(ids)
+        self._sent[worker.first].append((ids, is_reset))
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise EnvError("this vector env is closed")
 
     def _drain(self) -> None:
         """Synchronous calls start from idle workers: drop what an error or Ctrl-C left unread."""
-        if self._closed:
-            raise EnvError("this vector env is closed")
+        self._check_open()
         if self._at_work and not self.is_async:
             self._at_work.clear()
             for sent in self._sent.values():

@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from argosy.env import AsyncVectorEnv, DummyVectorEnv, ShmemVectorEnv, SubprocVectorEnv
-from argosy.errors import EnvError
+from argosy.errors import ConfigError, EnvError
 
 KINDS = [DummyVectorEnv, SubprocVectorEnv, ShmemVectorEnv]
 PROCESSES = KINDS[1:]
@@ -197,3 +197,29 @@ def test_asynchronous_use_from_another_thread():
     thread.join()
     env.close()
     assert results == [[1, 1]]
+
+
+def test_what_is_refused_starts_nothing(kind):
+    env = kind(gates(0.0, 0.0, 0.0), wait_num=2)
+    env.reset()
+    with pytest.raises(EnvError, match=r"2 action\(s\) for 3 env"):
+        env.step(np.zeros(2, int))
+    with pytest.raises(ConfigError, match="seed is a list of 2"):
+        env.reset(seed=[1, 2])
+    if kind is not DummyVectorEnv:
+        with pytest.raises(TypeError, match="cannot pickle"):
+            env.reset(options={"lock": threading.Lock()})
+    obs, _ = env.reset()
+    assert obs[:, 0].tolist() == [0, 1, 2]
+    assert len(env.step(np.zeros(3, int))[1]) >= 2
+    env.close()
+
+
+def test_nothing_can_be_fetched_after_close(kind):
+    env = kind(gates(0.0, 0.2), wait_num=1)
+    env.reset()
+    env.send(np.zeros(2, int))
+    env.close()
+    for use in (env.recv, lambda: env.step(None), lambda: env.send(np.zeros(2, int)), env.reset):
+        with pytest.raises(EnvError, match="this vector env is closed"):
+            use()
