@@ -69,7 +69,21 @@ def write(out: Obs, row: int, element: object) -> None:
             value = element[key] if isinstance(element, Mapping) else element[int(key)]  # type: ignore[index]  # Tuple element
             write(part, row, value)
     else:
-        cast("NDArray[np.object_]", out)[row] = element
+        array = cast("NDArray[np.object_]", out)
+        shape = row_shape(array)
+        if shape is not None and shape_of(element) != shape:  # numpy would spread it out
+            raise ValueError(f"a part of shape {shape_of(element)} where {shape} belongs")
+        array[row] = element
+
+
+def shape_of(element: object) -> tuple[int, ...]:
+    """Return the shape of an array, a number or nested lists."""
+    return element.shape if type(element) is np.ndarray else np.asarray(element).shape
+
+
+def row_shape(array: NDArray[np.generic] | None) -> tuple[int, ...] | None:
+    """Return the shape of the rows of stacked storage; None where any object can be stored."""
+    return None if array is None or array.dtype == object else array.shape[1:]
 
 
 def read(tree: Obs, row: int, space: Space) -> object:

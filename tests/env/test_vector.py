@@ -255,6 +255,41 @@ def test_observation_outside_its_space_is_named_at_reset(make, obs, says):
         env.reset()
 
 
+@pytest.mark.parametrize("obs", [np.ones(1, np.float32), np.ones((1, 2), np.float32), 1.0], ids=repr)
+@pytest.mark.parametrize("nested", [False, True])
+def test_observations_of_a_step_are_not_spread_over_their_space(make, obs, nested):
+    box = spaces.Box(0, 9, (2,))
+
+    class Narrow(gym.Env):
+        observation_space = spaces.Dict({"x": box}) if nested else box
+        action_space = spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            first = np.zeros(2, np.float32)
+            return ({"x": first} if nested else first), {}
+
+        def step(self, action):
+            return ({"x": obs} if nested else obs), 0.0, False, False, {}
+
+    env = make([Narrow] * 2)
+    env.reset()
+    with pytest.raises(EnvError, match=r"env [01], step: observation.* has shape \(.*\); its space .* has \(2,\)"):
+        env.step(np.zeros(2, int))
+
+
+def test_actions_are_not_spread_over_their_space():
+    class Plane(Counter):
+        def __init__(self):
+            super().__init__(0)
+            self.action_space = spaces.Box(-1, 1, (2,))
+
+    env = ShmemVectorEnv([Plane] * 2)
+    env.reset()
+    with pytest.raises(EnvError, match=r"actions of shape \(\) do not fit the action space's shape \(2,\)"):
+        env.step(np.ones(2, np.float32))
+    env.close()
+
+
 def test_wider_floats_are_cast(make):
     env = make([lambda i=i: Odd(i, np.arange(4, dtype=np.float64)) for i in range(2)])
     obs, _ = env.reset()

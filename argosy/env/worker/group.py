@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.env.spaces import Space, mismatch, normal_form, write
+from argosy.env.spaces import Space, mismatch, normal_form, row_shape, shape_of, write
 from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, Infos, StepArrays
 from argosy.errors import EnvError
 
@@ -60,6 +60,7 @@ class EnvGroup:
         which = range(first, first + len(self.envs)) if ids is None else ids
         obs_out, rew, terminated, truncated = out.obs, out.rew, out.terminated, out.truncated
         array = None if isinstance(obs_out, dict) else cast("NDArray[np.object_]", obs_out)  # any type of element
+        shape = row_shape(array)
         envs, current = self.envs, self.current
         infos: Infos = []
         result: object = None
@@ -69,6 +70,8 @@ class EnvGroup:
                 result = envs[index - first].step(action)
                 obs, rew[row], terminated[row], truncated[row], info = result
                 if array is not None:
+                    if shape is not None and shape_of(obs) != shape:  # numpy would spread it out
+                        raise ValueError(f"an observation of shape {shape_of(obs)}")
                     array[row] = obs
                 else:
                     write(obs_out, row, obs)

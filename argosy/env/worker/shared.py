@@ -95,12 +95,17 @@ class SharedArrays:
         """Write the actions of the envs `ids`.
 
         Raises:
-            EnvError: their type does not fit the action space's.
+            EnvError: their type or shape does not fit the action space's.
         """
         if isinstance(actions, np.ndarray) and isinstance(self.action, np.ndarray):
             wanted = self.action.dtype
             if actions.dtype != wanted and not np.can_cast(actions.dtype, wanted, "same_kind"):
                 raise EnvError(f"step: actions of type {actions.dtype} do not fit the action space's type {wanted}")
+            if actions.shape[1:] != self.action.shape[1:]:
+                shape = self.action.shape[1:]
+                raise EnvError(
+                    f"step: actions of shape {actions.shape[1:]} do not fit the action space's shape {shape}"
+                )
             self.action[as_slice(ids)] = actions
         else:
             for i, action in zip(ids, actions, strict=True):
