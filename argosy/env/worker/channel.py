@@ -36,7 +36,8 @@ class Channel:
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, TIMEVAL.pack(0, int(PULSE_S * 1e6)))
+        for timeout in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            sock.setsockopt(socket.SOL_SOCKET, timeout, TIMEVAL.pack(0, int(PULSE_S * 1e6)))
         self._header: tuple[bytes, int, int, int] | None = None
         self._part = b""
         self._comes_soon = False
@@ -51,15 +52,24 @@ class Channel:
         """Return the file descriptor, to wait on several channels at once."""
         return self._sock.fileno()
 
-    def send(self, letter: bytes, number: int, slot: int = 0, content: bytes = b"") -> None:
+    def send(
+        self, letter: bytes, number: int, slot: int = 0, content: bytes = b"", *, limit_s: float | None = None
+    ) -> None:
         """Send one message.
 
         Raises:
             OSError: the other side is gone.
+            TimeoutError: it has not taken the message in `limit_s` seconds (None: there is no limit).
         """
-        self._sock.sendall(HEADER.pack(letter, number, slot, len(content)))
-        if content:
-            self._sock.sendall(content)
+        start = time.monotonic()
+        for part in (HEADER.pack(letter, number, slot, len(content)), content):
+            rest = memoryview(part)
+            while rest:
+                try:
+                    rest = rest[self._sock.send(rest) :]
+                except BlockingIOError:  # nothing was taken for `PULSE_S`
+                    if limit_s is not None and time.monotonic() - start > limit_s:
+                        raise TimeoutError from None
 
     def recv(self) -> Message | None:
         """Return the next message; None if it has not come (completely) within `PULSE_S`.

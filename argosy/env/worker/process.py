@@ -147,7 +147,7 @@ class ProcessWorker(EnvWorker):
     def start_close(self) -> None:  # noqa: D102
         if os.getpid() == self._owner:
             with contextlib.suppress(OSError):
-                self._channel.send(b"X", 0)
+                self._channel.send(b"X", 0, limit_s=0.0)
 
     def close(self, deadline: float) -> None:  # noqa: D102
         if os.getpid() != self._owner:  # a fork of the owner let go of its copy of this object
@@ -165,7 +165,9 @@ class ProcessWorker(EnvWorker):
             raise EnvError(self._failure)
         self._number = (self._number + 1) % 256
         try:
-            self._channel.send(letter, self._number, slot, content)
+            self._channel.send(letter, self._number, slot, content, limit_s=self.hang_timeout_s)
+        except TimeoutError:
+            raise self._hangs("taking a command", self.hang_timeout_s or 0.0) from None
         except OSError:
             raise self._died("a command") from None
         return self._number

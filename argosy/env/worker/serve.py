@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import sys
 import traceback
 from collections.abc import Sequence
 from ctypes import Array, c_int32
@@ -46,6 +47,8 @@ def serve(channel: Channel, env_fns: PickledEnvFns, first: int, current: Array[c
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the owner's to handle: it closes us
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    if "torch" in sys.modules:  # forked: its threads did not come along, and who asks for their help waits for ever
+        sys.modules["torch"].set_num_threads(1)
     group: EnvGroup | None = None
     try:
         group = EnvGroup(env_fns.env_fns, first, np.ctypeslib.as_array(current))

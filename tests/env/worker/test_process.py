@@ -13,6 +13,7 @@ import gymnasium as gym
 import numpy as np
 import psutil
 import pytest
+import torch
 from gymnasium import spaces
 
 from argosy.env import ShmemVectorEnv, SubprocVectorEnv
@@ -168,6 +169,31 @@ def test_hanging_worker_times_out_and_the_others_go_on(kind):
     with pytest.raises(EnvError, match=r"did not finish .* in 0.5 s and was killed; env 2 was at work"):
         env.step(np.zeros(4, int))
     assert env.step(np.zeros(3, int), [3, 1, 0])[0][:, 0].tolist() == [3, 1, 0]
+    env.close()
+
+
+def test_worker_that_takes_no_commands_times_out():
+    class Painter(Slow):
+        action_space = spaces.Box(0, 255, (1000, 1000), np.uint8)
+
+    env = SubprocVectorEnv([lambda i=i: Painter(i) for i in range(2)], envs_per_worker=1, hang_timeout_s=0.5)
+    env.reset()
+    os.kill(env.workers[1].process.pid, signal.SIGSTOP)
+    with pytest.raises(EnvError, match=r"env 1 .* did not finish taking a command in 0.5 s and was killed"):
+        env.step(np.zeros((2, 1000, 1000), np.uint8))
+    env.close()
+
+
+def test_envs_may_use_torch_in_forked_processes(kind):
+    class Model(Slow):
+        def step(self, action):
+            weight = torch.ones(400, 400)
+            return np.full(2, (weight @ weight)[0, 0]) - 399, 0.0, False, False, {}
+
+    _ = torch.ones(400, 400) @ torch.ones(400, 400)  # starts the threads that a fork does not take along
+    env = kind([lambda i=i: Model(i) for i in range(2)], hang_timeout_s=10)
+    env.reset()
+    assert env.step(np.zeros(2, int))[0].tolist() == [[1, 1], [1, 1]]
     env.close()
 
 
