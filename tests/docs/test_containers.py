@@ -76,6 +76,12 @@ class TestDockerfile:
         assert "USER" in names
         assert names.index("USER") > max(i for i, name in enumerate(names) if name == "RUN")
 
+    def test_has_what_ray_up_looks_for(self, dockerfile):
+        text = dockerfile.read_text(encoding="utf-8")
+        assert re.search(r"apt-get install .*openssh-client rsync", text)
+        user = dict(instructions(dockerfile))["USER"]
+        assert f"ENV HOME=/home/{user}\n" in text
+
     def test_starts_an_example_that_it_copies(self, dockerfile):
         command = dict(instructions(dockerfile))["CMD"]
         path = re.search(r'"(examples/[^"]*)"', command)[1]
