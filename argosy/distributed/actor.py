@@ -56,12 +56,10 @@ class Group:
         rng: of this group: seeds and random actions.
     """
 
-    def __init__(
-        self, make_arena: Callable[[int], Arena], seat: Callable[[Arena, Rng], list[Seated]], rng: Rng
-    ) -> None:
+    def __init__(self, make_arena: Callable[[int], Arena], seat: Callable[[Arena], list[Seated]], rng: Rng) -> None:
         self._make_arena, self.rng = make_arena, rng
         self.arena = make_arena(rng.draw_seed())
-        self.seated = seat(self.arena, rng)
+        self.seated = seat(self.arena)
         self.fresh = True
         self.stage = ""
         """Of the curriculum, as the environments know it."""

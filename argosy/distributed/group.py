@@ -71,7 +71,7 @@ def choose_backend(seats: Sequence[Seat]) -> tuple[Literal["nccl", "gloo"], str]
 class TrainerGroup:
     """The trainers of one policy.
 
-    A member that dies makes the others' next exchange fail; all are restarted then and meet again.
+    When a member fails, their supervisor starts all of them again, and they meet anew.
 
     Args:
         rank: of this member; member 0 leads.

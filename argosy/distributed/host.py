@@ -63,7 +63,7 @@ class Peer(Protocol):
         """Call a public method. The future fails with PeerLostError where the worker is not there."""
 
 
-Shared: TypeAlias = Callable[[], T]
+Fetch: TypeAlias = Callable[[], T]
 """Something large that a reader fetches by calling this: per node once, however many readers it has."""
 
 
@@ -75,7 +75,7 @@ class Context:
     incarnation: int
     """0, then one more at each restart."""
     connect: Callable[[str], Peer]
-    share: Callable[[Any], Shared[Any]] = field(default=lambda value: lambda: value)
+    share: Callable[[Any], Fetch[Any]] = field(default=lambda value: lambda: value)
 
 
 Build: TypeAlias = Callable[[Context], Worker]

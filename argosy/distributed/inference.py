@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
-from argosy.distributed.host import Peer, PeerLostError, Shared
+from argosy.distributed.host import Fetch, Peer, PeerLostError
 from argosy.distributed.parameters import Blob, decode
 from argosy.policy import Policy, RolloutRequest, RolloutResult
 
@@ -147,7 +147,7 @@ class ParameterReader:
         self._store, self._name, self._policy, self._tag = store, name, policy, tag
         self.token = 0
         """Changes with each load; 0 before the first."""
-        self._asked: Future[tuple[int, int, Shared[Blob]]] | None = None
+        self._asked: Future[tuple[int, int, Fetch[Blob]]] | None = None
         self._not_before = 0.0
 
     def poll(self) -> bool:
@@ -160,8 +160,8 @@ class ParameterReader:
             return False
         asked, self._asked = self._asked, None
         try:
-            token, _, shared = asked.result()
-            self._policy.load_checkpoint(decode(shared()))
+            token, _, fetch = asked.result()
+            self._policy.load_checkpoint(decode(fetch()))
         except PeerLostError:
             self._not_before = time.monotonic() + _LOST_RETRY_S
             return False

@@ -8,11 +8,11 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeAlias
 
-from argosy.distributed.host import Context, PeerLostError, Progress, Shared
+from argosy.distributed.host import Context, Fetch, PeerLostError, Progress
 from argosy.distributed.parameters import Blob, ParameterStore
 
-News: TypeAlias = tuple[int, int, Shared[Blob]]
-"""(token, version, shared blob)."""
+News: TypeAlias = tuple[int, int, Fetch[Blob]]
+"""(token, version, how to get the blob)."""
 
 
 class ParameterServer:
@@ -26,7 +26,7 @@ class ParameterServer:
         self._store = ParameterStore(directory, keep=keep)
         self._share = context.share
         self._lock = threading.Lock()  # peers in this process call from threads of their own
-        self._shared: dict[tuple[str, str], tuple[int, Shared[Blob]]] = {}
+        self._shared: dict[tuple[str, str], tuple[int, Fetch[Blob]]] = {}
         self._waiting: list[tuple[str, int, str, Future[News]]] = []
         self._pushes = self._reads = 0
         self._closed = False

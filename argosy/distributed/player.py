@@ -26,8 +26,8 @@ class Player:
     """
 
     def __init__(self, seat: Seat, policy: Policy, stream: InferenceStream, *, deterministic: bool = False) -> None:
-        self.seat = seat
-        self._policy, self._stream = policy, stream
+        self.seat, self.policy = seat, policy
+        self._stream = stream
         self._everyone = np.arange(seat.rows)
         self._deterministic = deterministic
         self._pending: Pending | None = None
@@ -45,7 +45,7 @@ class Player:
         all_act = count == self.seat.rows
         begins = self.seat.on_reset
         if self._state is not None and begins.any():
-            self._state = begin_anew(self._state, begins, self._policy.default_policy_state)
+            self._state = begin_anew(self._state, begins, self.policy.default_policy_state)
         self._pending = self._stream.post(
             RolloutRequest(
                 obs=self.seat.obs if all_act else take(self.seat.obs, self._asking),
@@ -80,12 +80,12 @@ class Player:
         self._remember(fields)
         if self._state is not None:
             self._state = _merged(self._state, rows, result.policy_state, self.seat.rows)
-        return self._policy.map_action(result.action)
+        return self.policy.map_action(result.action)
 
     def act_randomly(self, rng: np.random.Generator) -> np.ndarray:
         """Return uniformly random actions instead of the policy's, which is asked only where its state must go on."""
         self._asking = np.flatnonzero(self.seat.acting)
-        policy, obs = self._policy, take(self.seat.obs, self._asking)
+        policy, obs = self.policy, take(self.seat.obs, self._asking)
         mask = obs[policy.mask_key] if policy.mask_key is not None and isinstance(obs, dict) else None
         act = random_actions(policy.action_space, len(self._asking), rng, mask)
         fields: dict[str, Any] = {

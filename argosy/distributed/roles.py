@@ -155,44 +155,20 @@ def _parameters(directory: Path, context: Context) -> Worker:
 def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
     fleet = plan.fleet
     spec = fleet.policies[policy]
-    experiment = spec.experiment
-    algorithm = plan.algorithm(policy, experiment.device)
-    producers = plan.producers(policy)
-    learning: Learning
-    steps = min(agent.sample_steps for agent in fleet.agents if policy in fleet.samples(agent))
-    if algorithm.kind == "onpolicy":
-        learning = OnpolicyLearning(algorithm, experiment, sync=fleet.sync)
-        per_batch = max(1, experiment.trainer.step_per_collect // (steps * max(producers.values())))
-        capacity = 0  # see `PolicySpec.waits`
-    else:
-        seed = spawn_seeds(experiment.seed, 4)[1]
-        prefetch = algorithm.device.type != "cpu" if spec.prefetch is None else spec.prefetch
-        learning = OffpolicyLearning(
-            algorithm,
-            experiment,
-            producers,
-            seed,
-            save_buffer=spec.save_buffer,
-            priority=spec.priority,
-            prefetch=prefetch and not fleet.sync,
-        )
-        per_batch, capacity = 1, 2 * len(producers)
-    if spec.staleness.rule == "throttle":
-        capacity = max(1, spec.staleness.max_lag * per_batch)
-    if fleet.sync:
-        capacity = len(producers)
+    trainer = spec.experiment.trainer
+    algorithm = plan.algorithm(policy, spec.experiment.device)
     group = None
     if spec.trainers > 1:
         group = TrainerGroup(rank, spec.trainers, context.connect(trainer_name(policy, 0)), algorithm.device)
     return TrainerWorker(
         policy,
         algorithm,
-        learning,
+        _learning(plan, policy, algorithm),
         context.connect(STORE),
         plan.directory / f"{trainer_name(policy, rank)}.safetensors",
-        list(producers),
-        max_env_step=experiment.trainer.max_epoch * experiment.trainer.step_per_epoch,
-        capacity=capacity,
+        list(plan.producers(policy)),
+        max_env_step=trainer.max_epoch * trainer.step_per_epoch,
+        capacity=_capacity(plan, policy, algorithm),
         staleness=spec.staleness,
         sync=fleet.sync,
         publish_updates=spec.publish_updates,
@@ -200,6 +176,36 @@ def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
         incarnation=context.incarnation,
         group=group,
     )
+
+
+def _learning(plan: Plan, policy: str, algorithm: Algorithm[Any, Any]) -> Learning:
+    sync, spec = plan.fleet.sync, plan.fleet.policies[policy]
+    if algorithm.kind == "onpolicy":
+        return OnpolicyLearning(algorithm, spec.experiment, sync=sync)
+    prefetch = algorithm.device.type != "cpu" if spec.prefetch is None else spec.prefetch
+    return OffpolicyLearning(
+        algorithm,
+        spec.experiment,
+        plan.producers(policy),
+        spawn_seeds(spec.experiment.seed, 4)[1],
+        save_buffer=spec.save_buffer,
+        priority=spec.priority,
+        prefetch=prefetch and not sync,
+    )
+
+
+def _capacity(plan: Plan, policy: str, algorithm: Algorithm[Any, Any]) -> int:
+    """Return how many segments may wait for a trainer."""
+    fleet, spec, producers = plan.fleet, plan.fleet.policies[policy], plan.producers(policy)
+    if fleet.sync:
+        return len(producers)
+    onpolicy = algorithm.kind == "onpolicy"
+    if spec.staleness.rule == "throttle":
+        steps = min(agent.sample_steps for agent in fleet.agents if policy in fleet.samples(agent))
+        rollout = spec.experiment.trainer.step_per_collect
+        per_batch = max(1, rollout // (steps * max(producers.values()))) if onpolicy else 1
+        return max(1, spec.staleness.max_lag * per_batch)
+    return 0 if onpolicy else 2 * len(producers)  # 0: see `PolicySpec.waits`
 
 
 def _policy_worker(plan: Plan, policy: str, index: int, context: Context) -> Worker:
@@ -229,39 +235,14 @@ def _actor(plan: Plan, index: int, context: Context) -> Worker:
     readers = {name: ParameterReader(store, name, policies[name]) for name in inline}
     streams: list[InferenceStream] = []
 
-    def seated(group: int, arena: Arena, rng: Rng) -> list[Seated]:
+    def seated(group: int, arena: Arena) -> list[Seated]:
         made = []
         for seat in arena.seats:
             agent = fleet.agents[seat.spec]
-            policy = policies[agent.policy]
-            stream = _inference(fleet, agent, policy, index * fleet.actors.ring + group, context)
-            streams.append(stream)
-            spec = fleet.policies[agent.policy]
-            recorder = Recorder(
-                producer_name(index, group, seat.spec),
-                context.incarnation,
-                seat.rows,
-                agent.sample_steps,
-                burn_in=agent.burn_in_steps,
-                bootstrap=agent.bootstrap_steps,
-                whole_episodes=agent.whole_episodes,
-                send_after_done=agent.send_after_done,
-                pad=agent.pad,
-                postprocess=_bound(agent.postprocess, policy),
-                episode_info=agent.episode_info,
-            )
-            random_steps = spec.experiment.trainer.start_steps if agent.inference == "inline" else 0
-            per_round = seat.rows * agent.sample_steps * fleet.actors.count * fleet.actors.ring
-            made.append(
-                Seated(
-                    Player(seat, policy, stream, deterministic=agent.deterministic),
-                    recorder,
-                    _samples(fleet, agent, index * fleet.actors.ring + group, context),
-                    readers.get(agent.policy) if agent.inference == "inline" else None,
-                    -(-random_steps // per_round) if context.incarnation == 0 else 0,
-                    throttled=any(fleet.policies[name].waits for name in fleet.samples(agent)),
-                )
-            )
+            streams.append(_inference(fleet, agent, policies[agent.policy], index * fleet.actors.ring + group, context))
+            player = Player(seat, policies[agent.policy], streams[-1], deterministic=agent.deterministic)
+            reader = readers[agent.policy] if agent.inference == "inline" else None
+            made.append(_seated(plan, index, group, player, reader, context))
         return made
 
     groups = []
@@ -278,6 +259,38 @@ def _actor(plan: Plan, index: int, context: Context) -> Worker:
         sync=fleet.sync,
         env_failures=fleet.actors.env_failures,
         stage=present_stage(plan.directory),
+    )
+
+
+def _seated(
+    plan: Plan, actor: int, group: int, player: Player, reader: ParameterReader | None, context: Context
+) -> Seated:
+    fleet, seat = plan.fleet, player.seat
+    agent = fleet.agents[seat.spec]
+    recorder = Recorder(
+        producer_name(actor, group, seat.spec),
+        context.incarnation,
+        seat.rows,
+        agent.sample_steps,
+        burn_in=agent.burn_in_steps,
+        bootstrap=agent.bootstrap_steps,
+        whole_episodes=agent.whole_episodes,
+        send_after_done=agent.send_after_done,
+        pad=agent.pad,
+        postprocess=_bound(agent.postprocess, player.policy),
+        episode_info=agent.episode_info,
+    )
+    random_segments = 0
+    if reader is not None and context.incarnation == 0:
+        per_round = seat.rows * agent.sample_steps * fleet.actors.count * fleet.actors.ring
+        random_segments = -(-fleet.policies[agent.policy].experiment.trainer.start_steps // per_round)
+    return Seated(
+        player,
+        recorder,
+        _samples(fleet, agent, actor * fleet.actors.ring + group, context),
+        reader,
+        random_segments,
+        throttled=any(fleet.policies[name].waits for name in fleet.samples(agent)),
     )
 
 

@@ -191,13 +191,16 @@ class FleetRun:
         names = [
             trainer_name(p, r) for p, spec in self.fleet.policies.items() if spec.learns for r in range(spec.trainers)
         ]
-        for name in names:
-            self._launcher.connect(name).call("finish")
+        told: set[tuple[str, int]] = set()
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
-            states = self.supervisor.states()
-            if not any(states[name] == "running" for name in names):
+            states, restarts = self.supervisor.states(), self.supervisor.restarts()
+            running = {(name, restarts[name]) for name in names if states[name] == "running"}
+            if not running:
                 return
+            for name, _ in running - told:  # one that is started again has to be told again
+                self._launcher.connect(name).call("finish")
+            told |= running
             with contextlib.suppress(FleetError):
                 self.supervisor.poll()
             time.sleep(0.05)

@@ -195,24 +195,19 @@ class Supervisor:
         )
         self.failures.append(failure)
         self._on_failure(failure)
-        _dismiss(charge)
         while charge.restarts and now - charge.restarts[0] > config.window_s:
             charge.restarts.popleft()
-        if len(charge.restarts) >= config.budget:
-            charge.state = "stopped"
+        spent = len(charge.restarts) >= config.budget
+        pause = min(config.max_backoff_s, config.backoff_s * 2 ** len(charge.restarts))
+        for other in self._charges.values():
+            if other is charge or other.role.group == charge.role.group != "":
+                if other.handle is not None:
+                    other.handle.kill()
+                other.handle, other.asked, other.state = None, None, "stopped" if spent else "waiting"
+                other.due = max(other.due, now + pause)
+        if spent:
             raise FleetError(
                 f"worker {name!r} {reason}; it was restarted {len(charge.restarts)} times within "
                 f"{config.window_s:.0f} s, more are not allowed (restart.budget). Its last traceback:\n{traceback}"
             )
-        charge.due = now + min(config.max_backoff_s, config.backoff_s * 2 ** len(charge.restarts))
         charge.restarts.append(now)
-        for other in self._charges.values():
-            if other.role.group == charge.role.group != "" and other.handle is not None:
-                _dismiss(other)
-                other.due = charge.due
-
-
-def _dismiss(charge: _Charge) -> None:
-    if charge.handle is not None:
-        charge.handle.kill()
-    charge.handle, charge.asked, charge.state = None, None, "waiting"

@@ -77,7 +77,7 @@ class Wait:
 def speed(step_s, latency_s, ring, seconds):
     policy = QPolicy(Sleeping.observation_space, Sleeping.action_space, NetConfig(hidden_sizes=(8,)))
 
-    def seated(arena, rng):
+    def seated(arena):
         seat = arena.seats[0]
         return [Seated(Player(seat, policy, Late(policy, latency_s)), Recorder("x", 0, 1, 32), None, None, 0)]
 

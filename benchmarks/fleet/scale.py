@@ -53,7 +53,7 @@ class Member:
     def __init__(self, context):
         policy = QPolicy(Sleeping.observation_space, Sleeping.action_space, NetConfig(hidden_sizes=(8,)))
 
-        def seated(arena, rng):
+        def seated(arena):
             player = Player(arena.seats[0], policy, Inline(policy))
             return [Seated(player, Recorder("x", 0, 1, 32), None, None, 0)]
 

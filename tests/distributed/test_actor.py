@@ -48,7 +48,7 @@ def test_all_groups_of_a_ring_ask_before_the_first_answer_is_waited_for():
     policy = QPolicy(Still.observation_space, Still.action_space, NetConfig(hidden_sizes=(8,)))
     stream = Asked(policy)
 
-    def seated(arena, rng):
+    def seated(arena):
         player = Player(arena.seats[0], policy, stream)
         return [Seated(player, Recorder("x", 0, 1, 4), None, None, 0)]
 

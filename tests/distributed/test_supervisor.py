@@ -78,6 +78,11 @@ def test_workers_of_a_group_are_restarted_together():
     until(supervisor, running(supervisor))
     assert [failure.role for failure in supervisor.failures] == ["a", "a", "b"]
     supervisor.stop()
+    last = Supervisor(ThreadLauncher(), [*faults, role("c")], RestartConfig(budget=0, beat_s=0.05))
+    with pytest.raises(FleetError):
+        until(last, lambda: False)
+    assert [last.states()[name] for name in "ab"] == ["stopped", "stopped"]  # nobody waits for who does not come back
+    last.stop()
 
 
 def test_hanging_worker_is_found_by_the_watchdog(supervise, launcher):
