@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import cast
@@ -14,15 +15,16 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from argosy.env.checker_infos import InfoChecker
 from argosy.env.checker_optional import check_goals, check_render
 from argosy.env.checker_seeds import check_determinism
 from argosy.env.checker_spaces import check_spaces
 from argosy.env.config import EnvConfig
-from argosy.env.finding import Env, Finding, StopCheckError, leaves, same
+from argosy.env.finding import Env, Finding, StopCheckError, leaves, legal_action, mask_of, same
 from argosy.env.registry import env_factory
 from argosy.env.spaces import mismatch
 
-RESERVED_INFO = ("env_id", "final_obs", "final_info")
+SPACES = ("observation_space", "action_space")
 
 
 @dataclass
@@ -59,8 +61,8 @@ def check_env(env: str | Env | Callable[[], Env], *, steps: int = 1000, seed: in
             findings.append(finding)  # noqa: PERF402  # keep those that came before an exception
     except StopCheckError:
         pass
-    except Exception as error:
-        findings.append(Finding("error", "check", f"the env raised {type(error).__name__}: {error}"))
+    except (Exception, SystemExit) as error:
+        findings.append(Finding("error", _raised_in(error), f"it raised {type(error).__name__}: {error}"))
     for one in made:
         try:
             one.close()
@@ -73,12 +75,18 @@ def check_env(env: str | Env | Callable[[], Env], *, steps: int = 1000, seed: in
     return sorted(once.values(), key=lambda finding: order[finding.level])
 
 
+def _raised_in(error: BaseException) -> str:
+    """Return the name of the env's function that an error came out of."""
+    names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+    return next((name for name in names if name in ("reset", "step", "render", "compute_reward")), "check")
+
+
 def _check(given: object, make: Callable[[], Env] | None, made: list[Env], steps: int, seed: int) -> Iterator[Finding]:
     env: object = given
     if make is not None:
         try:
             env = make()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             yield Finding("error", "constructor", f"making the env raised {type(error).__name__}: {error}")
             return
     if not isinstance(env, gym.Env):
@@ -91,9 +99,14 @@ def _check(given: object, make: Callable[[], Env] | None, made: list[Env], steps
         return
     made.append(env)
     yield from check_spaces(env)
+    before = copy.deepcopy((env.observation_space, env.action_space))
     yield from _check_reset(env, seed)
     trace: list[_Trace] = []
     yield from _check_steps(env, steps, seed, trace)
+    for name, space, now in zip(SPACES, before, (env.observation_space, env.action_space), strict=True):
+        if space != now:
+            yield Finding("error", name, f"it was {space} and is {now} now; what learns needs one that never changes.")
+            raise StopCheckError
     yield from _check_extremes(env)
     if trace:
         yield from _judge(trace[0], env, steps)
@@ -126,7 +139,7 @@ def _check_reset(env: Env, seed: int) -> Iterator[Finding]:
             raise StopCheckError
     try:
         result: object = env.reset(seed=seed)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         yield Finding("error", "reset", f"it raised {type(error).__name__}: {error}")
         raise StopCheckError from error
     if not isinstance(result, tuple) or len(result) != 2:
@@ -174,16 +187,18 @@ def _check_obs(env: Env, obs: object, where: str) -> Iterator[Finding]:
 def _check_steps(env: Env, steps: int, seed: int, out: list[_Trace]) -> Iterator[Finding]:
     trace = _Trace([], [], [], [])
     env.action_space.seed(seed)
-    obs, _ = env.reset(seed=seed)
+    infos = InfoChecker()
+    obs, info = env.reset(seed=seed)
+    yield from infos.check(info, "reset")
     length = 0
     for _ in range(steps):
         kept = copy.deepcopy(obs)
-        action = env.action_space.sample()
+        action = legal_action(env.action_space, obs, info)
         action_before = copy.deepcopy(action)
         start = time.perf_counter()
         try:
             result: object = env.step(action)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             yield Finding("error", "step", f"it raised {type(error).__name__}: {error} (action {action_before!r:.60})")
             raise StopCheckError from error
         trace.seconds += time.perf_counter() - start
@@ -202,13 +217,7 @@ def _check_steps(env: Env, steps: int, seed: int, out: list[_Trace]) -> Iterator
             )
         if not same(action, action_before):
             yield Finding("error", "step", "it changes the action that it was given; work on a copy: action.copy().")
-        for key in RESERVED_INFO:
-            if key in info:
-                yield Finding("warning", "step", f"info has the key {key!r}, which vector envs overwrite; rename it.")
-        if "TimeLimit.truncated" in info:
-            yield Finding(
-                "warning", "step", "info['TimeLimit.truncated'] is of the old gym; return truncated=True instead."
-            )
+        yield from infos.check(info, "step")
         trace.obs.append(kept)
         trace.rewards.append(float(rew))
         length += 1
@@ -216,7 +225,7 @@ def _check_steps(env: Env, steps: int, seed: int, out: list[_Trace]) -> Iterator
             trace.lengths.append(length)
             trace.ends.append((bool(terminated), bool(truncated)))
             length = 0
-            obs, _ = env.reset()
+            obs, info = env.reset()
             yield from _check_obs(env, obs, "reset")
     out.append(trace)
 
@@ -265,10 +274,12 @@ def _check_extremes(env: Env) -> Iterator[Finding]:
     elif isinstance(space, spaces.MultiDiscrete):
         actions = [np.zeros_like(space.nvec) + space.start, space.nvec - 1 + space.start]
     for action in actions:
-        env.reset()
+        mask = mask_of(*env.reset())
+        if mask is not None and isinstance(space, spaces.Discrete) and not mask[cast(int, action) - space.start]:
+            continue
         try:
             result = env.step(action)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             yield Finding("error", "step", f"the action {action!r:.60} raised {type(error).__name__}: {error}")
             raise StopCheckError from error
         yield from _check_obs(env, result[0], "step")
@@ -299,6 +310,13 @@ def _judge(trace: _Trace, env: Env, steps: int) -> Iterator[Finding]:
                 f"no episode ended in {steps} random steps, and no time limit is declared; wrap the env in "
                 "gymnasium.wrappers.TimeLimit if episodes can go on for ever.",
             )
+    elif len(trace.lengths) >= 3 and all(t and u for t, u in trace.ends):
+        yield Finding(
+            "warning",
+            "episode",
+            "every episode ended with both terminated and truncated True, so that the value of the last state is taken "
+            "as 0; of a time limit return only truncated=True, of a true end only terminated=True.",
+        )
     elif len(trace.lengths) >= 3 and len(set(trace.lengths)) == 1 and all(t for t, _ in trace.ends):
         yield Finding(
             "warning",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from argosy.env.finding import Env, Finding, same
+from argosy.env.finding import Env, Finding, legal_action, same
 
 
 def check_determinism(
@@ -42,13 +42,13 @@ def check_determinism(
 
 def _play(env: Env, steps: int, seed: int, action_seed: int | None = None) -> list[tuple[object, ...]]:
     env.action_space.seed(seed if action_seed is None else action_seed)
-    obs, _ = env.reset(seed=seed)
+    obs, info = env.reset(seed=seed)
     seen: list[tuple[object, ...]] = [(copy.deepcopy(obs), 0.0, False, False)]
     for _ in range(steps):
-        obs, rew, terminated, truncated, _ = env.step(env.action_space.sample())
+        obs, rew, terminated, truncated, info = env.step(legal_action(env.action_space, obs, info))
         seen.append((copy.deepcopy(obs), float(rew), bool(terminated), bool(truncated)))
         if terminated or truncated:
-            obs, _ = env.reset()
+            obs, info = env.reset()
             seen.append((copy.deepcopy(obs), 0.0, False, False))
     return seen
 

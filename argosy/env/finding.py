@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast
 
@@ -53,3 +53,19 @@ def same(a: object, b: object) -> bool:
     if isinstance(a, tuple | list) and isinstance(b, tuple | list):
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     return bool(np.array_equal(np.asarray(a), np.asarray(b)))
+
+
+def legal_action(space: Space, obs: object, info: Mapping[str, object]) -> object:
+    """Draw an action; of a Discrete space only one that an `action_mask` in the observation or the info allows."""
+    mask = mask_of(obs, info)
+    if mask is None or not isinstance(space, spaces.Discrete):
+        return space.sample()
+    return space.sample(mask)
+
+
+def mask_of(obs: object, info: Mapping[str, object]) -> np.ndarray | None:
+    """Return the mask of allowed actions, where the observation or the info holds one."""
+    for source in (obs, info):
+        if isinstance(source, Mapping) and "action_mask" in source:
+            return np.asarray(source["action_mask"], np.int8)
+    return None

@@ -1,6 +1,9 @@
 """The env checker: one wrong env per finding, and sound ones without any."""
 
 import random
+import re
+import sys
+import threading
 import time
 
 import gymnasium as gym
@@ -363,3 +366,61 @@ def test_good_goals():
     assert found(type("Variant", (Reach,), {"compute_reward": lambda self, a, d, i: Reach.cost(a, d, i)})) == []
     space = spaces.Dict({**Reach.observation_space.spaces, "desired_goal": spaces.Box(-2, 2, (1,), np.float64)})
     assert any("make them alike" in text for text in found(type("Variant", (Reach,), {"observation_space": space})))
+
+
+def test_infos_that_cannot_travel():
+    says = r"^warning: step: info\['lock'\] cannot be pickled \(TypeError: .*lock"
+    assert re.search(says, one(returning(step=lambda *r: (*r[:4], {"lock": threading.Lock()}))))
+
+
+def test_info_that_is_the_same_dict_in_every_step():
+    shared = {}
+    says = "info is the dict that the call before returned"
+    assert says in one(returning(step=lambda *r: (*r[:4], shared)))
+
+
+def test_spaces_that_change():
+    def reset(self, **kwargs):
+        self.action_space = spaces.Discrete(2)
+        return Good.reset(self, **kwargs)
+
+    assert "it was Discrete(3) and is Discrete(2) now" in one(variant(reset=reset))
+
+
+def test_ends_of_both_kinds_at_once():
+    assert "both terminated and truncated" in one(returning(step=lambda *r: (*r[:2], r[2] or r[3], r[2] or r[3], r[4])))
+
+
+def test_an_env_that_raises_later_or_exits_is_named_by_its_function():
+    def reset(self, **kwargs):
+        self.resets = getattr(self, "resets", 0) + 1
+        if self.resets == 4:
+            raise RuntimeError("the simulator still runs")
+        return Good.reset(self, **kwargs)
+
+    assert one(variant(reset=reset)) == "error: reset: it raised RuntimeError: the simulator still runs"
+    assert "error: step: it raised SystemExit: 3" in one(variant(step=lambda self, action: sys.exit(3)))
+
+
+@pytest.mark.parametrize("in_info", [True, False])
+def test_masks_of_actions_are_kept_to(in_info):
+    class Masked(Good):
+        action_space = spaces.Discrete(3, start=1)
+        if not in_info:
+            observation_space = spaces.Dict(x=Good.observation_space, action_mask=spaces.MultiBinary(3))
+
+        def told(self, obs, info):
+            mask = np.array([self.t % 2 == 0, 1, 0], np.int8)
+            return (obs, {"action_mask": mask}) if in_info else ({"x": obs, "action_mask": mask}, info)
+
+        def reset(self, **kwargs):
+            return self.told(*super().reset(**kwargs))
+
+        def step(self, action):
+            if action == 3 or (action == 1 and self.t % 2):
+                raise ValueError(f"{action} is not allowed")
+            obs, rew, terminated, truncated, info = super().step(action - 1)
+            obs, info = self.told(obs, info)
+            return obs, rew, terminated, truncated, info
+
+    assert found(Masked) == ["note: action_space: Discrete(3, start=1) starts at 1; policies number actions from 0."]
