@@ -17,6 +17,8 @@ import argosy
 from argosy.algorithm import algorithm_class
 from argosy.algorithm.base import AlgorithmConfig
 from argosy.config import Plain, check_range, from_plain, replaced, to_plain
+from argosy.data import VectorReplayBuffer
+from argosy.data.buffer import Priority
 from argosy.env import EnvConfig
 from argosy.errors import ConfigError, nearest
 from argosy.net import NetConfig
@@ -34,10 +36,30 @@ class BufferConfig:
     """Frames stacked when sampling (1: none), for environments that stack; only the newest frame is then stored."""
     ignore_obs_next: bool = False
     """Look the next observation up instead of storing it: half the memory."""
+    priority: Priority = field(default_factory=lambda: Priority(alpha=0.0))
+    """Draw rows with large errors more often; `alpha` 0 draws uniformly."""
 
     def __post_init__(self) -> None:
         check_range(self, "size", ge=1)
         check_range(self, "stack_num", ge=1)
+
+    def make(self, rows: int, seed: int) -> VectorReplayBuffer:
+        """Return an empty replay buffer for `rows` environments.
+
+        Raises:
+            ConfigError: it would have less than one slot for each.
+        """
+        if self.size < rows:
+            raise ConfigError(f"buffer.size is {self.size}, less than one transition for each of {rows} envs")
+        return VectorReplayBuffer(
+            self.size,
+            rows,
+            stack_num=self.stack_num,
+            ignore_obs_next=self.ignore_obs_next,
+            save_only_last_obs=self.stack_num > 1,
+            priority=self.priority if self.priority.alpha else None,
+            seed=seed,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from argosy.algorithm import ALGORITHMS, algorithm_class
+from argosy.data.buffer import Priority
 from argosy.env import EnvConfig
 from argosy.errors import ConfigError
 from argosy.experiment import BufferConfig, Experiment, StopConfig, TrainerConfig
@@ -25,6 +26,17 @@ def test_settings_are_named_as_flags_are():
     assert (changed.env.num_envs, changed.trainer.max_epoch, changed.seed) == (3, 2, 7)
     assert changed.env.test_num_envs == experiment.env.test_num_envs
     assert experiment.replaced({"env": EnvConfig(num_envs=2)}).env == EnvConfig(num_envs=2)
+
+
+def test_replay_by_priority_is_a_setting():
+    """Uniform unless alpha is set; the whole of it is written and read with the experiment."""
+    experiment = preset("dqn", "CartPole-v1")
+    assert experiment.buffer.make(2, seed=0).priorities is None
+    changed = experiment.replaced({"buffer": {"priority": {"alpha": 0.7, "beta_final": 1.0}}})
+    assert Experiment.from_dict(changed.to_dict()) == changed
+    assert changed.buffer.make(2, seed=0).priorities.config == Priority(alpha=0.7, beta_final=1.0)
+    with pytest.raises(ConfigError, match=r"buffer.size is 3, less than one transition for each of 4 envs"):
+        BufferConfig(size=3).make(4, seed=0)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from argosy.algorithm.base import Algorithm
-from argosy.data import Batch, VectorReplayBuffer, as_tensors, tree
-from argosy.data.buffer import Priority
+from argosy.data import Batch, as_tensors, tree
 from argosy.data.join import join
 from argosy.data.stats import TrainingStats
 from argosy.data.wire import dumps, loads
@@ -95,7 +94,6 @@ class OffpolicyLearning:
         producers: number of rows of each producer; each row gets a sub-buffer.
         seed: of the sampler.
         save_buffer: whether the transitions belong to the state.
-        priority: draw by priority; None: uniformly.
         prefetch: draw the next batch, and bring it to the algorithm's device, while the present one is learned from;
             priorities are then those before the present update.
 
@@ -111,7 +109,6 @@ class OffpolicyLearning:
         seed: int,
         *,
         save_buffer: bool,
-        priority: Priority | None = None,
         prefetch: bool = False,
     ) -> None:
         self._drawer = ThreadPoolExecutor(1, "prefetch") if prefetch else None
@@ -124,17 +121,9 @@ class OffpolicyLearning:
         self._start_steps = settings.start_steps
         self._save_buffer = save_buffer
         rows = sum(producers.values())
-        if config.size < max(rows, self._batch_size):
-            raise ConfigError(f"buffer.size is {config.size}; {rows} rows and batches of {self._batch_size} need more")
-        self.buffer = VectorReplayBuffer(
-            config.size,
-            rows,
-            stack_num=config.stack_num,
-            ignore_obs_next=config.ignore_obs_next,
-            save_only_last_obs=config.stack_num > 1,
-            seed=seed,
-            priority=priority,
-        )
+        if config.size < self._batch_size:
+            raise ConfigError(f"buffer.size is {config.size}; batches of {self._batch_size} need more")
+        self.buffer = config.make(rows, seed)
         starts = np.cumsum([0, *producers.values()])
         self._first_row = dict(zip(producers, starts.tolist(), strict=False))
         self._rows = dict(producers)

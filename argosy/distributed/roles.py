@@ -189,7 +189,6 @@ def _learning(plan: Plan, policy: str, algorithm: Algorithm[Any, Any]) -> Learni
         plan.producers(policy),
         spawn_seeds(spec.experiment.seed, 4)[1],
         save_buffer=spec.save_buffer,
-        priority=spec.priority,
         prefetch=prefetch and not sync,
     )
 

@@ -13,7 +13,6 @@ from typing import Any, Literal
 from argosy.algorithm import algorithm_class
 from argosy.algorithm.base import Algorithm
 from argosy.config import check_arguments, check_choice, check_range
-from argosy.data.buffer import Priority
 from argosy.distributed.host import Resources
 from argosy.distributed.postprocess import GAE, Postprocess
 from argosy.distributed.source import Space
@@ -73,8 +72,6 @@ class PolicySpec:
     """Updates between two saved states, from which a restarted trainer goes on."""
     save_buffer: bool = True
     """Save the replay buffer, too; without it a restarted trainer collects anew before it learns."""
-    priority: Priority | None = None
-    """Draw from the replay buffer by priority; None: uniformly."""
     prefetch: bool | None = None
     """Draw the next batch from the replay buffer while the present one is learned from; None: where learning is on a
     GPU (on CPUs both want the same cores)."""

@@ -184,16 +184,7 @@ def _make_buffer(experiment: Experiment, algorithm: Algorithm[Any, Any], seed: i
     if algorithm.kind == "onpolicy":
         rows = -(-experiment.trainer.step_per_collect // num_envs)
         return VectorReplayBuffer(rows * num_envs, num_envs, seed=seed)
-    if config.size < num_envs:
-        raise ConfigError(f"buffer.size is {config.size}, less than one transition for each of {num_envs} envs")
-    return VectorReplayBuffer(
-        config.size,
-        num_envs,
-        stack_num=config.stack_num,
-        ignore_obs_next=config.ignore_obs_next,
-        save_only_last_obs=config.stack_num > 1,
-        seed=seed,
-    )
+    return config.make(num_envs, seed)
 
 
 def _train(experiment: Experiment, folder: RunFolder, *, from_checkpoint: bool, show_progress: bool) -> Result:

@@ -3,7 +3,6 @@ import pytest
 import torch
 
 from argosy.algorithm import DQN
-from argosy.data.buffer import Priority
 from argosy.distributed.learning import OffpolicyLearning, rollout
 from argosy.distributed.recorder import Recorder
 from argosy.env import task_spaces
@@ -205,12 +204,13 @@ def test_hidden_rows_are_no_part_of_a_replay_buffer():
     assert learning.buffer.rew[:5].tolist() == [1, 2, 3, 4, 0]
 
 
-@pytest.mark.parametrize("priority", [None, Priority()])
-def test_batches_drawn_ahead_are_those_drawn_in_time(priority):
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_batches_drawn_ahead_are_those_drawn_in_time(alpha):
     learned = []
     for prefetch in (False, True):
         changes = {"trainer": {"start_steps": 0, "batch_size": 8, "update_per_step": 1.0}}
-        learning, algorithm = off_policy(prefetch=prefetch, priority=priority, changes=changes)
+        changes["buffer"] = {"priority": {"alpha": alpha}}
+        learning, algorithm = off_policy(prefetch=prefetch, changes=changes)
         recorder = Recorder("a", 0, rows=1, steps=10)
         for value in range(1, 31):
             for segment in recorder.add(np.array([0]), transition(value)):
@@ -220,4 +220,4 @@ def test_batches_drawn_ahead_are_those_drawn_in_time(priority):
         learned.append(torch.cat([p.detach().flatten() for p in algorithm.policy.parameters()]))
         assert algorithm.num_updates == 30
     # drawn from the same buffer in the same order; only priorities are one update old
-    assert torch.equal(*learned) == (priority is None)
+    assert torch.equal(*learned) == (alpha == 0.0)

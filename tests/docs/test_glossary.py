@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from argosy.algorithm import algorithm_class, algorithm_names
+from argosy.data.buffer import Priority
 from argosy.env import EnvConfig
 from argosy.experiment import BufferConfig, StopConfig, TrainerConfig
 from argosy.net import NetConfig
 
 GLOSSARY = (Path(__file__).parents[2] / "docs/glossary.md").read_text(encoding="utf-8")
-CONFIGS = [EnvConfig, NetConfig, BufferConfig, TrainerConfig, StopConfig]
+CONFIGS = [EnvConfig, NetConfig, BufferConfig, Priority, TrainerConfig, StopConfig]
 CONFIGS += [algorithm_class(name).config_type for name in algorithm_names()]
 
 

@@ -16,6 +16,7 @@ from parts import counting, envs, parts
 from argosy.algorithm import algorithm_class
 from argosy.collect import Collector
 from argosy.data import VectorReplayBuffer
+from argosy.data.buffer import Priority
 from argosy.env import DummyVectorEnv, VectorEnvNormObs
 from argosy.errors import CheckpointError
 from argosy.trainer import (
@@ -117,6 +118,11 @@ def test_resuming_equals_going_on(tmp_path: Path, name: str, norm: bool) -> None
 
 def test_resuming_equals_going_on_with_a_buffer_that_looks_successors_up(tmp_path: Path) -> None:
     check_resume(tmp_path, name="dqn", ignore_obs_next=True)
+
+
+@pytest.mark.parametrize("name", ["dqn", "sac"])
+def test_resuming_equals_going_on_with_prioritised_replay(tmp_path: Path, name: str) -> None:
+    check_resume(tmp_path, name=name, priority=Priority(beta_final=1.0, beta_samples=50))
 
 
 def test_a_checkpoint_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
