@@ -8,7 +8,7 @@ from typing import cast
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.vector import VectorEnv as ForeignVectorEnv
 from numpy.typing import NDArray
 
@@ -75,6 +75,8 @@ class GymVectorEnv:
     def seed(self, seed: int | list[int] | None = None) -> list[int | None]:
         """Let the next reset of all envs start them from seeds derived from `seed` (one per env if it is a list).
 
+        Of a vector env with one generator for all its envs (CartPole's own, for one) only the first seed counts.
+
         Raises:
             ConfigError: a list of another length than the number of envs.
         """
@@ -101,9 +103,8 @@ class GymVectorEnv:
             return take(self._kept[0], ids), self._tidy(self._kept[1], ids)
         if len(ids) == self._num_envs:
             seeds, self._seeds = self._seeds, None
-            as_array = seeds is not None and type(self.env).__module__.startswith("ale_py")
-            given = np.asarray(seeds) if as_array else seeds
-            obs, info = self.env.reset(seed=cast("int | None", given), options=options or None)  # or one per env
+            given = None if seeds is None else self._seeds_as_taken(seeds)
+            obs, info = self.env.reset(seed=cast("int | None", given), options=options or None)
         else:
             if self._seeds is not None or not self._started.all():
                 raise EnvError(f"reset: envs {ids.tolist()}; the first reset (after seed) has to be of all envs")
@@ -159,6 +160,12 @@ class GymVectorEnv:
     def close(self) -> None:
         """Close the vector env; calling twice is allowed."""
         self.env.close()
+
+    def _seeds_as_taken(self, seeds: list[int | None]) -> object:
+        """Return one seed per env as this kind takes them, or the first one where all envs have one generator."""
+        if type(self.env).__module__.startswith("ale_py"):
+            return np.asarray(seeds)
+        return seeds if isinstance(self.env.unwrapped, SyncVectorEnv | AsyncVectorEnv) else seeds[0]
 
     def _with_last(self, tree: Obs, info: dict[str, object]) -> Obs:
         """Put the true last observations of the done envs in the place of their first new ones."""

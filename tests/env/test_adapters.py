@@ -120,6 +120,24 @@ def test_seeds_repeat():
     assert env.reset(seed=3)[1]["draw"].tolist() == first["draw"].tolist()
 
 
+def test_vector_envs_with_one_generator_for_all():
+    env = as_vector_env(gym.make_vec("CartPole-v1", num_envs=3))
+    assert type(env.env).__name__ == "CartPoleVectorEnv"
+    firsts = []
+    for seed in (3, 3, 4):
+        env.seed(seed)
+        firsts.append(env.reset()[0].tolist())
+    assert firsts[0] == firsts[1] != firsts[2]
+    obs, _, terminated, _, _ = env.step(np.ones(3, int))
+    while not terminated.any():
+        obs, _, terminated, _, _ = env.step(np.ones(3, int))
+    done = np.flatnonzero(terminated)
+    first, _ = env.reset(done)
+    assert (abs(first) <= 0.05).all()
+    assert (abs(obs[done]).max(axis=1) > 0.2).all()
+    env.close()
+
+
 def test_nested_observations():
     class Nested(Count):
         observation_space = spaces.Tuple([spaces.Box(0, 9, (1,)), spaces.Dict(n=spaces.Discrete(9))])
