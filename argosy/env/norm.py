@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from typing import TypeAlias, TypedDict, cast
+from collections.abc import Iterator, Mapping
+from typing import NotRequired, TypeAlias, TypedDict, cast
 
 import numpy as np
 from gymnasium.spaces import Box, Dict
@@ -77,6 +77,15 @@ class VectorEnvWrapper:
             raise AttributeError(name)
         return getattr(self.venv, name)
 
+    def _inner_state(self) -> dict[str, object]:
+        """Return the state of the wrappers within, if they have any, as an entry of a state."""
+        state = getattr(self.venv, "state_dict", None)
+        return {} if state is None else {"venv": state()}
+
+    def _load_inner_state(self, state: Mapping[str, object]) -> None:
+        if "venv" in state and (load := getattr(self.venv, "load_state_dict", None)) is not None:
+            load(state["venv"])
+
     def _async(self) -> AsyncVectorEnv:
         if not isinstance(self.venv, AsyncVectorEnv):
             raise EnvError(f"{type(self.venv).__name__} cannot start steps and fetch them later; use step")
@@ -91,6 +100,8 @@ class NormObsState(TypedDict):
     """What `VectorEnvNormObs.state_dict` returns."""
 
     obs_rms: RunningState | dict[str, RunningState]
+    venv: NotRequired[dict[str, object]]
+    """State of the wrappers within, if they have any."""
 
 
 class VectorEnvNormObs(VectorEnvWrapper):
@@ -165,14 +176,16 @@ class VectorEnvNormObs(VectorEnvWrapper):
         self._statistics = given
 
     def state_dict(self) -> NormObsState:
-        """Return the statistics."""
+        """Return the statistics, and what the wrappers within hold."""
         rms = self.obs_rms
+        inner = self._inner_state()
         if isinstance(rms, RunningMeanStd):
-            return {"obs_rms": rms.state_dict()}
-        return {"obs_rms": {name: part.state_dict() for name, part in rms.items()}}
+            return cast(NormObsState, {"obs_rms": rms.state_dict(), **inner})
+        return cast(NormObsState, {"obs_rms": {name: part.state_dict() for name, part in rms.items()}, **inner})
 
     def load_state_dict(self, state: NormObsState) -> None:
         """Continue from saved statistics."""
+        self._load_inner_state(state)
         for name, rms in self._statistics.items():
             saved = state["obs_rms"]
             rms.load_state_dict(cast(RunningState, saved[name] if name else saved))  # type: ignore[literal-required]  # names of parts
@@ -221,6 +234,8 @@ class NormRewardState(TypedDict):
 
     return_rms: RunningState
     returns: NDArray[np.float64]
+    venv: NotRequired[dict[str, object]]
+    """State of the wrappers within, if they have any."""
 
 
 class VectorEnvNormReward(VectorEnvWrapper):
@@ -269,11 +284,13 @@ class VectorEnvNormReward(VectorEnvWrapper):
         return dataclasses.replace(got, rew=rew)
 
     def state_dict(self) -> NormRewardState:
-        """Return the statistics and the running returns."""
-        return {"return_rms": self.return_rms.state_dict(), "returns": self.returns.copy()}
+        """Return the statistics, the running returns, and what the wrappers within hold."""
+        own = {"return_rms": self.return_rms.state_dict(), "returns": self.returns.copy()}
+        return cast(NormRewardState, own | self._inner_state())
 
     def load_state_dict(self, state: NormRewardState) -> None:
         """Continue from saved statistics."""
+        self._load_inner_state(state)
         self.return_rms.load_state_dict(state["return_rms"])
         self.returns = np.array(state["returns"], np.float64)
 

@@ -212,3 +212,20 @@ def test_by_config():
     train.reset()
     train.close()
     assert train.is_closed
+
+
+@pytest.mark.parametrize("outer", [VectorEnvNormObs, VectorEnvNormReward])
+def test_wrappers_within_wrappers_are_saved_too(outer):
+    inner = VectorEnvNormReward if outer is VectorEnvNormObs else VectorEnvNormObs
+
+    def make():
+        return outer(inner(told(([1, 2, 3], [4.0, 5.0]), ([6, 7, 8], [9.0, 1.0]))))
+
+    env, other = make(), make()
+    env.reset()
+    env.step(np.zeros(2, int))
+    other.load_state_dict(env.state_dict())
+    for one, two in ((env, other), (env.venv, other.venv)):
+        rms, again = (getattr(e, "obs_rms", None) or e.return_rms for e in (one, two))
+        assert rms.count == again.count > 0
+        assert (rms.mean == again.mean).all()
