@@ -197,6 +197,9 @@ class Resources:
     memory_bytes: int | None = None
     custom: Mapping[str, float] = field(default_factory=dict)
     """Amounts of resources that nodes were started with, e.g. {"fast_disk": 1}."""
+    background: bool = False
+    """Take only the CPU time that nobody else on the machine wants (Linux's idle policy); for actor workers that share
+    the cores of the trainer that learns from them, and of nobody else."""
 
     def amounts(self) -> dict[str, float]:
         """Return everything by name: "CPU", "GPU", "memory" in bytes, and the custom ones."""

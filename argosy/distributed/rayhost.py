@@ -16,11 +16,15 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
+from argosy.data.buffer.leaf import keep_freed_memory
 from argosy.distributed.guardian import Guardian
-from argosy.distributed.host import Beat, Build, Context, Handle, Host, Peer, PeerLostError, Resources
+from argosy.distributed.host import Beat, Build, Context, Handle, Host, Peer, PeerLostError, Resources, Worker
 from argosy.errors import ArgosyError, ConfigError, require
 
 _SHM = Path("/dev/shm")
+# Read when a process starts. Threads of torch that wait for each other would burn the cores of the workers beside them;
+# and what a thread other than the first one frees would go back to the system, and cost page faults when it is needed.
+_SEVERAL_THREADS = {"OMP_WAIT_POLICY": "passive", "MALLOC_ARENA_MAX": "1"}
 _AUTH_MODE = "RAY_AUTH_MODE"
 _OPEN, _ASKS = 10, 11
 _PROBE = f"""
@@ -42,6 +46,7 @@ class _HostActor:
         import torch
 
         torch.set_num_threads(threads)
+        keep_freed_memory()
         gc.freeze()  # Ray and torch bring 200,000 objects, which each full collection would look through
         peers = lambda peer: _RayPeer(ray, namespace, peer)  # noqa: E731  # one line says it
         self.host = Host(build, Context(name, incarnation, peers, lambda value: _RayShared(ray.put(value))))
@@ -57,6 +62,18 @@ class _HostActor:
 
     async def stop(self) -> None:
         await asyncio.wrap_future(self.host.stop())
+
+
+@dataclass(frozen=True)
+class _Background:
+    """Builds a worker whose thread runs when no other one wants the CPU; calls are answered as ever."""
+
+    build: Build
+
+    def __call__(self, context: Context) -> Worker:
+        if hasattr(os, "SCHED_IDLE"):
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        return self.build(context)
 
 
 class _RayShared:
@@ -229,7 +246,12 @@ class RayLauncher:
         }
         if resources.memory_bytes is not None:
             options["memory"] = resources.memory_bytes
+        if resources.background:
+            build = _Background(build)
         threads = max(1, int(resources.num_cpus))
+        if threads > 1:
+            unset = {name: value for name, value in _SEVERAL_THREADS.items() if name not in os.environ}
+            options["runtime_env"] = {"env_vars": unset}
         try:
             actor = (
                 self._ray.remote(_HostActor)

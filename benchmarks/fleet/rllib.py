@@ -132,7 +132,7 @@ def fleet(task, clock):
             "p": PolicySpec(experiment=described, trainer_resources=Resources(num_cpus=2.0 if task == "pong" else 1.0))
         },
         agents=(AgentSpec(policy="p", sample_steps=described.trainer.step_per_collect // 16),),
-        actors=ActorGroup(count=2),
+        actors=ActorGroup(count=2, resources=Resources(background=task == "pong")),
         evaluation=EvalGroup(count=0),
         stop=FleetStop(wall_s=10 * clock.limit + 300),
     )

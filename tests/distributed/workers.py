@@ -102,3 +102,14 @@ class Sink:
 
     def close(self):
         pass
+
+
+class Placed(Counter):
+    """Tells how its process was started and how its thread is scheduled."""
+
+    def __init__(self, context):
+        super().__init__(context)
+        self.scheduling = os.sched_getscheduler(0)
+
+    def told(self):
+        return self.scheduling, os.sched_getscheduler(0), os.environ.get("OMP_WAIT_POLICY")
