@@ -214,8 +214,10 @@ def namedarray(cls: ClassT) -> ClassT:
     """Make the annotated names of a `NamedArray` subclass its fields, with their defaults; a decorator.
 
     Raises:
-        DataError: a field has the name of a method.
+        DataError: the class is no `NamedArray`, or a field has the name of a method.
     """
+    if not issubclass(cls, NamedArray):
+        raise DataError(f"@namedarray is for subclasses of NamedArray: write class {cls.__name__}(NamedArray)")
     template = dict(cls._template or {})
     for name, annotation in inspect.get_annotations(cls).items():
         if "ClassVar" in str(annotation):

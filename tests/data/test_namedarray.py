@@ -92,6 +92,14 @@ def test_names_of_methods_cannot_be_fields(name):
         namedarray(type("Wrong", (NamedArray,), {"__annotations__": {name: "object"}}))
 
 
+def test_the_decorator_is_for_subclasses():
+    with pytest.raises(DataError, match=r"write class Plain\(NamedArray\)"):
+
+        @namedarray
+        class Plain:
+            obs: np.ndarray
+
+
 def test_class_variables_are_no_fields():
     @namedarray
     class WithConstant(NamedArray):
