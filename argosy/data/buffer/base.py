@@ -98,15 +98,8 @@ class ReplayBuffer(BufferReader):
         Raises:
             DataError: a column has another length, or holds what cannot be stored.
         """
-        given = {
-            "obs": obs,
-            "act": act,
-            "rew": rew,
-            "terminated": terminated,
-            "truncated": truncated,
-            "obs_next": obs_next,
-        }
-        columns = {name: read_columns(value, name) for name, value in given.items()}
+        given = zip(REQUIRED, (obs, act, rew, terminated, truncated, obs_next), strict=True)
+        columns = {name: read_columns(value, name) for name, value in given}
         stop = as_array(read_columns(done, "done"), "done").astype(np.bool_)
         for name, value in columns.items():
             for path, leaf in flatten(value).items():
