@@ -21,6 +21,7 @@ from argosy.data.buffer import (
     Sampling,
     VectorReplayBuffer,
 )
+from argosy.data.buffer.hdf5 import save_state
 from argosy.errors import DataError
 
 h5py = pytest.importorskip("h5py")
@@ -173,6 +174,15 @@ def test_hdf5_of_hindsight_takes_the_function_again(tmp_path):
     assert_equal_batches(buffer.sample(4)[0], again.sample(4)[0])
 
 
+def test_lazy_columns_are_written_part_by_part(tmp_path, monkeypatch):
+    monkeypatch.setattr("argosy.data.buffer.hdf5.PART_BYTES", 100)
+    buffer = VectorReplayBuffer(30, 3, ignore_obs_next=True, storage_dir=tmp_path / "columns")
+    fill(buffer, 14, 3)
+    for compression in (None, "gzip"):
+        save_state(tmp_path / "buffer.hdf5", buffer.state_dict(lazy=True), buffer.options(), compression)
+        assert_equal_batches(VectorReplayBuffer.load_hdf5(tmp_path / "buffer.hdf5")[:], buffer[:])
+
+
 def test_foreign_newer_and_damaged_files(tmp_path):
     path = tmp_path / "file.hdf5"
     with pytest.raises(DataError, match="cannot be read"):
@@ -230,6 +240,8 @@ def write_tianshou(path: Path, ring: dict[str, object], *, with_next: bool, size
         info = meta.create_group("info")
         info.create_dataset("lives", data=time).attrs["__data_type__"] = "ndarray"
         pickled(info, "name", "pickled_ndarray")
+        text = np.array(["north"] * size, dtype=object)  # of a full ring; with None among it, it would be pickled
+        info.create_dataset("wind", data=text).attrs["__data_type__"] = "ndarray"
         meta.create_group("policy")
 
 
@@ -245,6 +257,7 @@ def test_tianshou_file_of_a_single_ring(tmp_path, head):
     assert batch.obs[..., 0].tolist() == [[2, 2], [2, 3], [4, 4], [4, 5], [5, 6], [6, 7]]
     assert batch.obs_next[:, 1, 0].tolist() == [4, 4, 6, 7, 8, 8]
     assert batch.info.lives.tolist() == [2, 3, 4, 5, 6, 7]
+    assert list(batch.info.keys()) == ["lives"]  # text and pickles are left out
     assert buffer.priorities.config == Priority(alpha=0.7, beta=0.2, weight_norm=False)
     assert len(set(buffer.priorities.tree[buffer.sample_indices(0)])) == 1
 

@@ -14,8 +14,11 @@ import numpy as np
 from argosy.data.buffer.field import Tree, flatten, unflatten
 from argosy.data.buffer.leaf import Array
 from argosy.data.buffer.rings import Rings
+from argosy.data.lazy import LazyArray
 from argosy.errors import DataError, require
 
+PART_BYTES = 1 << 24
+"""About as many bytes of a lazy array are in memory at a time."""
 SCHEMA = 1
 """Version of the layout: groups for dicts, datasets for arrays, JSON attributes for the rest."""
 
@@ -48,6 +51,12 @@ def _write(group: Any, tree: dict[str, Any], compression: str | None) -> None:
         name = quote(key, safe="")
         if isinstance(value, dict):
             _write(group.create_group(name), value, compression)
+        elif isinstance(value, LazyArray):
+            made = group.create_dataset(name, value.shape, value.dtype, compression=compression)
+            rows = max(1, PART_BYTES // max(value.nbytes // max(len(made), 1), 1))
+            for start in range(0, len(made), rows):
+                stop = min(start + rows, len(made))
+                made[start:stop] = value.read(start, stop)
         elif isinstance(value, np.ndarray):
             group.create_dataset(name, data=value, compression=compression if value.ndim else None)
         else:
@@ -134,18 +143,17 @@ def _read_tianshou(file: Any) -> Stored:
 
 
 def _rows(node: Any, index: Array, name: str) -> Tree:
-    """Return the rows `index` of a dataset or of every dataset of a group; pickled ones in `info` are left out."""
+    """Return the rows `index` of a dataset or of every dataset of a group; pickles and text in `info` are left out."""
     if hasattr(node, "items"):
-        return {key: _rows(child, index, f"{name}.{key}") for key, child in node.items() if not _pickled(child, name)}
-    if _pickled(node, name):
+        kept = {key: child for key, child in node.items() if not _no_numbers(child, name)}
+        return {key: _rows(child, index, f"{name}.{key}") for key, child in kept.items()}
+    if _no_numbers(node, name):
         raise DataError(f"{name} holds pickled objects, which are never loaded; store numbers")
     return np.asarray(node[()][index])
 
 
-def _pickled(node: Any, name: str) -> bool:
-    return name.startswith("info") and node.attrs.get("__data_type__", "ndarray") not in (
-        "ndarray",
-        "Tensor",
-        "Batch",
-        "dict",
-    )
+def _no_numbers(node: Any, name: str) -> bool:
+    if not name.startswith("info"):
+        return False
+    kind = node.attrs.get("__data_type__", "ndarray")
+    return kind not in ("ndarray", "Tensor", "Batch", "dict") or (hasattr(node, "dtype") and node.dtype.kind == "O")
