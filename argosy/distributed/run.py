@@ -196,7 +196,7 @@ class FleetRun:
         while time.monotonic() < deadline:
             states, restarts = self.supervisor.states(), self.supervisor.restarts()
             running = {(name, restarts[name]) for name in names if states[name] == "running"}
-            if not running:
+            if not running and not (told and any(states[name] == "starting" for name in names)):
                 return
             for name, _ in running - told:  # one that is started again has to be told again
                 self._launcher.connect(name).call("finish")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 from typing import Literal
@@ -14,6 +14,7 @@ from argosy.config import check_range
 from argosy.distributed.host import Beat, Build, Handle, Launcher, PeerLostError, Resources, end
 from argosy.errors import ArgosyError
 
+_LAST_WORDS_S = 1.0
 State = Literal["starting", "running", "done", "waiting", "stopped"]
 
 
@@ -166,17 +167,13 @@ class Supervisor:
                 self._failed(charge, now, f"gave no sign of life for {patience:.0f} s", "")
             return
         charge.asked, charge.due = None, now + config.beat_s
-        try:
-            beat = asked.result()
-        except Exception as error:  # the actor is gone, or what it says cannot be understood
-            reason = "died" if isinstance(error, PeerLostError) else f"did not say how it is: {error!r}"
-            self._failed(charge, now, reason, str(error))
+        fault = _fault(asked)
+        if fault is not None:
+            self._failed(charge, now, *fault)
             return
-        charge.beat = beat
+        beat = charge.beat = asked.result()
         patience = config.watchdog_s if beat.ready else config.start_s
-        if beat.error is not None:
-            self._failed(charge, now, "raised " + beat.error.strip().splitlines()[-1], beat.error)
-        elif beat.busy_s > patience:
+        if beat.busy_s > patience:
             self._failed(charge, now, f"hangs for {beat.busy_s:.0f} s", self._stack(charge))
         else:
             charge.state = "done" if beat.done else "running" if beat.ready else "starting"
@@ -190,24 +187,49 @@ class Supervisor:
 
     def _failed(self, charge: _Charge, now: float, reason: str, traceback: str) -> None:
         name, config = charge.role.name, self.config
-        failure = Failure(
-            role=name, incarnation=charge.incarnation, time=time.time(), reason=reason, traceback=traceback
-        )
-        self.failures.append(failure)
-        self._on_failure(failure)
+        group = [c for c in self._charges.values() if c is charge or c.role.group == charge.role.group != ""]
+        self._note(charge, reason, traceback)
+        for other in group:
+            if other is not charge and other.handle is not None:
+                fault = _fault(other.handle.beat(), _LAST_WORDS_S)  # perhaps this one has failed because of that one
+                if fault is not None:
+                    self._note(other, *fault)
+                    traceback += f"\nworker {other.role.name!r} of its group {fault[0]}:\n{fault[1]}"
         while charge.restarts and now - charge.restarts[0] > config.window_s:
             charge.restarts.popleft()
         spent = len(charge.restarts) >= config.budget
         pause = min(config.max_backoff_s, config.backoff_s * 2 ** len(charge.restarts))
-        for other in self._charges.values():
-            if other is charge or other.role.group == charge.role.group != "":
-                if other.handle is not None:
-                    other.handle.kill()
-                other.handle, other.asked, other.state = None, None, "stopped" if spent else "waiting"
-                other.due = max(other.due, now + pause)
+        for one in group:
+            if one.handle is not None:
+                one.handle.kill()
+            one.handle, one.asked, one.state = None, None, "stopped" if spent else "waiting"
+            one.due = max(one.due, now + pause)
         if spent:
             raise FleetError(
                 f"worker {name!r} {reason}; it was restarted {len(charge.restarts)} times within "
                 f"{config.window_s:.0f} s, more are not allowed (restart.budget). Its last traceback:\n{traceback}"
             )
         charge.restarts.append(now)
+
+    def _note(self, charge: _Charge, reason: str, traceback: str) -> None:
+        failure = Failure(
+            role=charge.role.name,
+            incarnation=charge.incarnation,
+            time=time.time(),
+            reason=reason,
+            traceback=traceback,
+        )
+        self.failures.append(failure)
+        self._on_failure(failure)
+
+
+def _fault(asked: Future[Beat], timeout_s: float = 0.0) -> tuple[str, str] | None:
+    """Return why a worker has failed and its traceback, None if it has not, or does not answer in time."""
+    wait([asked], timeout_s)
+    if not asked.done():
+        return None
+    try:
+        beat = asked.result()
+    except Exception as error:  # the actor is gone, or what it says cannot be understood
+        return "died" if isinstance(error, PeerLostError) else f"did not say how it is: {error!r}", str(error)
+    return None if beat.error is None else ("raised " + beat.error.strip().splitlines()[-1], beat.error)
