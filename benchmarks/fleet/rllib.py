@@ -7,8 +7,8 @@
 CartPole-v1: fleet and RLlib have 2 workers of 8 envs, the local trainer 8 envs; rollouts of 2048 steps, 10 passes of
 minibatches of 64, MLPs 64x64. Pong: the same numbers of envs, rollouts of 1024 steps, 4 passes of minibatches of 256,
 the CNN of Mnih et al. (2015) on 4 frames of 84x84, no EnvPool on any side; the fleet's actor workers run in the
-background of its trainer. Each trains for `--seconds`, CartPole also
-until its mean return was 475. Starting the workers does not count.
+background of its trainer. Each trains for `--seconds`, CartPole also until its mean return was 475. Starting the
+workers does not count.
 
 Shown: environment steps learned from per second, and seconds until the mean return of the last 100 training episodes
 (with exploration) was 475. RLlib's own mean is of fewer episodes, so its episodes are collected one by one here.
