@@ -12,7 +12,6 @@ import datetime
 import json
 import logging
 import pickle
-import socket
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -78,19 +77,21 @@ class TrainerGroup:
         size: number of members.
         leader: member 0.
         device: where this member learns.
+        host: address under which the others reach this member's machine.
     """
 
-    def __init__(self, rank: int, size: int, leader: Peer, device: torch.device | None = None) -> None:
+    def __init__(
+        self, rank: int, size: int, leader: Peer, device: torch.device | None = None, host: str = "127.0.0.1"
+    ) -> None:
         self.rank, self.size = rank, size
         self._leader = leader
-        self._device = device or torch.device("cpu")
+        self._device, self._host = device or torch.device("cpu"), host
         self._store: Any = None
         self._address: tuple[str, int] | None = None
         self._asked: Future[tuple[str, int] | None] | None = None
         self._gloo: Any = None
         self._nccl: Any = None
         if rank == 0:
-            host = socket.gethostbyname(socket.gethostname())
             self._store = _c10d.TCPStore(host, 0, None, True, _TIMEOUT, wait_for_workers=False)
             self._address = (host, self._store.port)
             self._sit_down()
@@ -113,7 +114,7 @@ class TrainerGroup:
         backend, reason = choose_backend(seats)
         if reason and self.rank == 0:
             logging.getLogger(__name__).warning("gradients are averaged by gloo, through host memory: %s", reason)
-        self._gloo = _c10d.ProcessGroupGloo(self._store, self.rank, self.size, _TIMEOUT)
+        self._gloo = _gloo(self._store, self.rank, self.size, self._host)
         if backend == "nccl":
             self._nccl = _nccl(self._store, self.rank, self.size)
         self._address = None
@@ -195,6 +196,14 @@ class TrainerGroup:
 def _seat(rank: int) -> str:
     """Return the store's key for where a member learns."""
     return f"seat.{rank}"
+
+
+def _gloo(store: Any, rank: int, size: int, host: str) -> Any:
+    """Open a Gloo group that the others reach at `host`; by itself it takes what the machine's name stands for."""
+    options = _c10d.ProcessGroupGloo._Options()
+    options._devices = [_c10d.ProcessGroupGloo.create_device(hostname=host)]
+    options._timeout = _TIMEOUT
+    return _c10d.ProcessGroupGloo(store, rank, size, options)
 
 
 def _nccl(store: Any, rank: int, size: int) -> Any:

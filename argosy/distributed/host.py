@@ -76,6 +76,8 @@ class Context:
     """0, then one more at each restart."""
     connect: Callable[[str], Peer]
     share: Callable[[Any], Fetch[Any]] = field(default=lambda value: lambda: value)
+    address: str = "127.0.0.1"
+    """Under which other machines reach this one."""
 
 
 Build: TypeAlias = Callable[[Context], Worker]

@@ -49,7 +49,11 @@ class _HostActor:
         keep_freed_memory()
         gc.freeze()  # Ray and torch bring 200,000 objects, which each full collection would look through
         peers = lambda peer: _RayPeer(ray, namespace, peer)  # noqa: E731  # one line says it
-        self.host = Host(build, Context(name, incarnation, peers, lambda value: _RayShared(ray.put(value))))
+        share = lambda value: _RayShared(ray.put(value))  # noqa: E731  # as above
+        # A host's own name often stands for 127.0.1.1 there; Ray knows how the others reach it.
+        address = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+        context = Context(name, incarnation, peers, share, address)
+        self.host = Host(build, context)
 
     async def call(self, method: str, *args: object) -> object:
         return await asyncio.wrap_future(self.host.call(method, *args))

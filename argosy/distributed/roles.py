@@ -159,7 +159,8 @@ def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
     algorithm = plan.algorithm(policy, spec.experiment.device)
     group = None
     if spec.trainers > 1:
-        group = TrainerGroup(rank, spec.trainers, context.connect(trainer_name(policy, 0)), algorithm.device)
+        leader = context.connect(trainer_name(policy, 0))
+        group = TrainerGroup(rank, spec.trainers, leader, algorithm.device, context.address)
     return TrainerWorker(
         policy,
         algorithm,

@@ -68,7 +68,7 @@ def in_two_threads(fn):
 
     def member(rank):
         try:
-            group = TrainerGroup(rank, 2, peer)
+            group = TrainerGroup(rank, 2, peer, host=f"127.0.0.{rank + 1}")  # as on two machines
             if rank == 0:
                 peer.group = group
             while not group.join():
