@@ -362,7 +362,7 @@ class ReplayBuffer(BufferReader):
 
     def save_hdf5(self, path: str | PathLike[str], compression: str | None = None) -> None:
         """Write everything that is stored to an HDF5 file (needs the extra `hdf5`); `compression` e.g. "gzip"."""
-        save_state(path, self.state_dict(), self.options(), compression)
+        save_state(path, self.state_dict(lazy=True), self.options(), compression)
 
     @classmethod
     def load_hdf5(
