@@ -28,6 +28,15 @@ Frame = NDArray[np.uint8]
 class _Emulator(Protocol):
     """What is used of ale-py's emulator."""
 
+    def act(self, action: int) -> float:
+        """Play one frame; returns the points."""
+
+    def game_over(self, *, with_truncation: bool) -> bool:
+        """Whether the game has ended."""
+
+    def getScreenGrayscale(self, out: Frame) -> object:  # noqa: N802 - ale-py's name
+        """Write the frame's grey values to `out`."""
+
     def lives(self) -> int:
         """Return the lives that are left."""
 
@@ -63,6 +72,8 @@ class AtariPreprocessing(gym.Wrapper[Frame, int, Frame, int]):
         self._cv2: ModuleType = require("cv2", "atari")
         self._ale = cast(_Emulator, env.get_wrapper_attr("ale"))
         meanings: list[str] = env.get_wrapper_attr("get_action_meanings")()
+        ale_actions = require("ale_py", "atari").Action
+        self._actions: list[int] = [ale_actions[meaning] for meaning in meanings]
         self._fire = meanings.index("FIRE") if config.fire_reset and "FIRE" in meanings else None
         self._skip, self._size, self._noop_max = config.frame_skip, config.image_size, config.noop_max
         self._episodic_life = config.episodic_life and not test
@@ -100,11 +111,11 @@ class AtariPreprocessing(gym.Wrapper[Frame, int, Frame, int]):
     def step(self, action: int) -> tuple[Frame, float, bool, bool, dict[str, object]]:
         """Repeat the action over `frame_skip` frames."""
         raw_rew, over, left = 0.0, False, self._skip
-        while left and not over:
-            frame, rew, over, _, _ = self.env.step(action)
-            raw_rew += float(rew)
+        while left and not over:  # by the emulator itself: the env would fetch every frame
+            raw_rew += self._ale.act(self._actions[action])
+            over = self._ale.game_over(with_truncation=False)
             if left <= 2:
-                self._pool[2 - left if self._skip > 1 else 0] = frame
+                self._ale.getScreenGrayscale(self._pool[2 - left if self._skip > 1 else 0])
             left -= 1
         if left == 0 and self._skip > 1:  # a game that ends within the skip shows the frame before
             np.maximum(self._pool[0], self._pool[1], out=self._pool[0])
