@@ -6,6 +6,7 @@ from gymnasium import spaces
 from argosy.data import Batch
 from argosy.errors import ConfigError, SpaceError
 from argosy.net import Backbone, Encoder, NatureCNN, NetConfig
+from argosy.net.encoder import StridedConv2d
 
 
 def sample(space, *lead):
@@ -97,6 +98,23 @@ def test_bytes_give_values_and_gradients_of_the_pixels_that_they_stand_for():
     for own, other in zip(of_bytes.parameters(), of_floats.parameters(), strict=True):
         assert own.grad.abs().sum() > 0.0
         torch.testing.assert_close(own.grad, other.grad, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("stride", "width"), [(1, 12), (2, 12), (4, 12), (4, 14)])
+def test_neighbours_as_channels_are_the_same_convolution(stride, width):
+    torch.manual_seed(0)
+    layer = StridedConv2d(3, 5, 4, stride=stride).double()
+    layer.scale = 0.5
+    plain = torch.randn(6, 3, 10, width, dtype=torch.float64, requires_grad=True)
+    last = plain.detach().to(memory_format=torch.channels_last).requires_grad_()
+    expected = torch.nn.functional.conv2d(0.5 * plain, layer.weight, layer.bias, stride)
+    learn = (layer.weight, layer.bias)
+    wanted = torch.autograd.grad(expected.square().sum(), (plain, *learn))
+    for x in (plain, last):
+        out = layer(x)
+        torch.testing.assert_close(out, expected)
+        for got, want in zip(torch.autograd.grad(out.square().sum(), (x, *learn)), wanted, strict=True):
+            torch.testing.assert_close(got, want)
 
 
 def test_nature_cnn_on_84x84_has_3136_features():
