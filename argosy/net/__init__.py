@@ -3,7 +3,7 @@
 from argosy.net.config import NetConfig
 from argosy.net.encoder import Backbone, Encoder, NatureCNN
 from argosy.net.heads import DuelingHead, EnsembleCritic, QNet
-from argosy.net.mlp import MLP, EnsembleLinear, EnsembleMLP
+from argosy.net.mlp import MLP, EnsembleLinear, EnsembleMLP, Linear
 from argosy.net.recurrent import GRU
 from argosy.net.small import SmallForward
 from argosy.net.update import TargetUpdate, frozen_copy, orthogonal_
@@ -17,6 +17,7 @@ __all__ = [
     "EnsembleCritic",
     "EnsembleLinear",
     "EnsembleMLP",
+    "Linear",
     "NatureCNN",
     "NetConfig",
     "QNet",

@@ -15,7 +15,7 @@ from torch import nn
 from argosy.data.protocols import Obs
 from argosy.errors import ConfigError, SpaceError
 from argosy.net.config import NetConfig
-from argosy.net.mlp import MLP
+from argosy.net.mlp import MLP, Linear
 
 MIN_CNN_SIDE = 36
 """Height and width from which the Nature CNN's three convolutions leave at least one pixel."""
@@ -121,7 +121,7 @@ class NatureCNN(nn.Module):
         self.out_features = 64 * pixels[0] * pixels[1]
         self.head: nn.Module = nn.Identity()
         if features is not None:
-            self.head = nn.Sequential(nn.Linear(self.out_features, features), nn.ReLU())
+            self.head = nn.Sequential(Linear(self.out_features, features), nn.ReLU())
             self.out_features = features
 
     def forward(self, obs: torch.Tensor) -> torch.Tensor:

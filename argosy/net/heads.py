@@ -12,7 +12,7 @@ from torch import nn
 from argosy.data.protocols import Obs
 from argosy.net.config import ACTIVATIONS, NetConfig
 from argosy.net.encoder import Backbone, Encoder
-from argosy.net.mlp import EnsembleMLP, apply
+from argosy.net.mlp import EnsembleMLP, Linear, apply
 
 
 class DuelingHead(nn.Module):
@@ -23,10 +23,10 @@ class DuelingHead(nn.Module):
 
     def __init__(self, in_features: int, hidden: int, num_actions: int, activation: str = "relu") -> None:
         super().__init__()
-        self.hidden = nn.Linear(in_features, 2 * hidden)  # both streams side by side
+        self.hidden = Linear(in_features, 2 * hidden)  # both streams side by side
         self.activation = ACTIVATIONS[activation]()
-        self.value = nn.Linear(hidden, 1)
-        self.advantage = nn.Linear(hidden, num_actions)
+        self.value = Linear(hidden, 1)
+        self.advantage = Linear(hidden, num_actions)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """[..., in_features] -> [..., num_actions]."""
@@ -45,7 +45,7 @@ class QNet(nn.Module):
         super().__init__()
         self.backbone = Backbone(space, config, skip, drop_last=config.dueling)
         width, activation = self.backbone.out_features, config.activation
-        self.head: nn.Module = nn.Linear(width, num_actions)
+        self.head: nn.Module = Linear(width, num_actions)
         if config.dueling:
             self.head = DuelingHead(width, self.backbone.last_hidden, num_actions, activation)
 

@@ -12,7 +12,7 @@ from torch import nn
 from argosy.data import Batch, NamedArray, namedarray, tree
 from argosy.data.protocols import Obs
 from argosy.errors import SpaceError
-from argosy.net import Backbone, NetConfig, SmallForward, orthogonal_
+from argosy.net import Backbone, Linear, NetConfig, SmallForward, orthogonal_
 from argosy.ops import (
     categorical_entropy,
     categorical_log_prob,
@@ -51,7 +51,7 @@ class CategoricalHead(nn.Module):
 
     def __init__(self, in_features: int, sizes: tuple[int, ...], single: bool) -> None:
         super().__init__()
-        self.output = nn.Linear(in_features, sum(sizes))
+        self.output = Linear(in_features, sum(sizes))
         self.single = single
         self.padded_shape = (len(sizes), max(sizes))
         slots = [k * max(sizes) + i for k, size in enumerate(sizes) for i in range(size)]
@@ -107,7 +107,7 @@ class GaussianHead(nn.Module):
         super().__init__()
         self.shape = shape
         size = int(np.prod(shape))
-        self.output = nn.Linear(in_features, size)
+        self.output = Linear(in_features, size)
         self.single = True
         self.log_std = nn.Parameter(torch.full((size,), log_std_init))
 
@@ -186,7 +186,7 @@ class ActorCriticPolicy(Policy):
         self.actor = Backbone(observation_space, net, self._no_input)
         self.critic = self.actor if self.shares_backbone else Backbone(observation_space, net, self._no_input)
         self.action_head = _action_head(action_space, self.actor.out_features, net)
-        self.value_head = nn.Linear(self.critic.out_features, 1)
+        self.value_head = Linear(self.critic.out_features, 1)
         self._small = None if self.shares_backbone or not self.action_head.single else SmallForward()
         orthogonal_(self.actor, 2**0.5)
         orthogonal_(self.critic, 2**0.5)

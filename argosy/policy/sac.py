@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium import spaces
-from torch import nn
 
 from argosy.data import Batch, NamedArray, namedarray
 from argosy.data.protocols import Obs
 from argosy.errors import SpaceError
-from argosy.net import Backbone, NetConfig, SmallForward
+from argosy.net import Backbone, Linear, NetConfig, SmallForward
 from argosy.ops import squashed_gaussian_log_prob
 from argosy.policy.base import Policy, PolicyState, RolloutRequest, RolloutResult
 
@@ -51,7 +50,7 @@ class SACPolicy(Policy):
         self.action_shape = action_space.shape or ()
         self.action_dim = int(np.prod(self.action_shape))
         self.actor = Backbone(observation_space, net)
-        self.head = nn.Linear(self.actor.out_features, 2 * self.action_dim)
+        self.head = Linear(self.actor.out_features, 2 * self.action_dim)
         self._small = SmallForward()
 
     def forward(self, batch: Any, state: PolicyState = None) -> Batch:

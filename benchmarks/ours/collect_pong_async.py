@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from argosy.env import EnvConfig, make_vector_env
+from argosy.net import Linear, NatureCNN
 
 NUM_ENVS = 8
 
@@ -16,10 +17,7 @@ def prepare(seed: int) -> Callable[[int], dict[str, int]]:
     torch.manual_seed(seed)
     config = EnvConfig(vector="envpool", num_envs=NUM_ENVS, wait_num=NUM_ENVS // 2, episodic_life=False)
     env = make_vector_env("Pong", NUM_ENVS, seed=seed, config=config)
-    net = nn.Sequential(
-        *(nn.Conv2d(4, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3, 1), nn.ReLU()),
-        *(nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 6)),
-    )
+    net = nn.Sequential(NatureCNN((4, 84, 84), 512, 1 / 255), Linear(512, 6))
     env.send_reset()
 
     def run(count: int) -> dict[str, int]:
@@ -28,7 +26,7 @@ def prepare(seed: int) -> Callable[[int], dict[str, int]]:
             got = env.recv()
             done = got.terminated | got.truncated
             with torch.inference_mode():
-                act = net(torch.from_numpy(got.obs).float().div_(255)).argmax(1).numpy()
+                act = net(torch.from_numpy(got.obs)).argmax(1).numpy()
             if done.any():
                 env.send_reset(got.env_id[done])
             if not done.all():
