@@ -26,8 +26,8 @@ def apply(layer: nn.Module, x: torch.Tensor) -> torch.Tensor:
 class Linear(nn.Module):
     """[..., in_features] -> [..., out_features]: x @ weight + bias, starting as an `nn.Linear` would.
 
-    Its weight lies [in, out], not [out, in]: for few rows the product takes two thirds of the time, half with a large
-    weight; for many rows it is no slower.
+    Its weight lies [in, out], not [out, in]: on CPUs the product of few rows takes two thirds of the time, half of it
+    with a large weight. Way and way back together take the same, within 5 % for 16 rows and more.
     """
 
     def __init__(self, in_features: int, out_features: int) -> None:
