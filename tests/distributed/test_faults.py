@@ -277,7 +277,8 @@ def test_kill_a_node(tmp_path):
         snapshots = train_through(driver, strike, ["actor.0"], at_the_end=lambda s: moved.append(node_of(s, "actor.0")))
         check_counters(snapshots, most_lost=0)
         assert {*struck, *moved} == set(raylets)
-        assert {failure.role for failure in driver.supervisor.failures} <= {"actor.0", "actor.1", "parameters"}
+        failures = driver.supervisor.failures
+        assert {failure.role for failure in failures} <= {"actor.0", "actor.1", "parameters"}, failures
 
 
 FILE = """
