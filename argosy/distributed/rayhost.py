@@ -19,6 +19,7 @@ from typing import Any
 from argosy.data.buffer.leaf import keep_freed_memory
 from argosy.distributed.guardian import Guardian
 from argosy.distributed.host import Beat, Build, Context, Handle, Host, Peer, PeerLostError, Resources, Worker
+from argosy.env.base import yield_cpu
 from argosy.errors import ArgosyError, ConfigError, require
 
 _SHM = Path("/dev/shm")
@@ -75,8 +76,7 @@ class _Background:
     build: Build
 
     def __call__(self, context: Context) -> Worker:
-        if hasattr(os, "SCHED_IDLE"):
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+        yield_cpu()
         return self.build(context)
 
 

@@ -105,6 +105,12 @@ def num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def yield_cpu() -> None:
+    """Let this thread, and those it starts, run only while no other one wants their core (Linux; elsewhere nothing)."""
+    if hasattr(os, "SCHED_IDLE"):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
 def check_ids(ids: Ids, n: int) -> list[int]:
     """Return `ids` as a list of different indices below `n` (all for None).
 

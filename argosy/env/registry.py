@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import re
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import Literal, Protocol, cast
 
 import gymnasium as gym
 
 from argosy.env.atari import make_atari_env
-from argosy.env.base import VectorEnv, num_cores
+from argosy.env.base import VectorEnv, num_cores, yield_cpu
 from argosy.env.config import EnvConfig
 from argosy.env.environment import registered_environments
 from argosy.env.norm import VectorEnvNormObs
@@ -59,6 +61,10 @@ def make_vector_env(
         raise ConfigError(f"num_envs is {num_envs}; it must be >= 1")
     wait_num = None if test or config.wait_num is None else min(config.wait_num, num_envs)
     vector = _vector_kind(task, config, num_envs)
+    if config.background and vector != "envpool":
+        raise ConfigError(
+            f"EnvConfig.background is True, but {task!r} runs in vector={vector!r}; only 'envpool' has it"
+        )
     if vector == "envpool":
         seeds = spawn_seeds(seed, num_envs)
         env: VectorEnv = _make_pool(task, seeds, wait_num, config, test=test, render_mode=render_mode)
@@ -194,7 +200,13 @@ def _make_pool(
 ) -> VectorEnv:
     envpool = cast(_EnvPoolModule, require("envpool", "atari"))
     settings: dict[str, object] = {"num_envs": len(seeds), "batch_size": wait_num or len(seeds)}
-    if wait_num is not None and wait_num < len(seeds):  # a core is left to the policy, which acts at the same time
+    is_async = wait_num is not None and wait_num < len(seeds)
+    background = is_async and config.background
+    if background:
+        settings["num_threads"] = min(len(seeds), num_cores())
+        if settings["num_threads"] == os.cpu_count():  # left alone, Linux puts two of them on one core
+            settings["thread_affinity_offset"] = 0
+    elif is_async:  # a core is left to the policy, which acts at the same time
         settings["num_threads"] = min(len(seeds), max(1, num_cores() - 1))
     if render_mode is not None:
         settings["render_mode"] = render_mode
@@ -223,4 +235,8 @@ def _make_pool(
     def make(seeds: Sequence[int]) -> Pool:
         return envpool.make_gymnasium(ids[task_id.lower()], env_seed=list(seeds), **settings)
 
-    return EnvPoolVectorEnv(make, seeds)
+    def make_in_background(seeds: Sequence[int]) -> Pool:
+        with ThreadPoolExecutor(1, initializer=yield_cpu) as thread:  # whose yielding the pool's threads inherit
+            return thread.submit(make, seeds).result()
+
+    return EnvPoolVectorEnv(make_in_background if background else make, seeds)

@@ -15,7 +15,7 @@ NUM_ENVS = 8
 
 def prepare(seed: int) -> Callable[[int], dict[str, int]]:
     torch.manual_seed(seed)
-    config = EnvConfig(vector="envpool", num_envs=NUM_ENVS, wait_num=NUM_ENVS // 2, episodic_life=False)
+    config = EnvConfig(vector="envpool", wait_num=NUM_ENVS // 2, background=True, episodic_life=False)
     env = make_vector_env("Pong", NUM_ENVS, seed=seed, config=config)
     net = nn.Sequential(NatureCNN((4, 84, 84), 512, 1 / 255), Linear(512, 6))
     env.send_reset()

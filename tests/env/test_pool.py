@@ -1,5 +1,7 @@
 """EnvPool behind our contract, by value: it never resets by itself, and the last observation is the true one."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -205,6 +207,25 @@ def test_asynchronous_refuses_what_would_block_or_mislead():
     env.close()
     with pytest.raises(ConfigError, match="5 envs are no multiple of the batch size 2"):
         cartpole(5, wait_num=2)
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="only Linux has it")
+def test_in_the_background_only_the_pools_threads_yield():
+    def threads():
+        return {int(thread) for thread in os.listdir("/proc/self/task")}
+
+    before = threads()
+    env = cartpole(4, wait_num=2, background=True)
+    env.reset()
+    env.seed(1)
+    env.reset()  # in a new pool
+    assert env.step(np.zeros(2, int), [0, 1])[1].tolist() == [1, 1]
+    started = {os.sched_getscheduler(thread) for thread in threads() - before}
+    assert started == {os.SCHED_IDLE}
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
+    env.close()
+    with pytest.raises(ConfigError, match="in vector='dummy'; only 'envpool' has it"):
+        make_vector_env("CartPole-v1", 4, config=EnvConfig(wait_num=2, background=True))
 
 
 def test_a_users_own_pool():
