@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import torch
+import torch.nn.functional as F
 from gymnasium import spaces
 
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, Stateful, check_finite
@@ -37,6 +38,7 @@ from argosy.ops import gae
 from argosy.policy import ActorCriticPolicy
 from argosy.policy.recurrence import rows_to_learn, sequences
 
+TERMS = ("loss_policy", "loss_value", "entropy", "approx_kl", "clip_fraction")  # the loss is their weighted sum
 # Shapes: T time, B envs, N = T * B rows of the rollout, M rows (or sequences) of a minibatch.
 
 
@@ -127,6 +129,7 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         super().__init__(config, policy)
         self.optim = Adam(policy.parameters(), lr=config.lr, eps=config.adam_eps, max_grad_norm=config.max_grad_norm)
         self.return_stat = RunningMeanStd()
+        self.weights = torch.tensor((1.0, config.value_coef, -config.entropy_coef, 0.0, 0.0), device=self.device)
 
     @classmethod
     def build(
@@ -152,7 +155,8 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         rollout = as_tensors(batch, self.device)
         check_finite(rollout, "obs", "obs_next", "rew", "policy")
         rows = self._rows(rollout)
-        history: list[dict[str, torch.Tensor]] = []  # metrics of each gradient step
+        history: list[torch.Tensor] = []  # of each gradient step: means of the TERMS
+        norms: list[Any] = []  # tensors, or None without clipping
         for epoch in range(self.config.repeat_per_collect):
             if epoch > 0 and self.config.recompute_advantage:
                 adv, returns = self._advantages(rollout, self.policy.values(rollout))
@@ -160,45 +164,46 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
                 rows.adv, rows.returns = fresh.adv, fresh.returns
             first = len(history)
             for mb in self._minibatches(rows):
-                loss, metrics = self._loss(mb)
-                grad_norm = self.optim.step(loss)
-                history.append(metrics if grad_norm is None else {**metrics, "grad_norm": grad_norm})
+                loss, means = self._loss(mb)
+                norms.append(self.optim.step(loss))
+                history.append(means.detach())
             target_kl = self.config.target_kl
-            if target_kl is not None and _means(history[first:])["approx_kl"].item() > target_kl:
+            if target_kl is not None and torch.stack(history[first:]).mean(0)[TERMS.index("approx_kl")] > target_kl:
                 break
         unexplained = (rows.returns - rows.value).var(correction=0) / rows.returns.var(correction=0).clamp(min=1e-8)
-        means = self._finish(**_means(history), explained_variance=1.0 - unexplained)
-        return PPOStats(**means, gradient_steps=len(history))
+        means = torch.stack(history).mean(0)
+        stats = self._finish(
+            loss=means @ self.weights,
+            **dict(zip(TERMS, means, strict=True)),
+            grad_norm=None if norms[0] is None else torch.stack(norms).mean(),
+            explained_variance=1.0 - unexplained,
+        )
+        return PPOStats(**stats, gradient_steps=len(history))
 
-    def _loss(self, mb: Any) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """-> (loss, metrics) of a minibatch: obs, act, logp, value, adv, returns [M, ...]."""
+    def _loss(self, mb: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        """-> (loss, mean of each of its TERMS) of a minibatch: obs, act, logp, value, adv, returns [M, ...]."""
         config = self.config
         now = self.policy.analyze(mb)
         if self.policy.is_recurrent:  # the rows to learn from, of sequences [T, M, ...]
             now, mb = now[mb.mask], mb[mb.mask]
         adv = mb.adv
         if config.normalize_adv:
-            adv = (adv - adv.mean()) / (adv.std(correction=0) + 1e-8)
+            adv = F.layer_norm(adv, adv.shape, eps=1e-16)  # mean 0 and deviation 1 in one operation
         log_ratio = now.logp - mb.logp
         ratio = log_ratio.exp()
-        clipped = ratio.clamp(1.0 - config.clip_ratio, 1.0 + config.clip_ratio)
-        gain = torch.min(ratio * adv, clipped * adv)
+        # min(ratio * adv, clip(ratio) * adv), negated: 1 + clip_ratio bounds it where adv > 0, 1 - clip_ratio elsewhere
+        loss_policy = torch.max(-adv * ratio, -adv - config.clip_ratio * adv.abs())
         if config.dual_clip is not None:
-            gain = torch.where(adv < 0.0, torch.max(gain, config.dual_clip * adv), gain)
-        loss_policy = -gain.mean()
+            loss_policy = torch.where(adv < 0.0, torch.min(loss_policy, -config.dual_clip * adv), loss_policy)
 
-        error = (now.value - mb.returns).square()
+        error = F.mse_loss(now.value, mb.returns, reduction="none")
         if config.value_clip:
             near = mb.value + (now.value - mb.value).clamp(-config.clip_ratio, config.clip_ratio)
-            error = torch.max(error, (near - mb.returns).square())
-        loss_value = error.mean()
-        entropy = now.entropy.mean()
-        loss = loss_policy + config.value_coef * loss_value - config.entropy_coef * entropy
+            error = torch.max(error, F.mse_loss(near, mb.returns, reduction="none"))
         with torch.no_grad():
-            kl, clip_fraction = (ratio - log_ratio).mean() - 1.0, (ratio != clipped).float().mean()
-        metrics = {"loss": loss, "loss_policy": loss_policy, "loss_value": loss_value, "entropy": entropy}
-        metrics |= {"approx_kl": kl, "clip_fraction": clip_fraction}
-        return loss, {name: value.detach() for name, value in metrics.items()}
+            kl, is_clipped = ratio - 1.0 - log_ratio, ((ratio - 1.0).abs() > config.clip_ratio).float()
+        means = torch.stack((loss_policy, error, now.entropy, kl, is_clipped)).mean(1)  # five for the price of one
+        return means @ self.weights, means
 
     def _rows(self, rollout: TrajectoryBatch) -> Batch:
         """The rollout as rows [N, ...] that minibatches are drawn from; [T, B, ...] with a state (detail 10)."""
@@ -243,8 +248,3 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
     def parts(self) -> Mapping[str, Stateful]:
         """Policy, optimiser, statistics of returns."""
         return {"policy": self.policy, "optim": self.optim, "return_stat": self.return_stat}
-
-
-def _means(history: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """Mean of each metric over gradient steps."""
-    return {name: torch.stack([step[name] for step in history]).mean() for name in history[0]}
