@@ -21,6 +21,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from argosy.errors import ArgosyError
 
 T = TypeVar("T")
+U = TypeVar("U")
 _IDLE_SLEEP_S = (0.001, 0.005)
 """From the first to all later waits of a worker with nothing to do: each wake-up takes a core from who has."""
 
@@ -63,8 +64,10 @@ class Peer(Protocol):
         """Call a public method. The future fails with PeerLostError where the worker is not there."""
 
 
-Fetch: TypeAlias = Callable[[], T]
-"""Something large that a reader fetches by calling this: per node once, however many readers it has."""
+Fetch: TypeAlias = Callable[[], Future[T]]
+"""Something large that a reader fetches by calling this: per node once, however many readers it has.
+
+The future fails with PeerLostError where the node that had it is gone."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class Context:
     incarnation: int
     """0, then one more at each restart."""
     connect: Callable[[str], Peer]
-    share: Callable[[Any], Fetch[Any]] = field(default=lambda value: lambda: value)
+    share: Callable[[Any], Fetch[Any]] = field(default=lambda value: lambda: resolved(value))
     address: str = "127.0.0.1"
     """Under which other machines reach this one."""
 
@@ -290,10 +293,10 @@ class _ThreadHandle:
     host: Host
 
     def beat(self) -> Future[Beat]:
-        return _resolved(self.host.beat())
+        return resolved(self.host.beat())
 
     def stack(self) -> Future[str]:
-        return _resolved(self.host.stack())
+        return resolved(self.host.stack())
 
     def stop(self) -> Future[None]:
         return self.host.stop()
@@ -303,7 +306,28 @@ class _ThreadHandle:
         self.host.stop()
 
 
-def _resolved(value: T) -> Future[T]:
+def resolved(value: T) -> Future[T]:
+    """Return a future that has its result."""
     future: Future[T] = Future()
     future.set_result(value)
     return future
+
+
+def then(first: Future[T], follow: Callable[[T], Future[U]]) -> Future[U]:
+    """Return the future of what follows on the first one's result; it fails where either of the two does."""
+    last: Future[U] = Future()
+
+    def take(second: Future[U]) -> None:
+        if (error := second.exception()) is not None:
+            last.set_exception(error)
+        else:
+            last.set_result(second.result())
+
+    def go_on(_: Future[T]) -> None:
+        try:
+            follow(first.result()).add_done_callback(take)
+        except Exception as error:
+            last.set_exception(error)
+
+    first.add_done_callback(go_on)
+    return last

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
-from argosy.distributed.host import Fetch, Peer, PeerLostError
+from argosy.distributed.host import Fetch, Peer, PeerLostError, then
 from argosy.distributed.parameters import Blob, decode
 from argosy.policy import Policy, RolloutRequest, RolloutResult
 
@@ -147,23 +147,24 @@ class ParameterReader:
         self._store, self._name, self._policy, self._tag = store, name, policy, tag
         self.token = 0
         """Changes with each load; 0 before the first."""
-        self._asked: Future[tuple[int, int, Fetch[Blob]]] | None = None
+        self._news: Future[tuple[int, int, Fetch[Blob]]]
+        self._blob: Future[Blob] | None = None
         self._not_before = 0.0
 
     def poll(self) -> bool:
         """Ask, or load what came; returns whether the policy has new parameters now."""
-        if self._asked is None:
+        if self._blob is None:
             if time.monotonic() < self._not_before:
                 return False
-            self._asked = self._store.call("newest", self._name, self.token, self._tag)
-        if not self._asked.done():
+            self._news = self._store.call("newest", self._name, self.token, self._tag)
+            self._blob = then(self._news, lambda news: news[2]())
+        if not self._blob.done():
             return False
-        asked, self._asked = self._asked, None
+        blob, self._blob = self._blob, None
         try:
-            token, _, fetch = asked.result()
-            self._policy.load_checkpoint(decode(fetch()))
+            self._policy.load_checkpoint(decode(blob.result()))
         except PeerLostError:
             self._not_before = time.monotonic() + _LOST_RETRY_S
             return False
-        self.token = token
+        self.token = self._news.result()[0]
         return True

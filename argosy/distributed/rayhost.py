@@ -50,7 +50,7 @@ class _HostActor:
         keep_freed_memory()
         gc.freeze()  # Ray and torch bring 200,000 objects, which each full collection would look through
         peers = lambda peer: _RayPeer(ray, namespace, peer)  # noqa: E731  # one line says it
-        share = lambda value: _RayShared(ray.put(value))  # noqa: E731  # as above
+        share = lambda value: _RayShared(ray.put(value), name)  # noqa: E731  # as above
         # A host's own name often stands for 127.0.1.1 there; Ray knows how the others reach it.
         address = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
         context = Context(name, incarnation, peers, share, address)
@@ -83,16 +83,13 @@ class _Background:
 class _RayShared:
     """A value in the object store; a node that fetches it keeps one copy for all its readers."""
 
-    def __init__(self, ref: Any) -> None:
-        self.ref = ref
+    def __init__(self, ref: Any, owner: str) -> None:
+        self.ref, self.owner = ref, owner
 
-    def __call__(self) -> Any:
+    def __call__(self) -> Future[Any]:
         import ray
 
-        try:
-            return ray.get(self.ref)
-        except ray.exceptions.ObjectLostError as error:  # its owner died; the next version has another
-            raise PeerLostError(f"a shared value is gone: {error}") from error
+        return _translated(ray, self.ref, self.owner)
 
 
 class _RayPeer:

@@ -76,7 +76,7 @@ class Member:
             self.asked = self.store.call("newest", "p", self.token)
         if self.asked.done():
             news, self.asked = self.asked.result(), None
-            decode(news[2]())
+            decode(news[2]().result(60))
             self.token, self.at = news[0], time.time()
 
     def arrived(self):

@@ -4,14 +4,17 @@ import functools
 import os
 import signal
 import time
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
+import torch
 from policies import OBS, Server, Store, SumPolicy, inline
 
 from argosy.data import NamedArray
-from argosy.distributed.host import PeerLostError, Resources, ThreadLauncher, end
+from argosy.distributed.host import PeerLostError, Resources, ThreadLauncher, end, resolved, then
 from argosy.distributed.inference import ParameterReader, Remote
+from argosy.distributed.parameters import encode
 from argosy.distributed.sharedmemory import Shared
 from argosy.errors import ConfigError
 from argosy.policy import RolloutRequest
@@ -149,3 +152,46 @@ def test_parameters_are_read_once_per_change(launcher):
         assert not reader.poll()
         time.sleep(0.005)
     end([handle], 1.0)
+
+
+class Owners:
+    """A parameter server whose blobs are fetched from futures that the test answers."""
+
+    def __init__(self):
+        self.blobs = [Future(), Future()]
+        self.asked = 0
+
+    def call(self, method, name, token, tag):
+        self.asked += 1
+        return resolved((self.asked, 7, lambda at=self.asked: self.blobs[at - 1]))
+
+
+def test_reader_never_waits_for_a_blob_and_asks_again_where_its_owner_is_lost(monkeypatch):
+    monkeypatch.setattr("argosy.distributed.inference._LOST_RETRY_S", 0.0)
+    owners, policy = Owners(), SumPolicy(OBS)
+    reader = ParameterReader(owners, "sum", policy)
+    assert [reader.poll() for _ in range(3)] == [False] * 3
+    assert owners.asked == 1
+    owners.blobs[0].set_exception(PeerLostError("planted"))
+    assert [reader.poll() for _ in range(3)] == [False] * 3  # lost, asked again, still on its way
+    assert (owners.asked, reader.token, policy.weight.item()) == (2, 0, 1.0)
+    policy_there = SumPolicy(OBS)
+    with torch.no_grad():
+        policy_there.weight.fill_(3.0)
+    owners.blobs[1].set_result(encode(policy_there.get_checkpoint()))
+    assert reader.poll()
+    assert (owners.asked, reader.token, policy.weight.item()) == (2, 2, 3.0)
+
+
+def test_future_of_what_follows():
+    first, second = Future(), Future()
+    last = then(first, lambda value: second if value else 1 / value)
+    first.set_result(1)
+    assert not last.done()
+    second.set_result("there")
+    assert last.result(0) == "there"
+    assert isinstance(then(resolved(0), lambda value: 1 / value).exception(0), ZeroDivisionError)
+    failed = Future()
+    failed.set_exception(PeerLostError("planted"))
+    assert isinstance(then(failed, resolved).exception(0), PeerLostError)
+    assert isinstance(then(resolved(1), lambda _: failed).exception(0), PeerLostError)

@@ -27,7 +27,7 @@ class Reader(Counter):
         return self.context.connect("store").call("newest", "p", 0, "latest")
 
     def fetch(self, shared):
-        self.blob = shared()
+        self.blob = shared().result(30)
         return float(self.blob.sum())
 
     def place(self):

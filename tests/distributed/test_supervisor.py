@@ -56,7 +56,7 @@ def test_calls_reach_workers_by_name(supervise, launcher):
     with pytest.raises(PeerLostError):
         launcher.connect("nobody").call("add", 1, 2).result(5)
     shared = peer.call("shared", np.arange(200_000)).result(5)
-    np.testing.assert_array_equal(shared(), np.arange(200_000))
+    np.testing.assert_array_equal(shared().result(30), np.arange(200_000))
     until(supervisor, lambda: supervisor.beats()["a"].stats["polls"] > 3)
 
 
