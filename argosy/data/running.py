@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypedDict
 
 import numpy as np
@@ -35,6 +36,8 @@ class RunningMeanStd:
         self.epsilon = epsilon
         self.frozen = False
         """While True, `update` leaves the statistics as they are (e.g. in test envs)."""
+        self.pool: Callable[[np.ndarray], np.ndarray] = np.asarray
+        """Sums an array over all processes that share their rows; by itself there is one."""
         self.mean = np.zeros(shape, dtype=np.float64)
         self.var = np.ones(shape, dtype=np.float64)
         self.count = 0
@@ -57,10 +60,11 @@ class RunningMeanStd:
         if lead < 0 or rows.shape[lead:] != self.shape:
             raise DataError(f"rows have shape {rows.shape}; their last axes must be {self.shape}")
         rows = rows.reshape(-1, *self.shape)
-        added = len(rows)
+        added = int(self.pool(np.array(len(rows))))
         if added == 0:
             return
-        batch_mean, batch_var = rows.mean(axis=0), rows.var(axis=0)
+        batch_mean = self.pool(rows.sum(axis=0)) / added
+        batch_var = self.pool(np.square(rows - batch_mean).sum(axis=0)) / added
         if not np.isfinite(batch_var).all():
             raise DataError("rows hold NaN or infinite values; running statistics take finite numbers only")
         total = self.count + added

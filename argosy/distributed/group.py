@@ -1,4 +1,4 @@
-"""Several trainer workers as one: they average their gradients and agree on every step.
+"""Several trainer workers as one: they average their gradients, pool their statistics and agree on every step.
 
 The average is taken where a gradient arrives at its parameter, before anything is done with it, so that every algorithm
 works unchanged, whatever its optimiser clips or scales. NCCL averages the gradients of GPUs without a way through host
@@ -22,6 +22,7 @@ import torch
 import torch.distributed as dist
 
 from argosy.algorithm.base import Algorithm
+from argosy.data import RunningMeanStd
 from argosy.distributed.host import Peer, PeerLostError
 
 _c10d: Any = dist  # its type hints leave out half of what it documents
@@ -131,8 +132,11 @@ class TrainerGroup:
             self._nccl.abort()
         self._gloo = self._nccl = self._store = None
 
-    def average_gradients(self, algorithm: Algorithm[Any, Any]) -> None:
-        """From now on, every gradient of a trainable parameter becomes the mean over the members."""
+    def tie(self, algorithm: Algorithm[Any, Any]) -> None:
+        """From now on, every gradient of a parameter is the mean over the members, and statistics are of all rows."""
+        for part in algorithm.parts().values():
+            if isinstance(part, RunningMeanStd):
+                part.pool = self.sum
         seen: set[int] = set()
         modules = [part for part in algorithm.parts().values() if isinstance(part, torch.nn.Module)]
         tensors = [p for module in modules for p in module.parameters()]
@@ -149,6 +153,12 @@ class TrainerGroup:
         out = tensor.detach().to(where, copy=True, memory_format=torch.contiguous_format)
         (self._nccl or self._gloo).allreduce([out]).wait()
         return out.div_(self.size).to(tensor.device)
+
+    def sum(self, array: np.ndarray) -> np.ndarray:
+        """Return the sum of an array over the members."""
+        out = torch.from_numpy(np.array(array))
+        self._gloo.allreduce([out]).wait()
+        return out.numpy()
 
     def agree(self, *values: float) -> list[float]:
         """Return the smallest of each value over the members."""

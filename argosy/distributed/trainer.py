@@ -247,7 +247,7 @@ class TrainerWorker:
         self._updates, self._gradient_steps, self._common_steps = shared["counters"]
         self._saved_updates = self._published_updates = self._updates
         self._schedule()
-        group.average_gradients(self._algorithm)
+        group.tie(self._algorithm)
         return Progress.BUSY
 
     def _take(self, segments: Sequence[Segment]) -> None:

@@ -196,25 +196,30 @@ def collected(count):
     return rollouts
 
 
-def test_two_members_equal_one_with_the_doubled_batch():
+@pytest.mark.parametrize("return_scaling", [False, True])
+def test_two_members_equal_one_with_the_doubled_batch(return_scaling):
     rollouts = collected(3)
-    whole = build(EXPERIMENT).algorithm
+    experiment = EXPERIMENT.replaced({"return_scaling": return_scaling})
+    whole = build(experiment).algorithm
     for rollout in rollouts:
         whole.update(rollout)
-    made = [build(EXPERIMENT).algorithm for _ in range(2)]  # layers draw from one global generator: not in threads
+    made = [build(experiment).algorithm for _ in range(2)]  # layers draw from one global generator: not in threads
 
     def learn(group):
         algorithm = made[group.rank]
-        group.average_gradients(algorithm)
+        group.tie(algorithm)
         for rollout in rollouts:
             half = slice(0, 2) if group.rank == 0 else slice(2, 4)
             algorithm.update(rollout[:, half])
         return [p.detach().clone() for p in algorithm.policy.parameters()]
 
     first, second = in_two_threads(learn)
+    for algorithm in made:
+        assert algorithm.return_stat.count == whole.return_stat.count
+        assert algorithm.return_stat.std == pytest.approx(float(whole.return_stat.std), rel=1e-5)
     moved = 0.0
     for a, b, c, start in zip(
-        first, second, whole.policy.parameters(), build(EXPERIMENT).algorithm.policy.parameters(), strict=True
+        first, second, whole.policy.parameters(), build(experiment).algorithm.policy.parameters(), strict=True
     ):
         assert torch.equal(a, b)
         torch.testing.assert_close(a, c, atol=1e-5, rtol=0)
