@@ -129,7 +129,7 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         super().__init__(config, policy)
         self.optim = Adam(policy.parameters(), lr=config.lr, eps=config.adam_eps, max_grad_norm=config.max_grad_norm)
         self.return_stat = RunningMeanStd()
-        self.weights = torch.tensor((1.0, config.value_coef, -config.entropy_coef, 0.0, 0.0), device=self.device)
+        self.term_weights = torch.tensor((1.0, config.value_coef, -config.entropy_coef, 0.0, 0.0), device=self.device)
 
     @classmethod
     def build(
@@ -173,7 +173,7 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         unexplained = (rows.returns - rows.value).var(correction=0) / rows.returns.var(correction=0).clamp(min=1e-8)
         means = torch.stack(history).mean(0)
         stats = self._finish(
-            loss=means @ self.weights,
+            loss=means @ self.term_weights,
             **dict(zip(TERMS, means, strict=True)),
             grad_norm=None if norms[0] is None else torch.stack(norms).mean(),
             explained_variance=1.0 - unexplained,
@@ -203,7 +203,7 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         with torch.no_grad():
             kl, is_clipped = ratio - 1.0 - log_ratio, ((ratio - 1.0).abs() > config.clip_ratio).float()
         means = torch.stack((loss_policy, error, now.entropy, kl, is_clipped)).mean(1)  # five for the price of one
-        return means @ self.weights, means
+        return means @ self.term_weights, means
 
     def _rows(self, rollout: TrajectoryBatch) -> Batch:
         """The rollout as rows [N, ...] that minibatches are drawn from; [T, B, ...] with a state (detail 10)."""
