@@ -69,10 +69,10 @@ def learn(game, folder, launcher=None):
     last = driver.run()
     assert last.reason == "return reached", (last.evaluations, driver.supervisor.failures)
     for name in goal:
-        returns = [result.return_mean for result in driver.results if result.policy == name]
-        print(game, name, last.wall_s, returns, dict(last.updates))
-        assert returns[0] <= 0.7 * best
-        assert max(returns) >= 0.95 * best
+        results = [result for result in driver.results if result.policy == name]
+        print(game, name, last.wall_s, results, dict(last.updates))
+        assert all(result.return_mean <= 0.9 * best for result in results if result.version == 0)  # untrained
+        assert max(result.return_mean for result in results) >= 0.95 * best
 
 
 def test_rewards_reach_the_action_that_earned_them():
