@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -18,7 +19,8 @@ def prepare(seed: int) -> Callable[[int], dict[str, int]]:
     config = EnvConfig(vector="envpool", wait_num=NUM_ENVS // 2, background=True, episodic_life=False)
     env = make_vector_env("Pong", NUM_ENVS, seed=seed, config=config)
     net = nn.Sequential(NatureCNN((4, 84, 84), 512, 1 / 255), Linear(512, 6))
-    env.send_reset()
+    env.reset()
+    env.send(np.zeros(NUM_ENVS, np.int32))
 
     def run(count: int) -> dict[str, int]:
         steps = 0

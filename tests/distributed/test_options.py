@@ -212,10 +212,12 @@ def test_a_curriculum_goes_on_by_evaluations_and_is_kept(tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()]
     assert [row["stage"] for row in rows] == [result.stage for result in driver.results]
     Keep.batches = ()
-    again = FleetRun(description, tmp_path / "run", resume=True, interval_s=0.1)
+    for_ever = dataclasses.replace(description, stop=FleetStop(wall_s=60))
+    again = FleetRun(for_ever, tmp_path / "run", resume=True, interval_s=0.1)
     assert again.curriculum.stage == "hard"
     assert again.results == driver.results
-    again.run()
+    with again:
+        next(snapshot for snapshot in again if Keep.batches)
     assert max(batch.rew.max() for batch in Keep.batches) == 30.0  # actors that are made anew begin in the hard stage
 
 
