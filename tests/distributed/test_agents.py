@@ -27,7 +27,7 @@ def experiment(algorithm, game, **changes):
 
 
 def two_policies(game, **changes):
-    ppo = experiment("ppo", game, trainer={"step_per_collect": 256}, lr=3e-3)
+    ppo = experiment("ppo", game, trainer={"step_per_collect": 256}, lr=3e-3, repeat_per_collect=3)
     dqn = experiment(
         "dqn", game, eps_decay_steps=1500, trainer={"start_steps": 200, "update_per_step": 0.25}, target_update_freq=50
     )
@@ -69,10 +69,10 @@ def learn(game, folder, launcher=None):
     last = driver.run()
     assert last.reason == "return reached", (last.evaluations, driver.supervisor.failures)
     for name in goal:
-        results = [result for result in driver.results if result.policy == name]
-        print(game, name, last.wall_s, results, dict(last.updates))
-        assert all(result.return_mean <= 0.9 * best for result in results if result.version == 0)  # untrained
-        assert max(result.return_mean for result in results) >= 0.95 * best
+        returns = [result.return_mean for result in driver.results if result.policy == name]
+        print(game, name, last.wall_s, returns, dict(last.updates))
+        assert returns[0] <= 0.7 * best
+        assert max(returns) >= 0.95 * best
 
 
 def test_rewards_reach_the_action_that_earned_them():
