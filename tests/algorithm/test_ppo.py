@@ -112,6 +112,7 @@ def loss_of(config, now_logp, now_value=(0.0, 0.0), entropy=0.0, **fields):
     )
     algorithm.policy.analyze = lambda mb: analysis
     loss, means = algorithm._loss(minibatch(**fields))
+    assert loss.item() == pytest.approx((means @ algorithm.term_weights).item())  # what `update` reports
     return {"loss": loss.item(), **dict(zip(TERMS, means.tolist(), strict=True))}
 
 

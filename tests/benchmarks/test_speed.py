@@ -22,7 +22,7 @@ def load(name):
 
 speed, row = load("speed"), load("row")
 TINY = {"train_ppo_cartpole": 1024, "train_sac_halfcheetah": 2}
-LIBRARIES = {"collect_pong": "envpool", "collect_pong_async": "envpool", "train_sac_halfcheetah": "mujoco"}
+LIBRARIES = {"collect_pong": "envpool", "train_sac_halfcheetah": "mujoco"}
 
 
 @pytest.mark.parametrize("name", [r.name for r in speed.ROWS])
