@@ -32,7 +32,7 @@ from gymnasium import spaces
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, Stateful, check_finite
 from argosy.algorithm.optim import Adam
 from argosy.config import check_choice, check_range
-from argosy.data import Batch, RunningMeanStd, TrainingStats, TrajectoryBatch, as_tensors, tree
+from argosy.data import Batch, RunningMeanStd, TrainingStats, TrajectoryBatch, as_tensors, take_rows, tree
 from argosy.net import NetConfig
 from argosy.ops import gae
 from argosy.policy import ActorCriticPolicy
@@ -237,8 +237,8 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         if policy.is_recurrent:
             rows = sequences(rows, policy.sequence_length, policy.burn_in)
         order = torch.randperm(rows.adv.shape[-1], generator=self.rng.torch).to(self.device)
-        for index in order.tensor_split(min(shares, len(order))):  # images: a tenth of the time of `rows[index]`
-            yield tree.map_leaves(lambda leaf: leaf.index_select(int(policy.is_recurrent), index), rows)  # noqa: B023
+        for index in order.tensor_split(min(shares, len(order))):
+            yield tree.map_leaves(lambda leaf: take_rows(leaf, index, int(policy.is_recurrent)), rows)  # noqa: B023
 
     def schedule(self, env_step: int, max_env_step: int) -> None:
         """Set the learning rate for the steps from `env_step` on."""

@@ -45,7 +45,7 @@ from argosy.data.stats import (
     TrainingStats,
     TrainingStatsMean,
 )
-from argosy.data.tensors import as_tensors, to_numpy, to_torch, to_torch_as
+from argosy.data.tensors import as_tensors, take_rows, to_numpy, to_torch, to_torch_as
 from argosy.data.wire import dumps, loads
 
 __all__ = [
@@ -89,6 +89,7 @@ __all__ = [
     "recursive_aggregate",
     "recursive_apply",
     "size_bytes",
+    "take_rows",
     "to_numpy",
     "to_torch",
     "to_torch_as",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
@@ -13,6 +14,7 @@ from argosy.distributed.parameters import Blob, ParameterStore
 
 News: TypeAlias = tuple[int, int, Fetch[Blob]]
 """(token, version, how to get the blob)."""
+_NAP_S = 0.1
 
 
 class ParameterServer:
@@ -88,8 +90,9 @@ class ParameterServer:
             return self._store.tags(name)
 
     def poll(self) -> Progress:
-        """Nothing to do: all happens in calls."""
-        return Progress.IDLE
+        """Nothing to do: all happens in calls. Few wake-ups, which would take a core from who has."""
+        time.sleep(_NAP_S)
+        return Progress.BUSY
 
     def stats(self) -> Mapping[str, float]:
         """Return numbers of pushes and of reads that brought something new."""

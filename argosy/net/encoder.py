@@ -136,6 +136,10 @@ class NatureCNN(nn.Module):
         out: torch.Tensor = self.head(self.convolutions(x.float()))
         return out if len(lead) == 1 else out.reshape(*lead, -1)
 
+    def lay_out(self, obs: torch.Tensor) -> torch.Tensor:
+        """[N, *shape] -> the same, laid out once as `forward` with gradient would do it each time."""
+        return _channels_last(obs) if obs.is_cpu and len(self.shape) == 3 and not self.channels_last else obs
+
 
 def _channels_last(x: torch.Tensor) -> torch.Tensor:
     """Lay [N, C, H, W] out with the channels last."""
@@ -227,6 +231,11 @@ class Encoder(nn.Module):
                 entry = entry[key]
             parts.append(leaf(entry))
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+    def lay_out(self, obs: Obs) -> Obs:
+        """Return observations [N, *obs] that are learned from several times, in memory as the network reads them."""
+        leaf = self.leaves[0]
+        return leaf.lay_out(obs) if isinstance(obs, torch.Tensor) and isinstance(leaf, NatureCNN) else obs
 
 
 class Backbone(nn.Module):

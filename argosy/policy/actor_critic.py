@@ -226,6 +226,10 @@ class ActorCriticPolicy(Policy):
             features, _ = self.critic(obs)
         return ActorCriticAnalysis(logp=logp, entropy=entropy, value=self.value_head(features).squeeze(-1))
 
+    def lay_out(self, obs: Obs) -> Obs:
+        """Lay images out as the actor's network reads them."""
+        return self.actor.encoder.lay_out(obs)
+
     def value(self, obs: Obs) -> torch.Tensor:
         """Value [...] of observations [..., *obs]."""
         features, _ = self.critic(obs)

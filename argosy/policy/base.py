@@ -121,6 +121,10 @@ class Policy(nn.Module, ABC):
     def analyze(self, sample: Any, target: str = "") -> NamedArray:
         """Evaluate stored data (tensors [..., *obs]) with gradient; `target` narrows what is computed."""
 
+    def lay_out(self, obs: Obs) -> Obs:
+        """Return the same observations [N, *obs] (tensors), in memory as `analyze` reads them fastest."""
+        return obs
+
     @property
     def is_recurrent(self) -> bool:
         """Whether it has a state."""

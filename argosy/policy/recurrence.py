@@ -42,13 +42,17 @@ def starts(cut: torch.Tensor) -> torch.Tensor:
 def rows_to_learn(policy: Policy, rollout: Any, rows: Batch) -> Batch:
     """Make what minibatches are drawn from: [T, B, ...] -> [N, ...], the rows that the rollout's mask leaves, if any.
 
-    Those of a recurrent policy stay [T, B, ...], with all that `sequences` needs beside them.
+    Observations are laid out as the policy reads them, once for all passes (on a CPU a copy of images). Rows of a
+    recurrent policy stay [T, B, ...], with all that `sequences` needs beside them.
     """
     if policy.is_recurrent:
         beside = {name: rollout[name] for name in ("cut", "mask") if name in rollout}
         return tree.rebuild(rows, {**vars(rows), **beside, "policy": Batch(state=rollout.policy.state)})
     rows = tree.map_leaves(lambda leaf: leaf.flatten(0, 1), rows)
-    return rows[rollout["mask"].flatten()] if "mask" in rollout else rows
+    rows = rows[rollout["mask"].flatten()] if "mask" in rollout else rows
+    if "obs" in rows:
+        rows.obs = policy.lay_out(rows.obs)
+    return rows
 
 
 def sequences(rows: Batch, length: int, burn_in: int = 0) -> Batch:

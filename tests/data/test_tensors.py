@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from argosy.data import Batch, NamedArray, as_tensors, to_numpy, to_torch, to_torch_as
+from argosy.data import Batch, NamedArray, as_tensors, take_rows, to_numpy, to_torch, to_torch_as
 from argosy.errors import DataError
 
 
@@ -98,3 +98,16 @@ def test_as_tensors_moves_to_the_device():
     made = as_tensors(Batch(a=np.zeros(2), t=torch.ones(2)), "cuda")
     assert made.a.is_cuda
     assert made.t.is_cuda
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((6,), 0), ((6, 3), 0), ((6, 3), 1), ((6, 3, 4, 5), 0), ((6, 3, 4, 5), 1)])
+def test_rows_are_taken_along_an_axis(shape, axis):
+    x, index = torch.randn(shape), torch.tensor([2, 0, 2])
+    assert torch.equal(take_rows(x, index, axis), x[(slice(None),) * axis + (index,)])
+
+
+def test_rows_of_images_keep_their_layout():
+    x = torch.randn(6, 3, 4, 5).to(memory_format=torch.channels_last)
+    taken = take_rows(x, torch.tensor([5, 1]))
+    assert torch.equal(taken, x[[5, 1]])
+    assert taken.is_contiguous(memory_format=torch.channels_last)

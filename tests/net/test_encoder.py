@@ -86,6 +86,16 @@ def test_channels_last_is_the_same_image_as_channels_first():
     torch.testing.assert_close(first(image), stacked(image.unsqueeze(-1)))
 
 
+@pytest.mark.parametrize("shape", [(4, 36, 40), (36, 40, 4), (36, 40), (2, 36, 40, 3), (7,)])
+def test_observations_laid_out_are_the_same(shape):
+    space = spaces.Box(0, 255, shape, np.uint8)
+    encoder, obs = Encoder(space, NetConfig(), cnn_features=8), sample(space, 5)
+    laid = encoder.lay_out(obs)
+    assert torch.equal(laid, obs)
+    assert laid.is_contiguous(memory_format=torch.channels_last) if shape == (4, 36, 40) else laid is obs
+    assert torch.equal(encoder(laid), encoder(obs))
+
+
 def test_bytes_give_values_and_gradients_of_the_pixels_that_they_stand_for():
     torch.manual_seed(0)
     of_bytes, of_floats = NatureCNN((3, 40, 44), 8, 1 / 255), NatureCNN((3, 40, 44), 8, 1.0)

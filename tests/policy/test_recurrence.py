@@ -10,8 +10,8 @@ from argosy.algorithm import DQN, PPO, DQNConfig, PPOConfig
 from argosy.data import Batch, NamedArray
 from argosy.errors import ConfigError
 from argosy.net import GRU
-from argosy.policy import ActorCriticAnalysis, RolloutResult, SingleModelPytorchPolicy
-from argosy.policy.recurrence import begin_anew, next_values, sequences, starts, values, with_state
+from argosy.policy import ActorCriticAnalysis, ActorCriticPolicy, RolloutResult, SingleModelPytorchPolicy
+from argosy.policy.recurrence import begin_anew, next_values, rows_to_learn, sequences, starts, values, with_state
 
 OBS, ACT = spaces.Box(-1, 1, (1,)), spaces.Discrete(2)
 
@@ -108,6 +108,17 @@ def test_ppo_learns_from_sequences_with_the_values_of_a_recurrent_policy():
     assert sum(int(mask.sum()) for mask in seen) == 10
     assert policy.net.weight.item() != before
     assert stats.gradient_steps == 3
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_images_to_learn_from_are_laid_out_once(masked):
+    policy = ActorCriticPolicy(spaces.Box(0, 255, (4, 36, 36), np.uint8), spaces.Discrete(2))
+    obs = torch.randint(0, 256, (3, 2, 4, 36, 36), dtype=torch.uint8)
+    mask = torch.tensor([[True, True], [True, False], [True, True]])
+    rollout = Batch(obs=obs, mask=mask) if masked else Batch(obs=obs)
+    rows = rows_to_learn(policy, rollout, Batch(obs=obs))
+    assert torch.equal(rows.obs, obs[mask] if masked else obs.flatten(0, 1))
+    assert rows.obs.is_contiguous(memory_format=torch.channels_last)
 
 
 def test_states_begin_anew_in_copies_and_are_put_to_what_is_stored():
