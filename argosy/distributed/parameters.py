@@ -58,6 +58,15 @@ def write_atomically(path: Path, data: bytes | memoryview) -> None:
     temporary.replace(path)
 
 
+def write_files(files: Mapping[Path, bytes | memoryview | None]) -> None:
+    """Write the contents, each file atomically, and remove those that have none."""
+    for path, data in files.items():
+        if data is None:
+            path.unlink(missing_ok=True)
+        else:
+            write_atomically(path, data)
+
+
 @dataclass
 class _Versions:
     """All that is known of one policy name."""
@@ -74,17 +83,21 @@ class ParameterStore:
     Args:
         directory: mirror everything there and start from what is there; None: memory only.
         keep: untagged versions to keep per policy; older ones are dropped at each push.
+        deferred: leave the files to whoever calls `write_files(store.unwritten())`; else a method returns when they
+            are written.
 
     Raises:
         ConfigError: `keep` is below 1.
         CheckpointError: the directory's index cannot be read.
     """
 
-    def __init__(self, directory: Path | None = None, *, keep: int = 10) -> None:
+    def __init__(self, directory: Path | None = None, *, keep: int = 10, deferred: bool = False) -> None:
         if keep < 1:
             raise ConfigError(f"ParameterStore keep is {keep}; it must be >= 1")
-        self.directory, self.keep = directory, keep
+        self.directory, self.keep, self._deferred = directory, keep, deferred
         self._policies: dict[str, _Versions] = {}
+        self._files: dict[Path, memoryview | None] = {}  # of versions: to be written, or None: removed
+        self._indices: set[str] = set()  # names whose index is to be written
         # Readers compare tokens for equality only. Starting at the clock makes a restarted store's tokens new.
         self._token = time.time_ns()
         if directory is not None:
@@ -126,12 +139,12 @@ class ParameterStore:
         known = self._policies.setdefault(name, _Versions())
         if self.directory is not None:
             (self.directory / name).mkdir(exist_ok=True)
-            write_atomically(self._file(name, version), blob.data)
+            self._files[self._file(name, version)] = blob.data
         known.blobs[version] = blob
         known.metadata[version] = {"time": time.time(), **(metadata or {})}
         known.tags.update(dict.fromkeys((LATEST, *tags), version))
-        self._changed(name, known)
         self.gc(name)
+        self._changed(name, known)
         return version
 
     def tag(self, name: str, version: int, tag: str) -> None:
@@ -177,6 +190,7 @@ class ParameterStore:
         count = self.keep if keep is None else keep
         dropped = untagged[: max(0, len(untagged) - count)]
         self._drop(name, known, dropped)
+        self._flush()
         return dropped
 
     def roll_back(self, name: str, version: int) -> list[int]:
@@ -248,6 +262,17 @@ class ParameterStore:
         known = self._known(name)
         return [version for version in sorted(known.blobs) if where(dict(known.metadata[version]))]
 
+    def unwritten(self) -> Mapping[Path, bytes | memoryview | None]:
+        """Return what files are to hold from now on (None: they are to go) and forget it."""
+        files: dict[Path, bytes | memoryview | None] = {**self._files}
+        if self.directory is not None:
+            for name in self._indices:
+                known = self._policies[name]
+                index = {"tags": known.tags, "metadata": {str(v): m for v, m in known.metadata.items()}}
+                files[self.directory / name / "index.json"] = json.dumps(index).encode()
+        self._files, self._indices = {}, set()
+        return files
+
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _known(self, name: str) -> _Versions:
@@ -269,15 +294,18 @@ class ParameterStore:
         if parameters:
             self._token += 1
             known.token = self._token
-        if self.directory is not None:
-            index = {"tags": known.tags, "metadata": {str(v): m for v, m in known.metadata.items()}}
-            write_atomically(self.directory / name / "index.json", json.dumps(index).encode())
+        self._indices.add(name)
+        self._flush()
+
+    def _flush(self) -> None:
+        if not self._deferred:
+            write_files(self.unwritten())
 
     def _drop(self, name: str, known: _Versions, versions: Iterable[int]) -> None:
         for version in versions:
             del known.blobs[version], known.metadata[version]
             if self.directory is not None:
-                self._file(name, version).unlink(missing_ok=True)
+                self._files[self._file(name, version)] = None
 
     def _read(self, folder: Path) -> _Versions:
         """Load what a folder holds; files that a dying process left half-written are removed."""

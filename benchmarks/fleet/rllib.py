@@ -7,8 +7,8 @@
 CartPole-v1: fleet and RLlib have 2 workers of 8 envs, the local trainer 8 envs; rollouts of 2048 steps, 10 passes of
 minibatches of 64, MLPs 64x64. Pong: the same numbers of envs, rollouts of 1024 steps, 4 passes of minibatches of 256,
 the CNN of Mnih et al. (2015) on 4 frames of 84x84, no EnvPool on any side; the fleet's actor workers run in the
-background of its trainer. Each trains for `--seconds`, CartPole also until its mean return was 475. Starting the
-workers does not count.
+background of its trainer. Each trains for `--seconds`, CartPole also until its mean return was 475. The clock runs from
+the end of the first update to the end of a later one: neither the start of workers nor half an update counts.
 
 Shown: environment steps learned from per second, and seconds until the mean return of the last 100 training episodes
 (with exploration) was 475. RLlib's own mean is of fewer episodes, so its episodes are collected one by one here.
@@ -31,17 +31,17 @@ GOAL = 475.0
 
 
 class Clock:
-    """Notes steps and the first time at which the goal was reached, from the first note on."""
+    """Notes steps learned from and the first time at which the goal was reached, from the first update's end on."""
 
     def __init__(self, task, seconds, limit):
         self.seconds, self.limit = seconds, limit
         self.begin = self.first = self.solved = None
         self.solvable = task == "cartpole"
 
-    def start(self, steps=0):
-        self.begin, self.first = time.perf_counter(), steps
-
     def over(self, steps, return_mean):
+        """Call at the end of each update."""
+        if self.begin is None:
+            self.begin, self.first = time.perf_counter(), steps
         self.steps, self.wall = steps, time.perf_counter() - self.begin
         if self.solved is None and self.solvable and return_mean >= GOAL:
             self.solved = self.wall
@@ -103,7 +103,6 @@ def rllib(task, clock):
     config.training(use_kl_loss=False)
     algo = config.rl_module(model_config=model).build_algo()
     returns = deque(maxlen=100)
-    clock.start()
     over = False
     while not over:
         result = algo.train()
@@ -142,11 +141,13 @@ def fleet(task, clock):
         RayLauncher(num_cpus=4) as launcher,
         FleetRun(description, Path(folder) / "run", launcher, interval_s=0.25) as run,
     ):
+        updates = 0
         for snapshot in run:
-            steps = snapshot.env_steps["p"]
-            if clock.begin is None and steps > 0:
-                clock.start(steps)
-            if clock.begin is not None and clock.over(steps, snapshot.workers["trainer.p.0"]["return_mean"]):
+            if snapshot.updates["p"] == updates:
+                continue
+            updates = snapshot.updates["p"]
+            steps = updates * described.trainer.step_per_collect
+            if clock.over(steps, snapshot.workers["trainer.p.0"]["return_mean"]):
                 break
 
 
@@ -156,7 +157,6 @@ def local(task, clock):
 
     trainer = build(experiment(task))
     returns = deque(maxlen=100)
-    clock.start()
     over = False
     while not over:
         epoch = EpochRecord(1)
