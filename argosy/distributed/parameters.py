@@ -23,6 +23,8 @@ from argosy.policy.base import PolicyCheckpoint
 
 Blob: TypeAlias = np.ndarray
 """A checkpoint as safetensors bytes, uint8 [n]."""
+Files: TypeAlias = dict[Path, bytes | Blob | None]
+"""What files are to hold; None: they are to go."""
 Metadata: TypeAlias = dict[str, object]
 LATEST = "latest"
 _VERSION_KEY = "argosy_version"
@@ -48,18 +50,18 @@ def decode(blob: Blob) -> PolicyCheckpoint:
         raise CheckpointError(f"these {len(data)} bytes are not a policy checkpoint of argosy: {error!r}") from error
 
 
-def write_atomically(path: Path, data: bytes | memoryview) -> None:
+def write_atomically(path: Path, data: bytes | Blob) -> None:
     """Write a file that is there whole or not at all, whatever dies meanwhile."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     with temporary.open("wb") as file:
-        file.write(data)
+        file.write(data if isinstance(data, bytes) else data.data)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
 
 
-def write_files(files: Mapping[Path, bytes | memoryview | None]) -> None:
-    """Write the contents, each file atomically, and remove those that have none."""
+def write_files(files: Files) -> None:
+    """Write and remove them, each one atomically."""
     for path, data in files.items():
         if data is None:
             path.unlink(missing_ok=True)
@@ -71,7 +73,8 @@ def write_files(files: Mapping[Path, bytes | memoryview | None]) -> None:
 class _Versions:
     """All that is known of one policy name."""
 
-    blobs: dict[int, Blob] = field(default_factory=dict)
+    blobs: dict[int, Blob | None] = field(default_factory=dict)
+    """None: in its file alone."""
     tags: dict[str, int] = field(default_factory=dict)
     metadata: dict[int, Metadata] = field(default_factory=dict)
     token: int = 0
@@ -81,10 +84,10 @@ class ParameterStore:
     """Holds the newest versions of each policy and every tagged one; `latest` is the tag of the last push.
 
     Args:
-        directory: mirror everything there and start from what is there; None: memory only.
+        directory: keep everything there and start from what is there; None: in memory.
         keep: untagged versions to keep per policy; older ones are dropped at each push.
-        deferred: leave the files to whoever calls `write_files(store.unwritten())`; else a method returns when they
-            are written.
+        deferred: leave the files to whoever calls `unwritten`, `write_files` and `written`; else a method returns when
+            they are written.
 
     Raises:
         ConfigError: `keep` is below 1.
@@ -96,7 +99,7 @@ class ParameterStore:
             raise ConfigError(f"ParameterStore keep is {keep}; it must be >= 1")
         self.directory, self.keep, self._deferred = directory, keep, deferred
         self._policies: dict[str, _Versions] = {}
-        self._files: dict[Path, memoryview | None] = {}  # of versions: to be written, or None: removed
+        self._files: Files = {}  # of versions
         self._indices: set[str] = set()  # names whose index is to be written
         # Readers compare tokens for equality only. Starting at the clock makes a restarted store's tokens new.
         self._token = time.time_ns()
@@ -139,7 +142,7 @@ class ParameterStore:
         known = self._policies.setdefault(name, _Versions())
         if self.directory is not None:
             (self.directory / name).mkdir(exist_ok=True)
-            self._files[self._file(name, version)] = blob.data
+            self._files[self._file(name, version)] = blob
         known.blobs[version] = blob
         known.metadata[version] = {"time": time.time(), **(metadata or {})}
         known.tags.update(dict.fromkeys((LATEST, *tags), version))
@@ -227,7 +230,7 @@ class ParameterStore:
         known = self._policies.get(name)
         if known is None or known.token == token or tag not in known.tags:
             return None
-        return known.token, known.tags[tag], known.blobs[known.tags[tag]]
+        return known.token, known.tags[tag], self._blob(name, known.tags[tag])
 
     def version_of(self, name: str, tag: str) -> int:
         """Return the version that has a tag.
@@ -262,9 +265,9 @@ class ParameterStore:
         known = self._known(name)
         return [version for version in sorted(known.blobs) if where(dict(known.metadata[version]))]
 
-    def unwritten(self) -> Mapping[Path, bytes | memoryview | None]:
-        """Return what files are to hold from now on (None: they are to go) and forget it."""
-        files: dict[Path, bytes | memoryview | None] = {**self._files}
+    def unwritten(self) -> Files:
+        """Return what files are to hold from now on and forget it."""
+        files = self._files
         if self.directory is not None:
             for name in self._indices:
                 known = self._policies[name]
@@ -272,6 +275,13 @@ class ParameterStore:
                 files[self.directory / name / "index.json"] = json.dumps(index).encode()
         self._files, self._indices = {}, set()
         return files
+
+    def written(self, files: Files) -> None:
+        """Hear that files hold this: versions among them need no memory any more."""
+        for path, data in files.items():
+            blobs = self._policies[path.parent.name].blobs
+            if isinstance(data, np.ndarray) and blobs.get(int(path.stem)) is data:
+                blobs[int(path.stem)] = None
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -284,7 +294,14 @@ class ParameterStore:
         known = self._known(name)
         if version not in known.blobs:
             raise CheckpointError(f"policy {name!r} has no version {version}; kept: {sorted(known.blobs)}")
-        return known.blobs[version]
+        blob = known.blobs[version]
+        if blob is None:
+            path = self._file(name, version)
+            try:
+                return np.fromfile(path, np.uint8)
+            except OSError as error:
+                raise CheckpointError(f"version {version} of policy {name!r} cannot be read: {error}") from error
+        return blob
 
     def _file(self, name: str, version: int) -> Path:
         assert self.directory is not None
@@ -299,7 +316,9 @@ class ParameterStore:
 
     def _flush(self) -> None:
         if not self._deferred:
-            write_files(self.unwritten())
+            files = self.unwritten()
+            write_files(files)
+            self.written(files)
 
     def _drop(self, name: str, known: _Versions, versions: Iterable[int]) -> None:
         for version in versions:
@@ -320,7 +339,7 @@ class ParameterStore:
             raise CheckpointError(f"{index_path} cannot be read ({error}); remove it to keep the versions") from error
         found = {int(path.stem): path for path in folder.glob("*.safetensors") if path.stem.lstrip("-").isdigit()}
         known = _Versions(
-            blobs={version: np.fromfile(path, np.uint8) for version, path in found.items()},
+            blobs=dict.fromkeys(found),
             tags={tag: version for tag, version in tags.items() if version in found},
             metadata={version: metadata.get(version, {}) for version in found},
         )

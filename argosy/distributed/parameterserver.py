@@ -49,7 +49,9 @@ class ParameterServer:
         """Store a version; see `ParameterStore.push`."""
         with self._lock:
             self._pushes += 1
-            self._store.push(name, blob.copy(), version=version, tags=tags, metadata=metadata)
+            if self._store.directory is None:
+                blob = blob.copy()  # it lies in Ray's memory
+            self._store.push(name, blob, version=version, tags=tags, metadata=metadata)
             return self._when_saved(version)
 
     def newest(self, name: str, token: int = 0, tag: str = "latest") -> Future[News]:
@@ -133,6 +135,8 @@ class ParameterServer:
             for answer, _ in unsaved:
                 answer.set_exception(PeerLostError(f"the parameter server could not write: {error}"))
             raise
+        with self._lock:
+            self._store.written(files)
         for answer, value in unsaved:
             if not answer.cancelled():
                 answer.set_result(value)

@@ -25,6 +25,8 @@ from argosy.logger import JSONLLogger
 
 _GENERATION = 1_000_000
 """Incarnations of each driver's workers: a resumed fleet starts counting at the next multiple."""
+_LOOK_S = 0.1
+"""Between two looks at the workers: each takes a core for a moment from who has something to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +219,7 @@ class FleetRun:
                 self._log(snapshot)
                 self._last = snapshot
                 return snapshot
-            time.sleep(0.05)
+            time.sleep(min(_LOOK_S, self._interval_s))
 
     def _snapshot(self) -> Snapshot:
         self._hear_evaluations()
