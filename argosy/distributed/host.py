@@ -205,6 +205,8 @@ class Resources:
     background: bool = False
     """Take only the CPU time that nobody else on the machine wants (Linux's idle policy); for actor workers that share
     the cores of the trainer that learns from them, and of nobody else."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables that its process starts with, e.g. {"MUJOCO_GL": "egl"}."""
 
     def amounts(self) -> dict[str, float]:
         """Return everything by name: "CPU", "GPU", "memory" in bytes, and the custom ones."""

@@ -250,9 +250,11 @@ class RayLauncher:
         if resources.background:
             build = _Background(build)
         threads = max(1, int(resources.num_cpus))
+        env = dict(resources.env)
         if threads > 1:
-            unset = {name: value for name, value in _SEVERAL_THREADS.items() if name not in os.environ}
-            options["runtime_env"] = {"env_vars": unset}
+            env = {name: value for name, value in _SEVERAL_THREADS.items() if name not in os.environ} | env
+        if env:
+            options["runtime_env"] = {"env_vars": env}
         try:
             actor = (
                 self._ray.remote(_HostActor)

@@ -7,8 +7,9 @@
 CartPole-v1: fleet and RLlib have 2 workers of 8 envs, the local trainer 8 envs; rollouts of 2048 steps, 10 passes of
 minibatches of 64, MLPs 64x64. Pong: the same numbers of envs, rollouts of 1024 steps, 4 passes of minibatches of 256,
 the CNN of Mnih et al. (2015) on 4 frames of 84x84, no EnvPool on any side; the fleet's actor workers run in the
-background of its trainer. Each trains for `--seconds`, CartPole also until its mean return was 475. The clock runs from
-the end of the first update to the end of a later one: neither the start of workers nor half an update counts.
+background of its trainer, whose two threads stay on a core each. Each trains for `--seconds`, CartPole also until its
+mean return was 475. The clock runs from the end of the first update to the end of a later one: neither the start of
+workers nor half an update counts.
 
 Shown: environment steps learned from per second, and seconds until the mean return of the last 100 training episodes
 (with exploration) was 475. RLlib's own mean is of fewer episodes, so its episodes are collected one by one here.
@@ -126,11 +127,10 @@ def fleet(task, clock):
     from argosy.distributed.rayhost import RayLauncher
 
     described = experiment(task)
+    learner = Resources(num_cpus=2.0, env={"OMP_PROC_BIND": "true"}) if task == "pong" else Resources()
     description = Fleet(
         name="bench",
-        policies={
-            "p": PolicySpec(experiment=described, trainer_resources=Resources(num_cpus=2.0 if task == "pong" else 1.0))
-        },
+        policies={"p": PolicySpec(experiment=described, trainer_resources=learner)},
         agents=(AgentSpec(policy="p", sample_steps=described.trainer.step_per_collect // 16),),
         actors=ActorGroup(count=2, resources=Resources(background=task == "pong")),
         evaluation=EvalGroup(count=0),

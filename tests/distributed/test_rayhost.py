@@ -14,13 +14,18 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sc
 
 def test_what_workers_get_of_the_cpu(ray_launcher, monkeypatch):
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    asked = {"alone": Resources(num_cpus=2.0), "behind": Resources(background=True)}
+    asked = {
+        "alone": Resources(num_cpus=2.0),
+        "behind": Resources(background=True),
+        "told": Resources(num_cpus=2.0, env={"OMP_WAIT_POLICY": "active"}),
+    }
     handles = [ray_launcher.start(name, 0, Placed, resources) for name, resources in asked.items()]
     try:
         answers = {name: ray_launcher.connect(name).call("told") for name in asked}
-        alone, behind = (answers[name].result(60) for name in asked)
+        alone, behind, told = (answers[name].result(60) for name in asked)
     finally:
         end(handles, 5.0)
     # its thread, the one that answers, how its threads wait for each other
     assert alone == (os.SCHED_OTHER, os.SCHED_OTHER, "passive")
     assert behind == (os.SCHED_IDLE, os.SCHED_OTHER, None)
+    assert told == (os.SCHED_OTHER, os.SCHED_OTHER, "active")
