@@ -25,8 +25,6 @@ from argosy.logger import JSONLLogger
 
 _GENERATION = 1_000_000
 """Incarnations of each driver's workers: a resumed fleet starts counting at the next multiple."""
-_LOOK_S = 0.1
-"""Between two looks at the workers: each takes a core for a moment from who has something to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,7 +217,7 @@ class FleetRun:
                 self._log(snapshot)
                 self._last = snapshot
                 return snapshot
-            time.sleep(min(_LOOK_S, self._interval_s))
+            time.sleep(0.05)
 
     def _snapshot(self) -> Snapshot:
         self._hear_evaluations()
