@@ -152,8 +152,7 @@ class ParameterStore:
 
     def tag(self, name: str, version: int, tag: str) -> None:
         """Move `tag` to a version, which is kept as long as it has a tag."""
-        known = self._known(name)
-        self._blob(name, version)
+        known = self._holding(name, version)
         known.tags[tag] = version
         self._changed(name, known, parameters=tag == LATEST)
 
@@ -167,8 +166,7 @@ class ParameterStore:
 
     def update_metadata(self, name: str, version: int, values: Mapping[str, object]) -> None:
         """Add plain JSON values to what is known of a version."""
-        known = self._known(name)
-        self._blob(name, version)
+        known = self._holding(name, version)
         known.metadata[version].update(values)
         self._changed(name, known, parameters=False)
 
@@ -223,14 +221,28 @@ class ParameterStore:
             CheckpointError: there is no such policy, version or tag.
         """
         version = identifier if isinstance(identifier, int) else self.version_of(name, identifier)
-        return decode(self._blob(name, version))
+        return decode(self.blob(name, version))
 
-    def newest(self, name: str, token: int = 0, tag: str = LATEST) -> tuple[int, int, Blob] | None:
-        """Return (token, version, blob) of a tag, None when nothing changed since `token` or nothing is there."""
+    def blob(self, name: str, version: int) -> Blob:
+        """Return a version as it was pushed, from memory or its file.
+
+        Raises:
+            CheckpointError: there is no such policy or version, or its file cannot be read.
+        """
+        blob = self._holding(name, version).blobs[version]
+        if blob is not None:
+            return blob
+        try:
+            return np.fromfile(self._file(name, version), np.uint8)
+        except OSError as error:
+            raise CheckpointError(f"version {version} of policy {name!r} cannot be read: {error}") from error
+
+    def newest(self, name: str, token: int = 0, tag: str = LATEST) -> tuple[int, int] | None:
+        """Return (token, version) of a tag, None when nothing changed since `token` or nothing is there."""
         known = self._policies.get(name)
         if known is None or known.token == token or tag not in known.tags:
             return None
-        return known.token, known.tags[tag], self._blob(name, known.tags[tag])
+        return known.token, known.tags[tag]
 
     def version_of(self, name: str, tag: str) -> int:
         """Return the version that has a tag.
@@ -257,8 +269,7 @@ class ParameterStore:
 
     def metadata(self, name: str, version: int) -> Metadata:
         """Return what was said of a version; `time` is when it was pushed, in seconds since 1970."""
-        self._blob(name, version)
-        return dict(self._known(name).metadata[version])
+        return dict(self._holding(name, version).metadata[version])
 
     def find(self, name: str, where: Callable[[Metadata], bool]) -> list[int]:
         """Return the versions, oldest first, whose metadata satisfy `where`."""
@@ -290,18 +301,11 @@ class ParameterStore:
             raise CheckpointError(f"the store holds no policy {name!r}; {nearest(name, self._policies)}")
         return self._policies[name]
 
-    def _blob(self, name: str, version: int) -> Blob:
+    def _holding(self, name: str, version: int) -> _Versions:
         known = self._known(name)
         if version not in known.blobs:
             raise CheckpointError(f"policy {name!r} has no version {version}; kept: {sorted(known.blobs)}")
-        blob = known.blobs[version]
-        if blob is None:
-            path = self._file(name, version)
-            try:
-                return np.fromfile(path, np.uint8)
-            except OSError as error:
-                raise CheckpointError(f"version {version} of policy {name!r} cannot be read: {error}") from error
-        return blob
+        return known
 
     def _file(self, name: str, version: int) -> Path:
         assert self.directory is not None

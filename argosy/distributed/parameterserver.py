@@ -150,10 +150,10 @@ class ParameterServer:
             if news is None:
                 still.append(question)
                 continue
-            now, version, blob = news
+            now, version = news
             known = self._shared.get((name, tag))
             if known is None or known[0] != now:
-                known = self._shared[name, tag] = (now, self._share(blob))
+                known = self._shared[name, tag] = (now, self._share(self._store.blob(name, version)))
             self._reads += 1
             if not answer.cancelled():
                 answer.set_result((now, version, known[1]))

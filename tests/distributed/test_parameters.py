@@ -61,7 +61,8 @@ def test_newest_only_when_changed_and_roll_back(store):
     assert store.newest("a") is None
     store.push("a", checkpoint(0))
     store.push("a", checkpoint(1))
-    token, version, blob = store.newest("a")
+    token, version = store.newest("a")
+    blob = store.blob("a", version)
     assert (version, decode(blob)["version"]) == (1, 1)
     assert store.newest("a", token) is None
     store.update_metadata("a", 1, {"x": 1})

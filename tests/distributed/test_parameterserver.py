@@ -81,3 +81,14 @@ def test_in_memory_it_keeps_a_copy(tmp_path):
     given[:] = 0
     server.poll()
     assert fetched(server.newest("a"))["version"] == 0
+
+
+def test_a_version_is_read_once_however_many_ask_for_it_and_tags_need_none(server, tmp_path):
+    first = server.newest("a")
+    server.push("a", blob(0), 0)
+    server.poll()
+    (tmp_path / "p" / "a" / "0.safetensors").unlink()
+    assert fetched(first)["version"] == fetched(server.newest("a"))["version"] == 0
+    server.judge("a", 0, {"r": 1.0}, "r", "best")
+    server.poll()
+    assert server.tags("a") == {"latest": 0, "best": 0}
