@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,11 +16,11 @@ from pathlib import Path
 from typing import TypeAlias, cast
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.torch import load, save
+import torch
 
 from argosy.errors import CheckpointError, ConfigError, nearest
 from argosy.policy.base import PolicyCheckpoint
+from argosy.trainer.statefile import TORCH_DTYPES
 
 Blob: TypeAlias = np.ndarray
 """A checkpoint as safetensors bytes, uint8 [n]."""
@@ -28,12 +29,27 @@ Files: TypeAlias = dict[Path, bytes | Blob | None]
 Metadata: TypeAlias = dict[str, object]
 LATEST = "latest"
 _VERSION_KEY = "argosy_version"
+_DTYPES = {code: dtype for dtype, code in TORCH_DTYPES.items()}
 
 
 def encode(checkpoint: PolicyCheckpoint) -> Blob:
-    """Turn a checkpoint into the blob that is stored and shipped."""
-    tensors = {key: tensor.contiguous() for key, tensor in checkpoint["state_dict"].items()}
-    return np.frombuffer(save(tensors, {_VERSION_KEY: str(checkpoint["version"])}), np.uint8)
+    """Turn a checkpoint into the blob that is stored and shipped; its bytes are copied once.
+
+    Raises:
+        CheckpointError: a tensor has a type that safetensors lacks.
+    """
+    header: dict[str, object] = {"__metadata__": {_VERSION_KEY: str(checkpoint["version"])}}
+    parts, end = [], 0
+    for key, tensor in checkpoint["state_dict"].items():
+        if tensor.dtype not in TORCH_DTYPES:
+            raise CheckpointError(f"{key!r} is a tensor of {tensor.dtype}; a checkpoint holds {list(TORCH_DTYPES)}")
+        octets = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        offsets = [end, end := end + len(octets)]
+        header[key] = {"dtype": TORCH_DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": offsets}
+        parts.append(octets)
+    encoded = json.dumps(header).encode()
+    encoded += b" " * (-len(encoded) % 8)
+    return np.concatenate([np.frombuffer(struct.pack("<Q", len(encoded)) + encoded, np.uint8), *parts])
 
 
 def decode(blob: Blob) -> PolicyCheckpoint:
@@ -42,12 +58,23 @@ def decode(blob: Blob) -> PolicyCheckpoint:
     Raises:
         CheckpointError: the blob is torn or not one of ours.
     """
-    data = blob.tobytes()
     try:
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        return {"version": int(header["__metadata__"][_VERSION_KEY]), "state_dict": load(data)}
-    except (SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"these {len(data)} bytes are not a policy checkpoint of argosy: {error!r}") from error
+        begin = 8 + struct.unpack("<Q", blob[:8].tobytes())[0]
+        header = json.loads(blob[8:begin].tobytes())
+        version = int(header.pop("__metadata__")[_VERSION_KEY])
+        state = {key: _tensor(blob[begin:], **entry) for key, entry in header.items()}
+    except (ValueError, KeyError, TypeError, RuntimeError, AttributeError, struct.error) as error:
+        raise CheckpointError(f"these {len(blob)} bytes are not a policy checkpoint of argosy: {error!r}") from error
+    return {"version": version, "state_dict": state}
+
+
+def _tensor(data: Blob, dtype: str, shape: list[int], data_offsets: list[int]) -> torch.Tensor:
+    tensor = torch.empty(shape, dtype=_DTYPES[dtype])
+    octets, given = tensor.reshape(-1).view(torch.uint8).numpy(), data[slice(*data_offsets)]
+    if len(given) != len(octets):
+        raise ValueError(f"{len(given)} bytes for {shape} of {dtype}")
+    octets[:] = given
+    return tensor
 
 
 def write_atomically(path: Path, data: bytes | Blob) -> None:

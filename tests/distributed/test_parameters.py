@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 
 from argosy.distributed.parameters import ParameterStore, decode, encode
@@ -17,13 +18,25 @@ def checkpoint(version, value=1.0):
 
 
 def test_blob_round_trip_is_exact_and_refuses_other_bytes():
-    given = {"version": 7, "state_dict": {"a": torch.randn(3, 4).bfloat16(), "b.c": torch.arange(5).t()}}
+    tensors = {
+        "a": torch.randn(3, 4).bfloat16(),
+        "b.c": torch.arange(6.0).reshape(2, 3).t(),
+        "odd": torch.tensor([True, False, True]),
+        "none": torch.empty(0, 3),
+        "n": torch.tensor(2**40),
+    }
+    given = {"version": 7, "state_dict": tensors}
     got = decode(encode(given))
     assert got["version"] == 7
     assert got["state_dict"].keys() == given["state_dict"].keys()
     assert all(torch.equal(got["state_dict"][k], v) for k, v in given["state_dict"].items())
+    assert all(got["state_dict"][k].shape == v.shape for k, v in tensors.items())
+    read = safetensors.torch.load(encode(given).tobytes())  # by the format's own library, too
+    assert all(torch.equal(read[k], v) for k, v in tensors.items())
     with pytest.raises(CheckpointError, match="not a policy checkpoint"):
         decode(encode(given)[:-3])
+    with pytest.raises(CheckpointError, match=r"'c' is a tensor of torch\.complex64"):
+        encode({"version": 0, "state_dict": {"c": torch.zeros(1, dtype=torch.complex64)}})
     with pytest.raises(CheckpointError):
         decode(np.zeros(100, np.uint8))
 
