@@ -7,7 +7,6 @@ the same pixels, rewards and episode ends for the same actions (the random numbe
 
 from __future__ import annotations
 
-from collections import deque
 from types import ModuleType
 from typing import Protocol, cast
 
@@ -79,7 +78,7 @@ class AtariPreprocessing(gym.Wrapper[Frame, int, Frame, int]):
         self._episodic_life = config.episodic_life and not test
         self._reward_clip = config.reward_clip and not test
         self._limit = config.max_episode_steps or MAX_EPISODE_STEPS
-        self._frames: deque[Frame] = deque(maxlen=config.frame_stack)
+        self._stack = np.zeros((config.frame_stack, self._size, self._size), np.uint8)
         self._pool = np.zeros((2, *FRAME_SHAPE), np.uint8)
         self._elapsed = self._lives = 0
         self._life_lost = False  # the last step ended an episode but not the game
@@ -106,7 +105,7 @@ class AtariPreprocessing(gym.Wrapper[Frame, int, Frame, int]):
         self._push(self._pool[0], fill=new_game)
         self._life_lost = False
         self._lives = self._ale.lives()
-        return np.stack(self._frames), self._info(0.0, False)
+        return self._stack.copy(), self._info(0.0, False)
 
     def step(self, action: int) -> tuple[Frame, float, bool, bool, dict[str, object]]:
         """Repeat the action over `frame_skip` frames."""
@@ -127,11 +126,14 @@ class AtariPreprocessing(gym.Wrapper[Frame, int, Frame, int]):
         self._lives, self._life_lost = lives, life_lost and not truncated
         reward = float(np.sign(raw_rew)) if self._reward_clip else raw_rew
         terminated = (over or life_lost) and not truncated
-        return np.stack(self._frames), reward, terminated, truncated, self._info(raw_rew, over)
+        return self._stack.copy(), reward, terminated, truncated, self._info(raw_rew, over)
 
     def _push(self, frame: Frame, *, fill: bool = False) -> None:
-        small = self._cv2.resize(frame, (self._size, self._size), interpolation=self._cv2.INTER_AREA)
-        self._frames.extend([small] * (self._frames.maxlen or 1) if fill else [small])
+        self._stack[:-1] = self._stack[1:]
+        size, newest = (self._size, self._size), self._stack[-1]
+        self._cv2.resize(frame, size, newest, interpolation=self._cv2.INTER_AREA)
+        if fill:
+            self._stack[:] = newest
 
     def _info(self, raw_rew: float, over: bool) -> dict[str, object]:
         return {"lives": self._lives, "reward": raw_rew, "terminated": over, "elapsed_step": self._elapsed}
