@@ -42,7 +42,7 @@ GOAL = 475.0  # CartPole-v1 is solved
 
 
 def fleet(inference="inline", stop=None, env=None, trainers=1, **changes):
-    experiment = preset("ppo", "CartPole-v1", seed=1, trainer={"step_per_collect": ROLLOUT}, lr=1e-3, env=env or {})
+    experiment = preset("ppo", "CartPole-v1", seed=1, trainer={"step_per_collect": ROLLOUT}, lr=1e-4, env=env or {})
     spec = PolicySpec(
         experiment=experiment,
         trainers=trainers,
