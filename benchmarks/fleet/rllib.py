@@ -1,4 +1,4 @@
-"""PPO side by side: the local trainer, this fleet, RLlib. Same work, same machine, one after the other, in one run.
+"""PPO side by side: the local trainer, this fleet, RLlib. Same work, same machine, in one run, in turn, several times.
 
     benchmarks/peers/setup.sh rllib
     python benchmarks/fleet/rllib.py cartpole
@@ -11,14 +11,16 @@ background of its trainer, whose two threads stay on a core each. Each trains fo
 mean return was 475. The clock runs from the end of the first update to the end of a later one: neither the start of
 workers nor half an update counts.
 
-Shown: environment steps learned from per second, and seconds until the mean return of the last 100 training episodes
-(with exploration) was 475. RLlib's own mean is of fewer episodes, so its episodes are collected one by one here.
+Shown: environment steps learned from per second, the ratios within each round and their medians, and seconds until
+the mean return of the last 100 training episodes (with exploration) was 475. RLlib's own mean is of fewer episodes, so
+its episodes are collected one by one here.
 """
 
 import argparse
 import datetime
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -165,19 +167,8 @@ def local(task, clock):
         over = clock.over(trainer.state.env_step, mean(returns))
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("task", choices=("cartpole", "pong"))
-    parser.add_argument("--seconds", type=float, default=30.0, help="least time of training")
-    parser.add_argument("--limit", type=float, default=120.0, help="most time, to reach 475")
-    parser.add_argument("--only", choices=("local", "fleet", "rllib"), help="run one, print its line of JSON")
-    parser.add_argument("--rllib-python", default=str(RLLIB_PYTHON))
-    options = parser.parse_args()
-    if options.only:
-        clock = Clock(options.task, options.seconds, options.limit)
-        globals()[options.only](options.task, clock)
-        print(json.dumps(clock.row()))
-        return
+def measure(options):
+    """-> side -> its row, of one round."""
     rows = {}
     for name in ("local", "fleet", "rllib"):
         python = options.rllib_python if name == "rllib" else sys.executable
@@ -188,17 +179,35 @@ def main():
         threads = {"OMP_NUM_THREADS": "1"} if options.task == "cartpole" else {}
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **threads}, check=False)
         if done.returncode:
-            print(f"{name}: failed\n{done.stderr[-2000:]}")
-            continue
+            sys.exit(f"{name}: failed\n{done.stderr[-2000:]}")
         rows[name] = json.loads(done.stdout.splitlines()[-1])
-        print(name, rows[name], flush=True)
-    if {"fleet", "rllib", "local"} <= rows.keys():
-        ours = rows["fleet"]["steps_per_s"]
-        print(f"fleet / RLlib {ours / rows['rllib']['steps_per_s']:.2f}")
-        print(f"fleet / local {ours / rows['local']['steps_per_s']:.2f}")
+        print(name, {key: value and round(value, 1) for key, value in rows[name].items()}, flush=True)
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("task", choices=("cartpole", "pong"))
+    parser.add_argument("--repeats", type=int, default=5, help="rounds of the three sides")
+    parser.add_argument("--seconds", type=float, default=30.0, help="least time of training")
+    parser.add_argument("--limit", type=float, default=120.0, help="most time, to reach 475")
+    parser.add_argument("--only", choices=("local", "fleet", "rllib"), help="run one, print its line of JSON")
+    parser.add_argument("--rllib-python", default=str(RLLIB_PYTHON))
+    options = parser.parse_args()
+    if options.only:
+        clock = Clock(options.task, options.seconds, options.limit)
+        globals()[options.only](options.task, clock)
+        print(json.dumps(clock.row()))
+        return
+    rounds = [measure(options) for _ in range(options.repeats)]
+    result = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count(), "rounds": rounds}
+    for other in ("rllib", "local"):
+        ratios = [row["fleet"]["steps_per_s"] / row[other]["steps_per_s"] for row in rounds]
+        result[f"fleet / {other}"] = statistics.median(ratios)
+        print(f"fleet / {other}: {statistics.median(ratios):.2f} of", ", ".join(f"{ratio:.2f}" for ratio in ratios))
     path = HERE / "rllib.json"
     results = json.loads(path.read_text()) if path.is_file() else {}
-    results[options.task] = {"date": datetime.date.today().isoformat(), "cores": os.cpu_count(), **rows}
+    results[options.task] = result
     path.write_text(json.dumps(results, indent=1) + "\n")
 
 
