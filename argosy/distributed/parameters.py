@@ -20,7 +20,7 @@ import torch
 
 from argosy.errors import CheckpointError, ConfigError, nearest
 from argosy.policy.base import PolicyCheckpoint
-from argosy.trainer.statefile import TORCH_DTYPES
+from argosy.trainer.statefile import TORCH_DTYPES, layout, octets
 
 Blob: TypeAlias = np.ndarray
 """A checkpoint as safetensors bytes, uint8 [n]."""
@@ -40,18 +40,12 @@ def encode(checkpoint: PolicyCheckpoint) -> Blob:
     Raises:
         CheckpointError: a tensor has a type that safetensors lacks.
     """
-    header: dict[str, object] = {"__metadata__": {_VERSION_KEY: str(checkpoint["version"])}}
-    parts, end = [], 0
-    for key, tensor in checkpoint["state_dict"].items():
+    tensors = checkpoint["state_dict"]
+    for key, tensor in tensors.items():
         if tensor.dtype not in TORCH_DTYPES:
             raise CheckpointError(f"{key!r} is a tensor of {tensor.dtype}; a checkpoint holds {list(TORCH_DTYPES)}")
-        octets = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-        offsets = [end, end := end + len(octets)]
-        header[key] = {"dtype": TORCH_DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": offsets}
-        parts.append(octets)
-    encoded = json.dumps(header).encode()
-    encoded += b" " * (-len(encoded) % 8)
-    return np.concatenate([np.frombuffer(struct.pack("<Q", len(encoded)) + encoded, np.uint8), *parts])
+    head = layout(tensors, {_VERSION_KEY: str(checkpoint["version"])})
+    return np.concatenate([np.frombuffer(head, np.uint8), *map(octets, tensors.values())])
 
 
 def decode(blob: Blob) -> PolicyCheckpoint:
@@ -72,10 +66,10 @@ def decode(blob: Blob) -> PolicyCheckpoint:
 
 def _tensor(data: Blob, dtype: str, shape: list[int], data_offsets: list[int]) -> torch.Tensor:
     tensor = torch.empty(shape, dtype=_DTYPES[dtype])
-    octets, given = tensor.reshape(-1).view(torch.uint8).numpy(), data[slice(*data_offsets)]
-    if len(given) != len(octets):
+    own, given = octets(tensor), data[slice(*data_offsets)]
+    if len(given) != len(own):
         raise ValueError(f"{len(given)} bytes for {shape} of {dtype}")
-    octets[:] = given
+    own[:] = given
     return tensor
 
 

@@ -194,30 +194,41 @@ TORCH_DTYPES[torch.bfloat16] = "BF16"
 _DIGEST = "0" * 64  # its place in the header, until it is known
 
 
-def _write_tensors(file: IO[bytes], tensors: Mapping[str, Stored], metadata: Mapping[str, str]) -> None:
-    """Write header and tensors in one pass; the checksum is put in afterwards."""
-    names = sorted(tensors, key=lambda name: (-_item_size(tensors[name]), name))  # so that each lies aligned
-    header: dict[str, object] = {"__metadata__": {**metadata, "sha256": _DIGEST}}
+def layout(tensors: Mapping[str, Stored], metadata: Mapping[str, str]) -> bytes:
+    """Return how a file begins in which the bytes of these tensors follow, in this order."""
+    header: dict[str, object] = {"__metadata__": dict(metadata)}
     end = 0
-    for name in names:
-        value = tensors[name]
+    for name, value in tensors.items():
         start, end = end, end + _item_size(value) * int(np.prod(value.shape, dtype=np.int64))
         header[name] = {"dtype": _code(value), "shape": list(value.shape), "data_offsets": [start, end]}
     encoded = json.dumps(header).encode()
     encoded += b" " * (-len(encoded) % 8)
-    file.write(struct.pack("<Q", len(encoded)) + encoded)
+    return struct.pack("<Q", len(encoded)) + encoded
+
+
+def octets(tensor: torch.Tensor) -> np.ndarray:
+    """Return the bytes of a tensor, uint8 [n]; no copy where it lies in one piece on the CPU."""
+    flat: np.ndarray = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return flat
+
+
+def _write_tensors(file: IO[bytes], tensors: Mapping[str, Stored], metadata: Mapping[str, str]) -> None:
+    """Write header and tensors in one pass; the checksum is put in afterwards."""
+    names = sorted(tensors, key=lambda name: (-_item_size(tensors[name]), name))  # so that each lies aligned
+    head = layout({name: tensors[name] for name in names}, {**metadata, "sha256": _DIGEST})
+    file.write(head)
     digest = hashlib.sha256(metadata["skeleton"].encode())
     for name in names:
         value = tensors[name]
         digest.update(_label(name, _code(value), value.shape))
-        for octets in _octets(value):
-            digest.update(octets)
-            file.write(octets)
-    file.seek(8 + encoded.index(_DIGEST.encode()))
+        for part in _parts(value):
+            digest.update(part)
+            file.write(part)
+    file.seek(head.index(_DIGEST.encode()))
     file.write(digest.hexdigest().encode())
 
 
-def _octets(value: Stored) -> Iterator[memoryview]:
+def _parts(value: Stored) -> Iterator[memoryview]:
     """Yield the bytes of a tensor in parts."""
     if isinstance(value, LazyArray):
         rows = max(1, _CHUNK // max(1, value.nbytes // max(1, value.shape[0])))
@@ -229,9 +240,9 @@ def _octets(value: Stored) -> Iterator[memoryview]:
                 .data
             )
     elif value.numel():
-        flat = value.cpu().contiguous().reshape(-1).view(torch.uint8)
+        flat = octets(value)
         for start in range(0, len(flat), _CHUNK):
-            yield flat[start : start + _CHUNK].numpy().data
+            yield flat[start : start + _CHUNK].data
 
 
 def _item_size(value: Stored) -> int:
@@ -251,8 +262,8 @@ def _digest(skeleton: str, tensors: Mapping[str, torch.Tensor]) -> str:
     digest = hashlib.sha256(skeleton.encode())
     for name in sorted(tensors, key=lambda name: (-_item_size(tensors[name]), name)):
         digest.update(_label(name, _code(tensors[name]), tuple(tensors[name].shape)))
-        for octets in _octets(tensors[name]):
-            digest.update(octets)
+        for part in _parts(tensors[name]):
+            digest.update(part)
     return digest.hexdigest()
 
 
