@@ -11,7 +11,7 @@ import tyro
 
 from argosy.cli.flags import parse
 from argosy.env import Environment, registered_environments, test_environment
-from argosy.env.checker import check_env
+from argosy.env.check import check_env
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from argosy.env.adapters import GymVectorEnv, as_vector_env
     from argosy.env.atari import AtariPreprocessing
     from argosy.env.base import AsyncVectorEnv, Info, Obs, Received, VectorEnv, info_column
-    from argosy.env.checker import check_env
+    from argosy.env.check import Finding, check_env
     from argosy.env.config import EnvConfig
     from argosy.env.environment import (
         Environment,
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         registered_environments,
         test_environment,
     )
-    from argosy.env.finding import Finding
     from argosy.env.norm import VectorEnvNormObs, VectorEnvNormReward, VectorEnvWrapper
     from argosy.env.pettingzoo import PettingZooEnv, PettingZooParallelEnv
     from argosy.env.pool import EnvPoolVectorEnv
@@ -49,7 +48,7 @@ _HOME = {
     "EnvConfig": "config",
     "EnvPoolVectorEnv": "pool",
     "Environment": "environment",
-    "Finding": "finding",
+    "Finding": "check",
     "FrameStack": "wrappers",
     "GymVectorEnv": "adapters",
     "Info": "base",
@@ -70,7 +69,7 @@ _HOME = {
     "VectorEnvNormReward": "norm",
     "VectorEnvWrapper": "norm",
     "as_vector_env": "adapters",
-    "check_env": "checker",
+    "check_env": "check",
     "info_column": "base",
     "make_environment": "environment",
     "make_vector_env": "registry",

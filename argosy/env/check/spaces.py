@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from gymnasium import spaces
 
-from argosy.env.finding import Env, Finding, StopCheckError
+from argosy.env.check.finding import Env, Finding, StopCheckError
 from argosy.env.spaces import Space, is_array_space
 
 

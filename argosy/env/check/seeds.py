@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from argosy.env.finding import Env, Finding, legal_action, same
+from argosy.env.check.finding import Env, Finding, legal_action, same
 
 
 def check_determinism(

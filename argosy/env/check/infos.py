@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 
-from argosy.env.finding import Finding
+from argosy.env.check.finding import Finding
 
 RESERVED = ("env_id", "final_obs", "final_info")
 

@@ -15,12 +15,12 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from argosy.env.checker_infos import InfoChecker
-from argosy.env.checker_optional import check_goals, check_render
-from argosy.env.checker_seeds import check_determinism
-from argosy.env.checker_spaces import check_spaces
+from argosy.env.check.finding import Env, Finding, StopCheckError, leaves, legal_action, mask_of, same
+from argosy.env.check.infos import InfoChecker
+from argosy.env.check.optional import check_goals, check_render
+from argosy.env.check.seeds import check_determinism
+from argosy.env.check.spaces import check_spaces
 from argosy.env.config import EnvConfig
-from argosy.env.finding import Env, Finding, StopCheckError, leaves, legal_action, mask_of, same
 from argosy.env.registry import env_factory
 from argosy.env.spaces import mismatch
 

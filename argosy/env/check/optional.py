@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 from gymnasium import spaces
 
-from argosy.env.finding import Env, Finding, StopCheckError
+from argosy.env.check.finding import Env, Finding, StopCheckError
 
 GOALS = ("achieved_goal", "desired_goal")
 
