@@ -349,15 +349,15 @@ def test_hindsight_goals_lie_ahead_in_the_same_episode(operations, size, horizon
 
 
 @settings(max_examples=60, deadline=None)
-@given(ops, st.integers(1, 8), st.integers(1, 4), st.integers(0, 2), st.booleans())
-def test_sequences_follow_the_ring(operations, size, length, burn_in, ignore):
+@given(ops, st.integers(1, 8), st.integers(1, 4), st.integers(0, 2), st.integers(1, 4), st.booleans())
+def test_sequences_follow_the_ring(operations, size, length, burn_in, n, ignore):
     buffer = VectorReplayBuffer(3 * size, 3, ignore_obs_next=ignore, seed=0)
     rings = drive(buffer, operations, 3)
     where = rows_of(rings)
     if not where:
         return
     span = length + burn_in
-    batch, index = buffer.sample(0, Sampling(sequence_length=length, burn_in=burn_in, n_step=2, gamma=0.5))
+    batch, index = buffer.sample(0, Sampling(sequence_length=length, burn_in=burn_in, n_step=n, gamma=0.5))
     assert index.tolist() == buffer.sample_indices(0).tolist()
     for k, (i, at) in enumerate(where):
         ring = rings[i]
@@ -369,7 +369,9 @@ def test_sequences_follow_the_ring(operations, size, length, burn_in, ignore):
             assert batch.mask[t, k] == (real and t >= burn_in)
             assert batch.weight[t, k] == float(real and t >= burn_in)
             assert batch.on_reset[t, k] == (real and row.first)
-            rew, discount, last = ring.n_step(min(start + t, len(ring.rows) - 1), 2, 0.5)
+            here = min(start + t, len(ring.rows) - 1)
+            rew, discount, last = ring.n_step(here, min(n, span - t), 0.5)
+            assert batch.final[t, k] == t + last - here
             assert batch.rew[t, k] == pytest.approx(rew)
             assert batch.discount[t, k] == pytest.approx(discount)
             assert batch.obs_next[t, k].tolist() == obs_of(ring.rows[last].obs + 1, i)

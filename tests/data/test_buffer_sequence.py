@@ -38,8 +38,23 @@ def test_sequence_with_burn_in_across_an_episode_end():
     assert batch.on_reset[:, 0].tolist() == [True, False, False, True]
     assert batch.on_reset[:, 1].tolist() == [False, False, True, False]
     assert batch.policy.state[0, :, 0].tolist() == [0, 10, 20, 20, 20, 20]
-    assert batch.rew[:, 0].tolist() == [0.5, 2.0, 2.0, 5.0]  # 0 + 1/2; 1 + 2/2; 2 (ends); 3 + 4/2
-    assert batch.discount[:, 0].tolist() == [0.25, 0.0, 0.0, 0.25]
+    assert batch.rew[:, 0].tolist() == [0.5, 2.0, 2.0, 3.0]  # 0 + 1/2; 1 + 2/2; 2 (ends); 3 (the sequence ends)
+    assert batch.discount[:, 0].tolist() == [0.25, 0.0, 0.0, 0.5]
+    assert batch.final[:, 0].tolist() == [1, 2, 2, 3]
+    assert batch.obs_next[:, 0, 0].tolist() == [2, 3, 3, 4]
+
+
+def test_sums_of_rewards_end_with_the_sequence():
+    buffer = ReplayBuffer(16)
+    fill(buffer, 8, ends=(4,))
+    batch, _ = buffer.sample(0, Sampling(sequence_length=5, n_step=3, gamma=0.5))
+    assert batch.final[:, 0].tolist() == [2, 3, 4, 4, 4]  # rows 0 .. 4, the last one an end
+    assert batch.final[:, 2].tolist() == [2, 2, 2, 4, 4]  # rows 2 .. 6: an end at row 4, the sequence's at row 6
+    assert batch.final.dtype == np.int64
+    assert batch.rew[:, 2].tolist() == [2 + 3 / 2 + 4 / 4, 3 + 4 / 2, 4.0, 5 + 6 / 2, 6.0]
+    assert batch.discount[:, 2].tolist() == [0.0, 0.0, 0.0, 0.25, 0.5]
+    assert batch.obs_next[:, 2, 0].tolist() == [5, 5, 5, 7, 7]
+    assert "final" not in buffer.sample(4, Sampling(n_step=3))[0]
 
 
 def test_padding_where_the_ring_is_short():
@@ -49,6 +64,10 @@ def test_padding_where_the_ring_is_short():
     assert batch.act.T.tolist() == [[0, 1, 1]] * 4
     assert batch.mask.T.tolist() == [[True, True, False]] * 4
     assert batch.on_reset.T.tolist() == [[True, False, False]] * 4
+    assert batch.final.T.tolist() == [[0, 1, 2]] * 4
+    batch, _ = buffer.sample(4, Sampling(sequence_length=3, n_step=3, gamma=0.5))
+    assert batch.final.T.tolist() == [[1, 1, 2]] * 4  # padding: its own
+    assert batch.rew.T.tolist() == [[0.5, 1, 1]] * 4
 
 
 def test_starts_are_drawn_alike_and_after_a_wrap_the_first_row_is_no_reset():

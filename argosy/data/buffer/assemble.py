@@ -62,16 +62,18 @@ def assemble(
     goals = None if hindsight is None else draw_goals(data, hindsight, np.atleast_2d(index), rng)
     rew: Array
     if sampling.n_step == 1:
-        final, window = index, index[..., None]
+        last, window = index, index[..., None]
         discounts = np.empty(index.shape, np.float32)
         discounts.fill(sampling.gamma)
         discount = rew_leaf.like(discounts)
         rew = rew_leaf.take(index)
     else:
         ahead = rings.ahead(index, sampling.n_step - 1)
+        if index.ndim == 2:
+            ahead = np.minimum(ahead, _steps(len(index))[::-1])  # windows end with the sequence
         steps = np.arange(sampling.n_step)
         window = rings.shift(index[..., None], np.minimum(steps, ahead[..., None]))
-        final = window[..., -1]
+        last = window[..., -1]
         powers = np.float32(sampling.gamma) ** np.arange(sampling.n_step + 1, dtype=np.float32)
         discount = rew_leaf.like(powers[ahead + 1])
         rew = rew_leaf.take(window)
@@ -82,8 +84,8 @@ def assemble(
         counted = np.where(steps <= ahead[..., None], powers[:-1], np.float32(0))
         counted = counted.reshape(*counted.shape, *(1,) * len(rew_leaf.shape))
         rew = (rew * rew_leaf.like(counted)).sum(index.ndim)
-    terminated = fields["terminated"].leaves[()].take(final)
-    truncated = fields["truncated"].leaves[()].take(final)
+    terminated = fields["terminated"].leaves[()].take(last)
+    truncated = fields["truncated"].leaves[()].take(last)
     discount[terminated] = 0.0
     obs: Any
     obs_next: Any
@@ -91,14 +93,14 @@ def assemble(
         obs, obs_next = data.obs_and_next(index, stack_num)
     else:
         obs = data.stacked("obs", index, stack_num)
-        obs_next = data.obs_next(final, stack_num, obs if sampling.n_step == 1 else None)
+        obs_next = data.obs_next(last, stack_num, obs if sampling.n_step == 1 else None)
     if goals is not None:
         for tree in (obs, obs_next):
             goal = tree["desired_goal"]
             relabel_obs(
                 data, goals, {"desired_goal": goal.reshape(*goals.mask.shape, *goal.shape[index.ndim :])}, stack_num > 1
             )
-    return {
+    sample = {
         "obs": obs,
         "act": fields["act"].take(index),
         "rew": rew,
@@ -110,3 +112,6 @@ def assemble(
         "info": fields["info"].take(index),
         "policy": fields["policy"].take(index),
     }
+    if index.ndim == 2:
+        sample["final"] = rew_leaf.like(_steps(len(index)) + (ahead if sampling.n_step > 1 else np.zeros_like(index)))
+    return sample

@@ -266,7 +266,9 @@ class ReplayBuffer(BufferReader):
 
             With `sampling.sequence_length`, fields are [T, B, ...], T = burn_in + sequence_length rows in order of
             time, and there are also `mask` [T, B], True for rows to learn from (neither burn-in nor padding; `weight`
-            is 0 elsewhere) and `on_reset` [T, B], True for first rows of episodes. Sequences run across episodes.
+            is 0 elsewhere), `on_reset` [T, B], True for first rows of episodes, and `final` [T, B]: the row, 0 .. T-1,
+            after which this row's `obs_next` comes (its own for n_step=1 and for padding). Sequences run across
+            episodes; the steps summed end with the episode or the sequence, whichever is first.
 
         Raises:
             ConfigError: `batch_size` is larger than the buffer.

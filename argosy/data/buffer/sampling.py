@@ -15,7 +15,7 @@ class Sampling:
     gamma: float = 0.99
     """Discount per step."""
     n_step: int = 1
-    """Steps summed into the reward before the value of `obs_next` is used."""
+    """Steps summed into the reward before the value of `obs_next` is used; episodes and sequences end them earlier."""
     sequence_length: int | None = None
     """Rows to learn from per sequence; batches are then [burn_in + sequence_length, B, ...]. None: single rows."""
     burn_in: int = 0
