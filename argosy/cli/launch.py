@@ -20,7 +20,7 @@ from argosy.errors import ConfigError
 
 if TYPE_CHECKING:
     from argosy.distributed.fleet import Fleet
-    from argosy.distributed.host import Launcher
+    from argosy.distributed.host.base import Launcher
     from argosy.distributed.run import FleetRun, Snapshot
 
 
@@ -87,11 +87,11 @@ def fleet_of(module: ModuleType, file: str) -> Fleet:
 
 
 def _launcher(fleet: Fleet, module: ModuleType, address: str | None, in_threads: bool) -> Launcher:
-    from argosy.distributed.host import ThreadLauncher
+    from argosy.distributed.host.base import ThreadLauncher
 
     if in_threads:
         return ThreadLauncher()
-    from argosy.distributed.rayhost import RayLauncher, ship_module
+    from argosy.distributed.host.ray import RayLauncher, ship_module
 
     ship_module(module)
     # One machine is there to try things out: more workers than cores are slow, but right.

@@ -4,10 +4,9 @@ Importing this package needs no Ray; running a fleet in threads does not either.
 """
 
 from argosy.distributed.curriculum import CurriculumStage
-from argosy.distributed.evaluation import EvalResult
 from argosy.distributed.fleet import Fleet
-from argosy.distributed.host import Resources, ThreadLauncher
-from argosy.distributed.parameters import ParameterStore
+from argosy.distributed.host.base import Resources, ThreadLauncher
+from argosy.distributed.host.supervisor import Failure, FleetError, RestartConfig
 from argosy.distributed.pipeline import test_pipeline
 from argosy.distributed.postprocess import GAE, NStep
 from argosy.distributed.run import FleetRun, Snapshot
@@ -19,7 +18,8 @@ from argosy.distributed.specs import (
     PolicySpec,
     StalenessConfig,
 )
-from argosy.distributed.supervisor import Failure, FleetError, RestartConfig
+from argosy.distributed.store.parameters import ParameterStore
+from argosy.distributed.workers.evaluation import EvalResult
 
 __all__ = [
     "GAE",

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from argosy.distributed.host import Peer, PeerLostError
-from argosy.distributed.parameters import write_atomically
+from argosy.distributed.host.base import Peer, PeerLostError
+from argosy.distributed.store.parameters import write_atomically
 from argosy.errors import ConfigError
 
 if TYPE_CHECKING:
-    from argosy.distributed.evaluation import EvalResult
+    from argosy.distributed.workers.evaluation import EvalResult
 
 
 @dataclass(frozen=True, kw_only=True)

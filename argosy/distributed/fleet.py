@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from argosy.distributed.curriculum import CurriculumStage, check_stages
+from argosy.distributed.host.supervisor import RestartConfig
 from argosy.distributed.postprocess import NStep
 from argosy.distributed.source import EnvSource
 from argosy.distributed.specs import ActorGroup, AgentSpec, EvalGroup, FleetStop, PolicySpec
-from argosy.distributed.supervisor import RestartConfig
 from argosy.env.environment import environment_source
 from argosy.errors import ConfigError, nearest
 from argosy.experiment import Experiment

@@ -7,7 +7,7 @@ import os
 import socket
 from pathlib import Path
 
-from argosy.distributed.parameters import write_atomically
+from argosy.distributed.store.parameters import write_atomically
 from argosy.errors import ConfigError
 
 

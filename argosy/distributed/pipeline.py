@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 
 from argosy.distributed.fleet import Fleet
+from argosy.distributed.host.supervisor import FleetError, RestartConfig
 from argosy.distributed.run import FleetRun, Snapshot
 from argosy.distributed.specs import EvalGroup, FleetStop
-from argosy.distributed.supervisor import FleetError, RestartConfig
 
 
 def test_pipeline(

@@ -9,7 +9,7 @@ import numpy as np
 from argosy.collect.random_actions import random_actions
 from argosy.data import tree
 from argosy.distributed.arena import Seat, Stepped
-from argosy.distributed.inference import InferenceStream, Pending
+from argosy.distributed.streams.inference import InferenceStream, Pending
 from argosy.env.spaces import take
 from argosy.policy import Policy, RolloutRequest
 from argosy.policy.recurrence import begin_anew, first_states, with_state

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from argosy.data import NamedArray, tree
-from argosy.distributed.streams import Segment
+from argosy.distributed.streams.samples import Segment
 from argosy.env.base import Info, info_column
 
 Fields = Mapping[str, object]

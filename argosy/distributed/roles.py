@@ -13,27 +13,27 @@ from typing import Any
 import numpy as np
 
 from argosy.algorithm.base import Algorithm
-from argosy.distributed.actor import ActorWorker, Group, Seated
 from argosy.distributed.arena import Arena
-from argosy.distributed.bufferworker import BufferWorker
 from argosy.distributed.curriculum import present_stage
-from argosy.distributed.evaluation import EvalWorker
 from argosy.distributed.fleet import Fleet
-from argosy.distributed.group import TrainerGroup
-from argosy.distributed.host import Context, Resources, Worker
-from argosy.distributed.inference import InferenceStream, Inline, ParameterReader, Remote
-from argosy.distributed.learning import Learning, OffpolicyLearning, OnpolicyLearning
-from argosy.distributed.parameterserver import ParameterServer
+from argosy.distributed.host.base import Context, Resources, Worker
+from argosy.distributed.host.supervisor import Role
 from argosy.distributed.player import Player
-from argosy.distributed.policyworker import PolicyWorker
 from argosy.distributed.postprocess import Postprocess
 from argosy.distributed.recorder import Fields, Recorder
-from argosy.distributed.sharedmemory import Shared
 from argosy.distributed.source import EnvSource, Space
 from argosy.distributed.specs import AgentSpec, PolicySpec
-from argosy.distributed.streams import QueueStream, RoundRobin, SampleStream, Zipped
-from argosy.distributed.supervisor import Role
-from argosy.distributed.trainer import TrainerWorker
+from argosy.distributed.store.server import ParameterServer
+from argosy.distributed.streams.inference import InferenceStream, Inline, ParameterReader, Remote
+from argosy.distributed.streams.samples import QueueStream, RoundRobin, SampleStream, Zipped
+from argosy.distributed.streams.shared_memory import Shared
+from argosy.distributed.workers.actor import ActorWorker, Group, Seated
+from argosy.distributed.workers.buffer import BufferWorker
+from argosy.distributed.workers.evaluation import EvalWorker
+from argosy.distributed.workers.group import TrainerGroup
+from argosy.distributed.workers.learning import Learning, OffpolicyLearning, OnpolicyLearning
+from argosy.distributed.workers.policy import PolicyWorker
+from argosy.distributed.workers.trainer import TrainerWorker
 from argosy.errors import ConfigError
 from argosy.policy import Policy
 from argosy.rng import Rng, spawn_seeds

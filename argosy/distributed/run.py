@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from argosy.distributed.curriculum import Curriculum
-from argosy.distributed.envfailures import EnvFailures
-from argosy.distributed.evaluation import EvalResult, Listener
 from argosy.distributed.fleet import Fleet
 from argosy.distributed.folder import FolderClaim
-from argosy.distributed.host import Launcher, Resources, ThreadLauncher
-from argosy.distributed.parameters import ParameterStore, write_atomically
+from argosy.distributed.host.base import Launcher, Resources, ThreadLauncher
+from argosy.distributed.host.supervisor import Failure, FleetError, Supervisor
 from argosy.distributed.roles import Plan, actor_name, eval_name, trainer_name
-from argosy.distributed.supervisor import Failure, FleetError, Supervisor
+from argosy.distributed.store.parameters import ParameterStore, write_atomically
+from argosy.distributed.workers.env_failures import EnvFailures
+from argosy.distributed.workers.evaluation import EvalResult, Listener
 from argosy.errors import ConfigError
 from argosy.logger import JSONLLogger
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from argosy.algorithm import algorithm_class
 from argosy.algorithm.base import Algorithm
 from argosy.config import check_arguments, check_choice, check_range
-from argosy.distributed.host import Resources
+from argosy.distributed.host.base import Resources
 from argosy.distributed.postprocess import GAE, Postprocess
 from argosy.distributed.source import Space
 from argosy.errors import ConfigError

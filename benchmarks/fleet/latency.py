@@ -15,11 +15,11 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from argosy.distributed.actor import ActorWorker, Group, Seated
 from argosy.distributed.arena import VectorArena
-from argosy.distributed.inference import Reply
 from argosy.distributed.player import Player
 from argosy.distributed.recorder import Recorder
+from argosy.distributed.streams.inference import Reply
+from argosy.distributed.workers.actor import ActorWorker, Group, Seated
 from argosy.env import DummyVectorEnv
 from argosy.net import NetConfig
 from argosy.policy import QPolicy

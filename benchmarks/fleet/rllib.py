@@ -126,7 +126,7 @@ def experiment(task):
 
 def fleet(task, clock):
     from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec, Resources
-    from argosy.distributed.rayhost import RayLauncher
+    from argosy.distributed.host.ray import RayLauncher
 
     described = experiment(task)
     learner = Resources(num_cpus=2.0, env={"OMP_PROC_BIND": "true"}) if task == "pong" else Resources()

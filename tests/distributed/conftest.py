@@ -8,11 +8,11 @@ import fragile
 import games
 import memory
 import policies
-import workers
+import small_workers
 
-from argosy.distributed.host import ThreadLauncher
+from argosy.distributed.host.base import ThreadLauncher
 
-SHIPPED = [fragile, games, memory, policies, workers]  # Ray's processes cannot import test files
+SHIPPED = [fragile, games, memory, policies, small_workers]  # Ray's processes cannot import test files
 _launchers = []
 
 
@@ -20,7 +20,7 @@ _launchers = []
 def ray_launcher():
     """One Ray for all tests; another one if a test has shut it down to start its own."""
     ray = pytest.importorskip("ray")
-    from argosy.distributed.rayhost import RayLauncher, ship_module
+    from argosy.distributed.host.ray import RayLauncher, ship_module
 
     if not _launchers or not ray.is_initialized():
         _launchers.clear()

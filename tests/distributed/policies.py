@@ -7,10 +7,10 @@ import torch
 from gymnasium import spaces
 
 from argosy.data import Batch, NamedArray
-from argosy.distributed.host import Progress
-from argosy.distributed.inference import Inline
-from argosy.distributed.parameters import encode
-from argosy.distributed.policyworker import PolicyWorker
+from argosy.distributed.host.base import Progress
+from argosy.distributed.store.parameters import encode
+from argosy.distributed.streams.inference import Inline
+from argosy.distributed.workers.policy import PolicyWorker
 from argosy.policy import Policy, RolloutResult
 
 OBS = spaces.Box(-np.inf, np.inf, (1,), np.float32)

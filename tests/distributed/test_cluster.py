@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec, Resources
-from argosy.distributed.rayhost import RayLauncher
+from argosy.distributed.host.ray import RayLauncher
 from argosy.presets import preset
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

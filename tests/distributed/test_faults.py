@@ -28,7 +28,7 @@ from argosy.distributed import (
     Resources,
     RestartConfig,
 )
-from argosy.distributed.trainer import KIND
+from argosy.distributed.workers.trainer import KIND
 from argosy.env import register, registered_environments
 from argosy.presets import preset
 from argosy.trainer.statefile import read_state
@@ -233,7 +233,7 @@ def three_nodes():
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
-    from argosy.distributed.rayhost import RayLauncher
+    from argosy.distributed.host.ray import RayLauncher
 
     ray.shutdown()
     memory = 100 * 2**20

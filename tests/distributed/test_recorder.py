@@ -3,8 +3,8 @@ import pytest
 import torch
 
 from argosy.algorithm import DQN
-from argosy.distributed.learning import OffpolicyLearning, rollout
 from argosy.distributed.recorder import Recorder
+from argosy.distributed.workers.learning import OffpolicyLearning, rollout
 from argosy.env import task_spaces
 from argosy.presets import preset
 

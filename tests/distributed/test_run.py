@@ -19,7 +19,7 @@ from argosy.distributed import (
     Snapshot,
     StalenessConfig,
 )
-from argosy.distributed.host import Resources, ThreadLauncher
+from argosy.distributed.host.base import Resources, ThreadLauncher
 from argosy.env import Environment, register, registered_environments
 from argosy.errors import ConfigError
 from argosy.net import NetConfig

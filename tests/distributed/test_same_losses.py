@@ -5,7 +5,7 @@ import functools
 import pytest
 
 from argosy.distributed.fleet import Fleet
-from argosy.distributed.host import Resources, ThreadLauncher
+from argosy.distributed.host.base import Resources, ThreadLauncher
 from argosy.distributed.run import FleetRun
 from argosy.distributed.specs import AgentSpec, EvalGroup, FleetStop, PolicySpec
 from argosy.presets import preset

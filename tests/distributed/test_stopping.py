@@ -18,7 +18,7 @@ from argosy.distributed import (
     PolicySpec,
     RestartConfig,
 )
-from argosy.distributed.trainer import KIND
+from argosy.distributed.workers.trainer import KIND
 from argosy.presets import preset
 from argosy.trainer.statefile import read_state
 

@@ -1,0 +1,351 @@
+"""Run workers as Ray actors. The only module of the fleet that knows Ray's API."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import socket
+import subprocess
+import sys
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any
+
+from argosy.data.buffer.leaf import keep_freed_memory
+from argosy.distributed.host.base import Beat, Build, Context, Handle, Host, Peer, PeerLostError, Resources, Worker
+from argosy.distributed.host.guardian import Guardian
+from argosy.env.base import yield_cpu
+from argosy.errors import ArgosyError, ConfigError, require
+
+_SHM = Path("/dev/shm")
+# Read when a process starts. Threads of torch that wait for each other would burn the cores of the workers beside them;
+# and what a thread other than the first one frees would go back to the system, and cost page faults when it is needed.
+_SEVERAL_THREADS = {"OMP_WAIT_POLICY": "passive", "MALLOC_ARENA_MAX": "1"}
+_AUTH_MODE = "RAY_AUTH_MODE"
+_OPEN, _ASKS = 10, 11
+_PROBE = f"""
+import sys, ray
+from ray._private.services import canonicalize_bootstrap_address
+try:
+    ray._raylet.GcsClient(address=canonicalize_bootstrap_address(sys.argv[1]))
+except ray.exceptions.AuthenticationError:
+    sys.exit({_ASKS})
+sys.exit({_OPEN})
+"""
+
+
+class _HostActor:
+    """A host as an asyncio actor: calls are answered on the event loop while the worker polls in its thread."""
+
+    def __init__(self, build: Build, name: str, incarnation: int, namespace: str, threads: int) -> None:
+        import ray
+        import torch
+
+        torch.set_num_threads(threads)
+        keep_freed_memory()
+        gc.freeze()  # Ray and torch bring 200,000 objects, which each full collection would look through
+        peers = lambda peer: _RayPeer(ray, namespace, peer)  # noqa: E731  # one line says it
+        share = lambda value: _RayShared(ray.put(value), name)  # noqa: E731  # as above
+        # A host's own name often stands for 127.0.1.1 there; Ray knows how the others reach it.
+        address = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
+        context = Context(name, incarnation, peers, share, address)
+        self.host = Host(build, context)
+
+    async def call(self, method: str, *args: object) -> object:
+        return await asyncio.wrap_future(self.host.call(method, *args))
+
+    async def beat(self) -> Beat:
+        return self.host.beat()
+
+    async def stack(self) -> str:
+        return self.host.stack()
+
+    async def stop(self) -> None:
+        await asyncio.wrap_future(self.host.stop())
+
+
+@dataclass(frozen=True)
+class _Background:
+    """Builds a worker whose thread runs when no other one wants the CPU; calls are answered as ever."""
+
+    build: Build
+
+    def __call__(self, context: Context) -> Worker:
+        yield_cpu()
+        return self.build(context)
+
+
+class _RayShared:
+    """A value in the object store; a node that fetches it keeps one copy for all its readers."""
+
+    def __init__(self, ref: Any, owner: str) -> None:
+        self.ref, self.owner = ref, owner
+
+    def __call__(self) -> Future[Any]:
+        import ray
+
+        return _translated(ray, self.ref, self.owner)
+
+
+class _RayPeer:
+    """Finds the actor by name, and again when it was restarted."""
+
+    def __init__(self, ray: ModuleType, namespace: str, name: str) -> None:
+        self.name = name
+        self._ray, self._namespace = ray, namespace
+        self._actor: Any = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _ray_peer, (self._namespace, self.name)
+
+    def call(self, method: str, *args: object) -> Future[Any]:
+        try:
+            if self._actor is None:
+                self._actor = self._ray.get_actor(self.name, self._namespace)
+            ref = self._actor.call.remote(method, *args)
+        except (ValueError, self._ray.exceptions.RayError) as error:  # there is no actor of that name (any more)
+            self._actor = None
+            lost: Future[Any] = Future()
+            lost.set_exception(PeerLostError(f"worker {self.name!r} is not there: {error}"))
+            return lost
+        return _translated(self._ray, ref, self.name, self._forget)
+
+    def _forget(self) -> None:
+        self._actor = None
+
+
+def _ray_peer(namespace: str, name: str) -> _RayPeer:
+    import ray
+
+    return _RayPeer(ray, namespace, name)
+
+
+def _translated(ray: ModuleType, ref: Any, name: str, on_lost: Any = None) -> Future[Any]:
+    """Make a future whose errors are ours: PeerLostError, or what the method raised."""
+    answer: Future[Any] = Future()
+
+    def done(future: Future[Any]) -> None:
+        error = future.exception()
+        if error is None:
+            answer.set_result(future.result())
+        elif isinstance(error, ray.exceptions.RayTaskError):
+            answer.set_exception(error.cause if isinstance(error.cause, Exception) else error)
+        else:
+            if on_lost is not None:
+                on_lost()
+            answer.set_exception(PeerLostError(f"worker {name!r} is gone: {error}"))
+
+    ref.future().add_done_callback(done)
+    return answer
+
+
+@dataclass(frozen=True)
+class _RayHandle:
+    ray: ModuleType
+    actor: Any
+    name: str
+    namespace: str
+
+    def beat(self) -> Future[Beat]:
+        return _translated(self.ray, self.actor.beat.remote(), self.name)
+
+    def stack(self) -> Future[str]:
+        return _translated(self.ray, self.actor.stack.remote(), self.name)
+
+    def stop(self) -> Future[None]:
+        return _translated(self.ray, self.actor.stop.remote(), self.name)
+
+    def kill(self) -> None:
+        self.ray.kill(self.actor)
+        # The name is free a moment later; a successor of the same name has to wait for it.
+        deadline = time.monotonic() + 10.0
+        while time.monotonic() < deadline:
+            try:
+                self.ray.get_actor(self.name, self.namespace)
+            except ValueError:
+                return
+            time.sleep(0.01)
+
+
+class RayLauncher:
+    """Runs each worker as a Ray actor, on a local Ray that it starts, or on a running cluster.
+
+    The actors belong to this process: when it ends, however it ends, Ray ends them too.
+
+    Args:
+        address: of a running cluster ("auto": the one on this machine); None starts a local Ray, which `close` stops.
+        namespace: names of workers are unique within it.
+        num_cpus: CPUs that a local Ray hands out; they are counted, not enforced. None: the machine's.
+        object_store_bytes: size of a local Ray's object store; None: Ray's choice.
+
+    Raises:
+        MissingExtraError: Ray is not installed.
+        ConfigError: there is no cluster at the address, or shared memory is too small for the object store.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        namespace: str = "argosy",
+        num_cpus: float | None = None,
+        object_store_bytes: int | None = None,
+    ) -> None:
+        self._ray = ray = require("ray", "fleet")
+        self.namespace = namespace
+        self._owns = not ray.is_initialized()
+        self._guardian: Guardian | None = None
+        self._chose_mode = False
+        if not self._owns:
+            return
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        quiet = {"logging_level": logging.ERROR, "log_to_driver": False, "include_dashboard": False}
+        if address is None:
+            _check_shared_memory(object_store_bytes)
+            ray.init(
+                address="local", num_cpus=num_cpus, object_store_memory=object_store_bytes, namespace=namespace, **quiet
+            )
+            self._guardian = Guardian()
+            return
+        quiet.pop("include_dashboard")
+        try:
+            self._chose_mode = _choose_auth_mode(ray, address)
+            ray.init(address=address, namespace=namespace, **quiet)
+        except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
+            self._forget_mode()
+            said = getattr(error, "message", error)
+            raise ConfigError(
+                f"there is no Ray cluster at {address!r} that lets us in ({said}); start one with `ray start --head`, "
+                "or leave the address out to start a local one. A cluster that asks for a token wants it here, too: in "
+                "~/.ray/auth_token, in RAY_AUTH_TOKEN or in the file RAY_AUTH_TOKEN_PATH"
+            ) from error
+
+    def nodes(self) -> list[Resources]:
+        """Return what each node of the cluster has."""
+        found = []
+        for node in self._ray.nodes():
+            if node["Alive"]:
+                has = {str(key): float(value) for key, value in node["Resources"].items()}
+                cpus, gpus, memory = (has.pop(key, 0.0) for key in ("CPU", "GPU", "memory"))
+                found.append(Resources(num_cpus=cpus, num_gpus=gpus, memory_bytes=int(memory), custom=has))
+        return found
+
+    def start(self, name: str, incarnation: int, build: Build, resources: Resources) -> Handle:
+        """Start an actor."""
+        options: dict[str, Any] = {
+            "name": name,
+            "namespace": self.namespace,
+            "num_cpus": resources.num_cpus,
+            "num_gpus": resources.num_gpus,
+            "resources": dict(resources.custom) or None,
+            "max_concurrency": 100_000,  # calls that wait for news or for a forward pass cost next to nothing
+        }
+        if resources.memory_bytes is not None:
+            options["memory"] = resources.memory_bytes
+        if resources.background:
+            build = _Background(build)
+        threads = max(1, int(resources.num_cpus))
+        env = dict(resources.env)
+        if threads > 1:
+            env = {name: value for name, value in _SEVERAL_THREADS.items() if name not in os.environ} | env
+        if env:
+            options["runtime_env"] = {"env_vars": env}
+        try:
+            actor = (
+                self._ray.remote(_HostActor)
+                .options(**options)
+                .remote(build, name, incarnation, self.namespace, threads)
+            )
+        except ValueError as error:
+            raise FleetStartError(f"worker {name!r} could not be started: {error}") from error
+        return _RayHandle(self._ray, actor, name, self.namespace)
+
+    def connect(self, name: str) -> Peer:
+        """Return a peer that finds the actor by name."""
+        return _RayPeer(self._ray, self.namespace, name)
+
+    def close(self) -> None:
+        """Stop the local Ray that this launcher started."""
+        if self._owns and self._ray.is_initialized():
+            self._ray.shutdown()
+        self._forget_mode()
+        if self._guardian is not None:
+            self._guardian.close()
+            self._guardian = None
+
+    def _forget_mode(self) -> None:
+        """The next cluster may ask for something else."""
+        if self._chose_mode:
+            _set_auth_mode(self._ray, None)
+            self._chose_mode = False
+
+    def __enter__(self) -> RayLauncher:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+def ship_module(module: ModuleType) -> None:
+    """Let what a module defines travel to the workers by value: their machines need not have its file."""
+    require("ray", "fleet")
+    from ray import cloudpickle
+
+    register: Any = cloudpickle.register_pickle_by_value
+    register(module)
+
+
+def _choose_auth_mode(ray: ModuleType, address: str) -> bool:
+    """Show this user's token to a cluster that asks for one, and to no other, whose workers it would shut out.
+
+    Ray itself leaves that to RAY_AUTH_MODE, which is respected where it is set. Returns whether it was set here.
+
+    Raises:
+        ConnectionError: nobody is at the address.
+    """
+    if _AUTH_MODE in os.environ or "://" in address:
+        return False
+    host, _, port = address.rpartition(":")
+    if host:
+        socket.create_connection((host, int(port)), timeout=10.0).close()  # Ray's own attempt takes a minute
+    # In another process: the refusal is also written to the console, and the mode is fixed once Ray has been used.
+    command, env = [sys.executable, "-c", _PROBE, address], {**os.environ, _AUTH_MODE: "disabled"}
+    try:
+        answer = subprocess.run(command, env=env, capture_output=True, timeout=30.0, check=False).returncode
+    except subprocess.TimeoutExpired:
+        return False
+    if answer not in (_OPEN, _ASKS):
+        return False
+    _set_auth_mode(ray, "token" if answer == _ASKS else "disabled")
+    return True
+
+
+def _set_auth_mode(ray: ModuleType, mode: str | None) -> None:
+    if mode is None:
+        os.environ.pop(_AUTH_MODE, None)
+    else:
+        os.environ[_AUTH_MODE] = mode
+    ray._raylet.Config.initialize("")  # Ray has read the old one
+
+
+class FleetStartError(ArgosyError, RuntimeError):
+    """A worker could not be started at all."""
+
+
+def _check_shared_memory(object_store_bytes: int | None) -> None:
+    """Refuse to let Ray fall back to a disk: in containers /dev/shm often has 64 MB."""
+    if not _SHM.exists():
+        return
+    stat = os.statvfs(_SHM)
+    free = stat.f_bavail * stat.f_frsize
+    wanted = object_store_bytes or 100 * 2**20
+    if free < wanted:
+        raise ConfigError(
+            f"/dev/shm has {free / 2**20:.0f} MB free, the fleet needs {wanted / 2**20:.0f} MB for shared memory; "
+            "in Docker, start the container with --shm-size=2g"
+        )

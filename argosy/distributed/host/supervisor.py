@@ -1,0 +1,235 @@
+"""Keep workers alive: heartbeats, a watchdog, restarts with back-off and a budget; the first traceback is kept."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass, field
+from typing import Literal
+
+from argosy.config import check_range
+from argosy.distributed.host.base import Beat, Build, Handle, Launcher, PeerLostError, Resources, end
+from argosy.errors import ArgosyError
+
+_LAST_WORDS_S = 1.0
+State = Literal["starting", "running", "done", "waiting", "stopped"]
+
+
+class FleetError(ArgosyError, RuntimeError):
+    """A worker failed more often than its budget allows; the message holds its traceback."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestartConfig:
+    """When and how often failed workers are started again.
+
+    Raises:
+        ConfigError: a value is out of range.
+    """
+
+    budget: int = 10
+    """Restarts of one worker within `window_s` before the fleet gives up."""
+    window_s: float = 600.0
+    """Seconds after which a restart counts no more."""
+    backoff_s: float = 0.2
+    """Seconds before the first restart; doubles with each one within the window."""
+    max_backoff_s: float = 30.0
+    """Longest wait before a restart."""
+    beat_s: float = 0.5
+    """Seconds between two questions how a worker is."""
+    silence_s: float = 20.0
+    """Seconds without an answer after which a worker counts as dead."""
+    watchdog_s: float = 60.0
+    """Seconds that one poll may take before the worker counts as hanging."""
+    start_s: float = 120.0
+    """Seconds that starting a worker may take."""
+
+    def __post_init__(self) -> None:
+        check_range(self, "budget", ge=0)
+        for name in ("window_s", "backoff_s", "max_backoff_s", "beat_s", "silence_s", "watchdog_s", "start_s"):
+            check_range(self, name, gt=0.0)
+
+
+@dataclass(frozen=True)
+class Role:
+    """A worker to keep alive."""
+
+    name: str
+    build: Build
+    resources: Resources = field(default_factory=Resources)
+    group: str = ""
+    """Workers of one group cannot go on without each other: when one fails, all are started again. "": none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """One worker's end that nobody asked for, or that of an environment which the worker survived (incarnation -1)."""
+
+    role: str
+    incarnation: int
+    time: float
+    """Seconds since 1970."""
+    reason: str
+    traceback: str
+
+
+@dataclass
+class _Charge:
+    """A role and what is known of it now."""
+
+    role: Role
+    state: State = "waiting"
+    handle: Handle | None = None
+    incarnation: int = -1
+    due: float = 0.0  # when waiting: start then; when running: ask then
+    asked: Future[Beat] | None = None
+    asked_at: float = 0.0
+    started_at: float = 0.0
+    beat: Beat | None = None
+    restarts: deque[float] = field(default_factory=deque)
+
+
+class Supervisor:
+    """Starts roles with a launcher and starts those again that fail. Call `poll` a few times a second.
+
+    Args:
+        launcher: where the workers run.
+        roles: the workers.
+        config: how patient to be.
+        on_failure: told of every failure, e.g. to log it.
+        first_incarnation: number of each worker's first start; a resumed run takes one that was never used.
+    """
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        roles: Sequence[Role],
+        config: RestartConfig | None = None,
+        *,
+        on_failure: Callable[[Failure], None] = lambda failure: None,
+        first_incarnation: int = 0,
+    ) -> None:
+        self.config = config or RestartConfig()
+        self.failures: list[Failure] = []
+        self._launcher, self._on_failure = launcher, on_failure
+        self._first = first_incarnation
+        self._charges = {role.name: _Charge(role, incarnation=first_incarnation - 1) for role in roles}
+
+    def poll(self) -> None:
+        """Start what is due, ask how the others are, and deal with the answers.
+
+        Raises:
+            FleetError: a worker's budget is used up.
+        """
+        now = time.monotonic()
+        for charge in self._charges.values():
+            if charge.state == "waiting" and now >= charge.due:
+                self._start(charge, now)
+            elif charge.asked is not None:
+                self._hear(charge, charge.asked, now)
+            elif charge.handle is not None and now >= charge.due:
+                charge.asked, charge.asked_at = charge.handle.beat(), now
+
+    def beats(self) -> Mapping[str, Beat]:
+        """Return the last sign of life of each worker that gave one."""
+        return {name: charge.beat for name, charge in self._charges.items() if charge.beat is not None}
+
+    def states(self) -> Mapping[str, State]:
+        """Return what each worker is doing."""
+        return {name: charge.state for name, charge in self._charges.items()}
+
+    def restarts(self) -> Mapping[str, int]:
+        """Return how often each worker was started again."""
+        return {name: max(0, charge.incarnation - self._first) for name, charge in self._charges.items()}
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """End all workers, giving them `timeout_s` to close, all at the same time."""
+        end([charge.handle for charge in self._charges.values() if charge.handle is not None], timeout_s)
+        for charge in self._charges.values():
+            charge.handle, charge.asked, charge.state = None, None, "stopped"
+
+    def _start(self, charge: _Charge, now: float) -> None:
+        charge.incarnation += 1
+        role = charge.role
+        charge.handle = self._launcher.start(role.name, charge.incarnation, role.build, role.resources)
+        charge.state, charge.beat, charge.asked = "starting", None, None
+        charge.started_at = charge.due = now
+
+    def _hear(self, charge: _Charge, asked: Future[Beat], now: float) -> None:
+        config = self.config
+        if not asked.done():
+            # Before the first beat the actor may still be waiting for its node's resources or importing torch.
+            patience = config.start_s if charge.beat is None else config.silence_s
+            if now - charge.asked_at > patience:
+                self._failed(charge, now, f"gave no sign of life for {patience:.0f} s", "")
+            return
+        charge.asked, charge.due = None, now + config.beat_s
+        fault = _fault(asked)
+        if fault is not None:
+            self._failed(charge, now, *fault)
+            return
+        beat = charge.beat = asked.result()
+        patience = config.watchdog_s if beat.ready else config.start_s
+        if beat.busy_s > patience:
+            self._failed(charge, now, f"hangs for {beat.busy_s:.0f} s", self._stack(charge))
+        else:
+            charge.state = "done" if beat.done else "running" if beat.ready else "starting"
+
+    def _stack(self, charge: _Charge) -> str:
+        assert charge.handle is not None
+        try:
+            return charge.handle.stack().result(timeout=5.0)
+        except (PeerLostError, FutureTimeoutError) as error:
+            return f"(its stack could not be read: {error})"
+
+    def _failed(self, charge: _Charge, now: float, reason: str, traceback: str) -> None:
+        name, config = charge.role.name, self.config
+        group = [c for c in self._charges.values() if c is charge or c.role.group == charge.role.group != ""]
+        self._note(charge, reason, traceback)
+        for other in group:
+            if other is not charge and other.handle is not None:
+                fault = _fault(other.handle.beat(), _LAST_WORDS_S)  # perhaps this one has failed because of that one
+                if fault is not None:
+                    self._note(other, *fault)
+                    traceback += f"\nworker {other.role.name!r} of its group {fault[0]}:\n{fault[1]}"
+        while charge.restarts and now - charge.restarts[0] > config.window_s:
+            charge.restarts.popleft()
+        spent = len(charge.restarts) >= config.budget
+        pause = min(config.max_backoff_s, config.backoff_s * 2 ** len(charge.restarts))
+        for one in group:
+            if one.handle is not None:
+                one.handle.kill()
+            one.handle, one.asked, one.state = None, None, "stopped" if spent else "waiting"
+            one.due = max(one.due, now + pause)
+        if spent:
+            raise FleetError(
+                f"worker {name!r} {reason}; it was restarted {len(charge.restarts)} times within "
+                f"{config.window_s:.0f} s, more are not allowed (restart.budget). Its last traceback:\n{traceback}"
+            )
+        charge.restarts.append(now)
+
+    def _note(self, charge: _Charge, reason: str, traceback: str) -> None:
+        failure = Failure(
+            role=charge.role.name,
+            incarnation=charge.incarnation,
+            time=time.time(),
+            reason=reason,
+            traceback=traceback,
+        )
+        self.failures.append(failure)
+        self._on_failure(failure)
+
+
+def _fault(asked: Future[Beat], timeout_s: float = 0.0) -> tuple[str, str] | None:
+    """Return why a worker has failed and its traceback, None if it has not, or does not answer in time."""
+    wait([asked], timeout_s)
+    if not asked.done():
+        return None
+    try:
+        beat = asked.result()
+    except Exception as error:  # the actor is gone, or what it says cannot be understood
+        return "died" if isinstance(error, PeerLostError) else f"did not say how it is: {error!r}", str(error)
+    return None if beat.error is None else ("raised " + beat.error.strip().splitlines()[-1], beat.error)

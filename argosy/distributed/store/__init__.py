@@ -1,0 +1,1 @@
+"""Versions of policy parameters, and the worker that keeps them."""

@@ -1,0 +1,275 @@
+"""Sample streams: segments travel from actor workers to trainers, bounded, in order, each counted once.
+
+A receiver that is full keeps the question open instead of being asked again and again: a call with a segment costs its
+trainer far more than the answer.
+
+Delivery is at least once: a segment is offered again until its receiver has said that it took it. The receiver drops
+what it has seen before. With one segment in flight per stream the order is kept, so that "seen before" is one number
+per producer.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from argosy.data import NamedArray
+from argosy.distributed.host.base import Peer, PeerLostError
+
+_RETRY_S = 0.005
+_LOST_RETRY_S = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """What some rows (env x agent) of one actor worker lived through in T steps of theirs."""
+
+    producer: str
+    incarnation: int
+    seq: int
+    """Counts the segments of this producer's incarnation for one agent spec, from 0."""
+    rows: np.ndarray
+    """[B] int64: which rows of the producer."""
+    data: NamedArray
+    """[T, B, ...]: obs, act, rew, terminated, truncated, obs_next, version, policy, ..."""
+    episode_returns: np.ndarray
+    """[E] sums of rewards of the episodes that ended within."""
+    episode_lengths: np.ndarray
+    """[E] their numbers of steps."""
+    episode_info: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """[E] each: what the env said of them at their end, as far as it was asked for; NaN where it said nothing."""
+
+    @property
+    def steps(self) -> int:
+        """Number of transitions to learn from: T * B, without those that the field `mask` hides."""
+        mask = self.data.get("mask")
+        return int(self.data["rew"].size if mask is None else np.count_nonzero(mask))
+
+    @property
+    def version(self) -> int:
+        """The oldest version of the policy that acted."""
+        version, mask = self.data["version"], self.data.get("mask")
+        return int((version if mask is None else version[mask]).min())
+
+
+class SampleStream(Protocol):
+    """The sending end."""
+
+    def offer(self, segment: Segment) -> bool:
+        """Take a segment for delivery, or return False because too many wait already: try again later."""
+
+    def poll(self) -> None:
+        """Move deliveries on; call it often."""
+
+    @property
+    def pending(self) -> int:
+        """Segments that were taken and are not yet known to have arrived."""
+
+
+class Inbox:
+    """The receiving end: bounded, thread-safe, drops duplicates.
+
+    Args:
+        capacity: segments that may wait; more are refused, or kept at the door, which makes the senders wait.
+            0: each is taken only when somebody gets it.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.duplicates = 0
+        self._segments: deque[Segment] = deque()
+        self._door: deque[tuple[Segment, Future[bool]]] = deque()
+        self._closed = False
+        self._seen: dict[str, tuple[int, int]] = {}  # producer -> (incarnation, seq) of its newest segment
+        self._filled = threading.Condition()
+
+    def put(self, segment: Segment) -> bool:
+        """Take a segment and return True; False when full. A duplicate is taken too, and dropped."""
+        with self._filled:
+            if self._known(segment):
+                self.duplicates += 1
+                return True
+            if len(self._segments) >= self.capacity:
+                return False
+            self._take(segment)
+            return True
+
+    def knock(self, segment: Segment) -> Future[bool]:
+        """Take a segment as soon as there is room; the future says when."""
+        answer: Future[bool] = Future()
+        with self._filled:
+            if self._closed:
+                answer.set_exception(PeerLostError("the inbox is closed"))
+                return answer
+            self._door.append((segment, answer))
+            self._admit(self.capacity)
+            self._filled.notify()
+        return answer
+
+    def get(self, timeout_s: float = 0.0) -> Segment | None:
+        """Return the oldest segment, None if there is none for `timeout_s`."""
+        with self._filled:
+            if not self._segments and not self._door and timeout_s > 0:
+                self._filled.wait(timeout_s)
+            self._admit(max(self.capacity, 1))
+            segment = self._segments.popleft() if self._segments else None
+            self._admit(self.capacity)
+            return segment
+
+    def close(self) -> None:
+        """Send away those who wait at the door."""
+        with self._filled:
+            self._closed = True
+            while self._door:
+                self._door.popleft()[1].set_exception(PeerLostError("the inbox is closed"))
+
+    def __len__(self) -> int:
+        return len(self._segments) + len(self._door)
+
+    def seen(self) -> dict[str, list[int]]:
+        """Return, per producer, (incarnation, seq) of the newest segment that was handed out by `get`."""
+        with self._filled:
+            waiting: dict[str, tuple[int, int]] = {}
+            for segment in self._segments:
+                waiting.setdefault(segment.producer, (segment.incarnation, segment.seq - 1))
+            return {producer: list(waiting.get(producer, at)) for producer, at in self._seen.items()}
+
+    def restore(self, seen: Mapping[str, Sequence[int]]) -> None:
+        """Go on from what `seen` returned: older segments count as duplicates."""
+        with self._filled:
+            self._seen = {producer: (int(at[0]), int(at[1])) for producer, at in seen.items()}
+
+    def _known(self, segment: Segment) -> bool:
+        return (segment.incarnation, segment.seq) <= self._seen.get(segment.producer, (-1, -1))
+
+    def _take(self, segment: Segment) -> None:
+        self._seen[segment.producer] = (segment.incarnation, segment.seq)
+        self._segments.append(segment)
+        self._filled.notify()
+
+    def _admit(self, room: int) -> None:
+        """Take from the door what fits."""
+        while self._door and (len(self._segments) < room or self._known(self._door[0][0])):
+            segment, answer = self._door.popleft()
+            if self._known(segment):
+                self.duplicates += 1
+            else:
+                self._take(segment)
+            if not answer.cancelled():
+                answer.set_result(True)
+
+
+class QueueStream:
+    """To one receiver's inbox, by calls of its method `put` (or another of that meaning).
+
+    Args:
+        peer: the receiver.
+        method: its method that takes a segment and returns whether it did, at once or as a future.
+        capacity: segments that may wait here, the one in flight included.
+    """
+
+    def __init__(self, peer: Peer, method: str = "put", *, capacity: int = 2) -> None:
+        self._peer, self._method, self._capacity = peer, method, capacity
+        self._waiting: deque[Segment] = deque()
+        self._flight: Future[bool] | None = None
+        self._not_before = 0.0
+
+    def offer(self, segment: Segment) -> bool:
+        """Take a segment unless `capacity` of them wait."""
+        self.poll()
+        if len(self._waiting) >= self._capacity:
+            return False
+        self._waiting.append(segment)
+        self.poll()
+        return True
+
+    def poll(self) -> None:
+        """Send the oldest segment, again if need be."""
+        if self._flight is not None:
+            if not self._flight.done():
+                return
+            flight, self._flight = self._flight, None
+            try:
+                if flight.result():
+                    self._waiting.popleft()
+                else:
+                    self._not_before = time.monotonic() + _RETRY_S
+            except PeerLostError:
+                self._not_before = time.monotonic() + _LOST_RETRY_S
+        if self._waiting and time.monotonic() >= self._not_before:
+            self._flight = self._peer.call(self._method, self._waiting[0])
+            if self._flight.done():  # a thread's answer is there at once
+                self.poll()
+
+    @property
+    def pending(self) -> int:
+        """Segments not yet known to have arrived."""
+        return len(self._waiting)
+
+
+class RoundRobin:
+    """Each segment to one of several streams, in turn; one that is full is passed over."""
+
+    def __init__(self, streams: Sequence[SampleStream]) -> None:
+        self._streams = list(streams)
+        self._next = 0
+
+    def offer(self, segment: Segment) -> bool:
+        """Give the segment to the next stream that takes it."""
+        for _ in self._streams:
+            stream = self._streams[self._next]
+            self._next = (self._next + 1) % len(self._streams)
+            if stream.offer(segment):
+                return True
+        return False
+
+    def poll(self) -> None:
+        """Move all streams on."""
+        for stream in self._streams:
+            stream.poll()
+
+    @property
+    def pending(self) -> int:
+        """Segments not yet known to have arrived."""
+        return sum(stream.pending for stream in self._streams)
+
+
+class Zipped:
+    """Each segment to all of several streams: all consumers of one (broadcast), or streams of different kinds.
+
+    The slowest sets the pace: a segment is taken only when the one before has been taken by all.
+    """
+
+    def __init__(self, streams: Sequence[SampleStream]) -> None:
+        self._streams = list(streams)
+        self._segment: Segment | None = None
+        self._wanting: list[SampleStream] = []
+
+    def offer(self, segment: Segment) -> bool:
+        """Take a segment unless the one before is still wanted by some stream."""
+        self.poll()
+        if self._wanting:
+            return False
+        self._segment, self._wanting = segment, list(self._streams)
+        self.poll()
+        return True
+
+    def poll(self) -> None:
+        """Move all streams on."""
+        if self._segment is not None and self._wanting:
+            segment = self._segment
+            self._wanting = [stream for stream in self._wanting if not stream.offer(segment)]
+        for stream in self._streams:
+            stream.poll()
+
+    @property
+    def pending(self) -> int:
+        """Segments not yet known to have arrived everywhere, counted once per stream."""
+        return sum(stream.pending for stream in self._streams) + len(self._wanting)

@@ -1,0 +1,1 @@
+"""The workers: who acts, serves policies, prepares experience, learns and evaluates."""

@@ -1,0 +1,250 @@
+"""The evaluation worker: plays episodes with pinned versions, in environments of its own, and tags the best one."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import numpy as np
+
+from argosy.distributed.arena import Arena
+from argosy.distributed.host.base import Context, Peer, PeerLostError, Progress
+from argosy.distributed.player import Player
+from argosy.distributed.streams.inference import ParameterReader
+from argosy.distributed.workers.env_failures import Tolerance
+from argosy.errors import CheckpointError
+from argosy.policy import Policy
+from argosy.rng import Rng
+
+_STEPS_PER_POLL = 50
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalResult:
+    """How one policy has done in one evaluation."""
+
+    policy: str
+    version: int
+    return_mean: float
+    return_std: float
+    length_mean: float
+    episodes: int
+    time: float
+    """Seconds since 1970."""
+    stage: str = ""
+    """Of the curriculum."""
+
+
+class EvalWorker:
+    """Judges the newest versions, one evaluation after the other.
+
+    Args:
+        context: where it runs; versions that it plays with carry its name as a tag, so that they are kept meanwhile.
+        make_arena: makes environments of its own from a seed; again after a failure, with another seed.
+        rng: draws the seeds.
+        seat: makes the player of each seat, with the name of its policy.
+        policies: by name; loaded by `readers`.
+        readers: by policy name.
+        store: the parameter server.
+        episodes: per evaluation, at least; every environment plays equally many, so that short ones do not count more.
+        env_failures: failures of environments to survive.
+        stage: of the curriculum, "" without.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        make_arena: Callable[[int], Arena],
+        rng: Rng,
+        seat: Callable[[Arena], Sequence[tuple[str, Player]]],
+        policies: Mapping[str, Policy],
+        readers: Mapping[str, ParameterReader],
+        store: Peer,
+        *,
+        num_envs: int,
+        episodes: int,
+        env_failures: int = 100,
+        stage: str = "",
+    ) -> None:
+        self._stage, self._next_stage = "", stage
+        self._name, self._incarnation = context.name, context.incarnation
+        self._make_arena, self._rng = make_arena, rng
+        self._arena = make_arena(rng.draw_seed())
+        seated = seat(self._arena)
+        self._policy_of_seat, self._players = [name for name, _ in seated], [player for _, player in seated]
+        self._tolerance = Tolerance(env_failures, "evaluation.env_failures")
+        self._policies, self._readers, self._store = policies, readers, store
+        self._quota = -(-episodes // num_envs)
+        self._results: list[EvalResult] = []
+        self._judged: dict[str, int] = {}
+        self._running = False
+        self._steps = 0
+
+    def results(self, incarnation: int, start: int) -> tuple[int, list[EvalResult]]:
+        """Return this worker's incarnation and its results, oldest first; from `start` on if `incarnation` is right."""
+        return self._incarnation, self._results[start if incarnation == self._incarnation else 0 :]
+
+    def last_env_failure(self) -> str:
+        """Return the traceback of the last failure of an environment, "" if there was none."""
+        return self._tolerance.last
+
+    def set_curriculum_stage(self, name: str) -> None:
+        """Judge in this stage from the next evaluation on; the one under way is of no use any more."""
+        self._next_stage = name
+
+    def poll(self) -> Progress:
+        """Play some steps of the evaluation under way, or begin one if there are new parameters."""
+        if not self._running and not self._begin():
+            return Progress.IDLE
+        for _ in range(_STEPS_PER_POLL):
+            if not self._step():
+                break
+            if all((played >= self._quota).all() for played in self._played):
+                self._end()
+                break
+        return Progress.BUSY
+
+    def stats(self) -> Mapping[str, float]:
+        """Return counters."""
+        return {
+            "evaluations": float(len(self._results)),
+            "steps": float(self._steps),
+            "env_failures": float(self._tolerance.count),
+        }
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._arena.close()
+
+    def _begin(self) -> bool:
+        for reader in self._readers.values():
+            reader.poll()
+        tokens = {name: reader.token for name, reader in self._readers.items()}
+        if 0 in tokens.values() or (tokens == self._judged and self._stage == self._next_stage):
+            return False
+        self._judged = tokens
+        if not self._call_store([("tag", name, policy.version, self._name) for name, policy in self._policies.items()]):
+            return False  # dropped meanwhile: there is a newer one
+        if self._stage != self._next_stage:
+            self._stage = self._next_stage
+            self._arena.set_curriculum_stage(self._stage)
+        try:
+            self._arena.reset()
+        except Exception as error:  # whatever a user's environment raises
+            self._survive(error)
+            return False
+        for player in self._players:
+            player.forget()
+        rows = [player.seat.rows for player in self._players]
+        self._played = [np.zeros(n, np.int64) for n in rows]
+        self._returns, self._lengths = [np.zeros(n) for n in rows], [np.zeros(n) for n in rows]
+        self._finished: list[list[tuple[float, float]]] = [[] for _ in rows]
+        self._running = True
+        return True
+
+    def _step(self) -> bool:
+        """Step all environments; returns whether they did."""
+        actions = []
+        for player in self._players:
+            player.ask()
+            actions.append(player.act())
+        try:
+            outcome = self._arena.step(actions)
+        except Exception as error:  # whatever a user's environment raises
+            self._survive(error)
+            return False
+        for seat, stepped in enumerate(outcome):
+            rows = stepped.rows
+            self._steps += len(rows)
+            self._returns[seat][rows] += stepped.rew
+            self._lengths[seat][rows] += 1
+            for row in rows[stepped.terminated | stepped.truncated]:
+                if self._played[seat][row] < self._quota:
+                    self._finished[seat].append((self._returns[seat][row], self._lengths[seat][row]))
+                self._played[seat][row] += 1
+                self._returns[seat][row] = self._lengths[seat][row] = 0.0
+        return True
+
+    def _survive(self, error: Exception) -> None:
+        """Make the environments anew after one of them failed; the evaluation under way begins again.
+
+        Raises:
+            EnvError: that has happened too often.
+        """
+        self._tolerance.note(error)
+        with contextlib.suppress(Exception):  # it is broken already
+            self._arena.close()
+        self._arena = self._make_arena(self._rng.draw_seed())
+        for player, seat in zip(self._players, self._arena.seats, strict=True):
+            player.seat = seat
+        self._running, self._judged, self._stage = False, {}, ""
+
+    def _end(self) -> None:
+        self._running = False
+        for name, policy in self._policies.items():
+            pairs = [
+                pair
+                for own, finished in zip(self._policy_of_seat, self._finished, strict=True)
+                for pair in finished
+                if own == name
+            ]
+            returns, lengths = np.array(pairs).T
+            result = EvalResult(
+                policy=name,
+                version=policy.version,
+                return_mean=float(returns.mean()),
+                return_std=float(returns.std()),
+                length_mean=float(lengths.mean()),
+                episodes=len(pairs),
+                time=time.time(),
+                stage=self._stage,
+            )
+            self._results.append(result)
+            self._tell(result)
+
+    def _tell(self, result: EvalResult) -> None:
+        """Let the store know; it may have gone back behind this version meanwhile, then nobody needs to know."""
+        values = {"return_mean": result.return_mean, "return_std": result.return_std, "episodes": result.episodes}
+        key = "return_mean"
+        if result.stage:  # what was best in another stage need not be in this one
+            key = f"return_mean in {result.stage}"
+            values[key] = result.return_mean
+        self._call_store([("judge", result.policy, result.version, values, key, "best")])
+
+    def _call_store(self, calls: Sequence[tuple[object, ...]]) -> bool:
+        """Call methods of the store; returns whether all could be done."""
+        answers = [self._store.call(str(method), *args) for method, *args in calls]
+        try:
+            for answer in answers:
+                answer.result(5.0)
+        except (PeerLostError, CheckpointError, TimeoutError):
+            return False
+        return True
+
+
+class Listener:
+    """Hears what an evaluation worker has found: each result once, across the worker's restarts, without waiting."""
+
+    def __init__(self, worker: Peer) -> None:
+        self._worker = worker
+        self._incarnation, self._heard = -1, 0
+        self._asked: Future[tuple[int, list[EvalResult]]] | None = None
+
+    def poll(self) -> list[EvalResult]:
+        """Ask, or return what came."""
+        if self._asked is None:
+            self._asked = self._worker.call("results", self._incarnation, self._heard)
+        if not self._asked.done():
+            return []
+        asked, self._asked = self._asked, None
+        try:
+            incarnation, news = asked.result()
+        except PeerLostError:
+            return []
+        if incarnation != self._incarnation:
+            self._incarnation, self._heard = incarnation, 0
+        self._heard += len(news)
+        return news

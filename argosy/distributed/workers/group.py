@@ -1,0 +1,223 @@
+"""Several trainer workers as one: they average their gradients, pool their statistics and agree on every step.
+
+The average is taken where a gradient arrives at its parameter, before anything is done with it, so that every algorithm
+works unchanged, whatever its optimiser clips or scales. NCCL averages the gradients of GPUs without a way through host
+memory; all else goes through Gloo.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import logging
+import pickle
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from argosy.algorithm.base import Algorithm
+from argosy.data import RunningMeanStd
+from argosy.distributed.host.base import Peer, PeerLostError
+
+_c10d: Any = dist  # its type hints leave out half of what it documents
+_TIMEOUT = datetime.timedelta(seconds=60)
+"""Of one exchange. That a member is gone shows long before: its supervisor then starts the whole group again."""
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where a member learns."""
+
+    device: str
+    """cpu or cuda."""
+    gpu: str = ""
+    """Which one of all machines'; "": none."""
+    nccl: bool = False
+    """Whether this build of PyTorch has it."""
+
+    @classmethod
+    def of(cls, device: torch.device) -> Seat:
+        """Look at this process's device."""
+        if device.type != "cuda":
+            return cls(device.type)
+        return cls("cuda", str(torch.cuda.get_device_properties(device).uuid), dist.is_nccl_available())
+
+
+def choose_backend(seats: Sequence[Seat]) -> tuple[Literal["nccl", "gloo"], str]:
+    """Say by what a group averages gradients, the same in all its members, and why not by NCCL though on GPUs.
+
+    Args:
+        seats: of all members, in the order of their ranks.
+    """
+    if any(seat.device != "cuda" for seat in seats):
+        return "gloo", ""
+    without = [rank for rank, seat in enumerate(seats) if not seat.nccl]
+    if without:
+        return "gloo", f"the PyTorch of trainers {without} has no NCCL"
+    if len({seat.gpu for seat in seats}) < len(seats):
+        return "gloo", (
+            f"NCCL wants a GPU for each trainer, and theirs are {[seat.gpu for seat in seats]}; give each one of its "
+            "own, e.g. trainer_resources=Resources(num_gpus=1)"
+        )
+    return "nccl", ""
+
+
+class TrainerGroup:
+    """The trainers of one policy.
+
+    When a member fails, their supervisor starts all of them again, and they meet anew.
+
+    Args:
+        rank: of this member; member 0 leads.
+        size: number of members.
+        leader: member 0.
+        device: where this member learns.
+        host: address under which the others reach this member's machine.
+    """
+
+    def __init__(
+        self, rank: int, size: int, leader: Peer, device: torch.device | None = None, host: str = "127.0.0.1"
+    ) -> None:
+        self.rank, self.size = rank, size
+        self._leader = leader
+        self._device, self._host = device or torch.device("cpu"), host
+        self._store: Any = None
+        self._address: tuple[str, int] | None = None
+        self._asked: Future[tuple[str, int] | None] | None = None
+        self._gloo: Any = None
+        self._nccl: Any = None
+        if rank == 0:
+            self._store = _c10d.TCPStore(host, 0, None, True, _TIMEOUT, wait_for_workers=False)
+            self._address = (host, self._store.port)
+            self._sit_down()
+
+    def address(self) -> tuple[str, int] | None:
+        """Return where the members meet; None once they have met: who comes later belongs to the next meeting."""
+        return self._address
+
+    def join(self) -> bool:
+        """Meet the others; False: not all are there yet, try again.
+
+        Raises:
+            RuntimeError: a member has gone again.
+        """
+        if self._store is None and not self._find_leader():
+            return False
+        if not self._store.check([_seat(rank) for rank in range(self.size)]):
+            return False
+        seats = [Seat(**json.loads(self._store.get(_seat(rank)))) for rank in range(self.size)]
+        backend, reason = choose_backend(seats)
+        if reason and self.rank == 0:
+            logging.getLogger(__name__).warning("gradients are averaged by gloo, through host memory: %s", reason)
+        self._gloo = _gloo(self._store, self.rank, self.size, self._host)
+        if backend == "nccl":
+            self._nccl = _nccl(self._store, self.rank, self.size)
+        self._address = None
+        return True
+
+    @property
+    def joined(self) -> bool:
+        """Whether the members have met."""
+        return self._gloo is not None
+
+    def leave(self) -> None:
+        """Let go of the others; their exchanges with this member fail, also those under way."""
+        if self._nccl is not None:
+            self._nccl.abort()
+        self._gloo = self._nccl = self._store = None
+
+    def tie(self, algorithm: Algorithm[Any, Any]) -> None:
+        """From now on, every gradient of a parameter is the mean over the members, and statistics are of all rows."""
+        for part in algorithm.parts().values():
+            if isinstance(part, RunningMeanStd):
+                part.pool = self.sum
+        seen: set[int] = set()
+        modules = [part for part in algorithm.parts().values() if isinstance(part, torch.nn.Module)]
+        tensors = [p for module in modules for p in module.parameters()]
+        tensors += [part for part in vars(algorithm).values() if isinstance(part, torch.nn.Parameter)]
+        for tensor in tensors:
+            if tensor.requires_grad and id(tensor) not in seen:
+                seen.add(id(tensor))
+                register: Any = tensor.register_hook
+                register(self.mean)
+
+    def mean(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return the mean of a tensor over the members. With NCCL it stays on its device, and nobody waits for it."""
+        where = torch.device("cpu") if self._nccl is None else tensor.device
+        out = tensor.detach().to(where, copy=True, memory_format=torch.contiguous_format)
+        (self._nccl or self._gloo).allreduce([out]).wait()
+        return out.div_(self.size).to(tensor.device)
+
+    def sum(self, array: np.ndarray) -> np.ndarray:
+        """Return the sum of an array over the members."""
+        out = torch.from_numpy(np.array(array))
+        self._gloo.allreduce([out]).wait()
+        return out.numpy()
+
+    def agree(self, *values: float) -> list[float]:
+        """Return the smallest of each value over the members."""
+        out = torch.tensor(values, dtype=torch.float64)
+        options = _c10d.AllreduceOptions()
+        options.reduceOp = _c10d.ReduceOp.MIN
+        self._gloo.allreduce([out], options).wait()
+        return [float(value) for value in out]
+
+    def share(self, state: Any) -> Any:
+        """Return the leader's state in all members."""
+        data = np.frombuffer(bytearray(pickle.dumps(state)) if self.rank == 0 else b"", np.uint8)
+        size = torch.tensor([len(data)])
+        self._broadcast(size)
+        tensor = torch.from_numpy(data) if self.rank == 0 else torch.zeros(int(size), dtype=torch.uint8)
+        self._broadcast(tensor)
+        return pickle.loads(tensor.numpy().tobytes())
+
+    def _find_leader(self) -> bool:
+        """Go where the leader is; returns whether this member has got there."""
+        if self._asked is None:
+            self._asked = self._leader.call("group_address")
+        if not self._asked.done():
+            return False
+        asked, self._asked = self._asked, None
+        try:
+            address = asked.result()
+        except PeerLostError:
+            return False
+        if address is None:
+            return False
+        self._store = _c10d.TCPStore(*address, None, False, _TIMEOUT, wait_for_workers=False)
+        self._sit_down()
+        return True
+
+    def _sit_down(self) -> None:
+        self._store.set(_seat(self.rank), json.dumps(dataclasses.asdict(Seat.of(self._device))))
+
+    def _broadcast(self, tensor: torch.Tensor) -> None:
+        options = _c10d.BroadcastOptions()
+        options.rootRank, options.rootTensor = 0, 0
+        self._gloo.broadcast([tensor], options).wait()
+
+
+def _seat(rank: int) -> str:
+    """Return the store's key for where a member learns."""
+    return f"seat.{rank}"
+
+
+def _gloo(store: Any, rank: int, size: int, host: str) -> Any:
+    """Open a Gloo group that the others reach at `host`; by itself it takes what the machine's name stands for."""
+    options = _c10d.ProcessGroupGloo._Options()
+    options._devices = [_c10d.ProcessGroupGloo.create_device(hostname=host)]
+    options._timeout = _TIMEOUT
+    return _c10d.ProcessGroupGloo(store, rank, size, options)
+
+
+def _nccl(store: Any, rank: int, size: int) -> Any:
+    """Open an NCCL group, which connects when it is first used. Its watchdog ends an exchange that takes too long."""
+    options = _c10d.ProcessGroupNCCL.Options()
+    options._timeout = _TIMEOUT
+    return _c10d.ProcessGroupNCCL(_c10d.PrefixStore("nccl", store), rank, size, options)

@@ -1,0 +1,255 @@
+"""From segments to updates: what a trainer worker does with experience, on-policy or from a replay buffer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol
+
+import numpy as np
+
+from argosy.algorithm.base import Algorithm
+from argosy.data import Batch, as_tensors, tree
+from argosy.data.join import join
+from argosy.data.stats import TrainingStats
+from argosy.data.wire import dumps, loads
+from argosy.distributed.streams.samples import Segment
+from argosy.errors import ConfigError
+from argosy.experiment import Experiment
+
+
+class Learning(Protocol):
+    """Takes segments and makes the updates that they have earned."""
+
+    def take(self, segments: Sequence[Segment]) -> None:
+        """Take in experience: one segment (asynchronous), or one of each producer in their order (synchronous)."""
+
+    @property
+    def due(self) -> bool:
+        """Whether the experience so far has earned an update."""
+
+    @property
+    def size(self) -> int:
+        """Transitions of the next update."""
+
+    def update(self) -> TrainingStats:
+        """Make one update; only when it is due."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what must not be lost."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was taken."""
+
+
+class OnpolicyLearning:
+    """One update of each `step_per_collect` transitions; they are forgotten then.
+
+    Args:
+        algorithm: learns.
+        experiment: says how many steps make a rollout.
+        sync: every call of `take` brings a whole rollout.
+    """
+
+    def __init__(self, algorithm: Algorithm[Any, Any], experiment: Experiment, *, sync: bool) -> None:
+        self._algorithm, self._steps, self._sync = algorithm, experiment.trainer.step_per_collect, sync
+        self._waiting: list[Segment] = []
+
+    def take(self, segments: Sequence[Segment]) -> None:
+        """Put segments to those that wait for the rollout to be complete."""
+        self._waiting += segments
+
+    @property
+    def due(self) -> bool:
+        """Whether the rollout is complete."""
+        return bool(self._waiting) and (self._sync or self.size >= self._steps)
+
+    @property
+    def size(self) -> int:
+        """All that wait."""
+        return sum(segment.steps for segment in self._waiting)
+
+    def update(self) -> TrainingStats:
+        """Learn from the rollout and forget it."""
+        segments, self._waiting = self._waiting, []
+        stats: TrainingStats = self._algorithm.update(rollout(segments))
+        return stats
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the segments that wait: who sent them will not send them again."""
+        return {"waiting": [_packed(segment) for segment in self._waiting]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was taken."""
+        self._waiting = [_unpacked(packed) for packed in state["waiting"]]
+
+
+class OffpolicyLearning:
+    """Updates from a replay buffer, `update_per_step` for each transition that came in.
+
+    Args:
+        algorithm: learns.
+        experiment: says sizes and rates.
+        producers: number of rows of each producer; each row gets a sub-buffer.
+        seed: of the sampler.
+        save_buffer: whether the transitions belong to the state.
+        prefetch: draw the next batch, and bring it to the algorithm's device, while the present one is learned from;
+            priorities are then those before the present update.
+
+    Raises:
+        ConfigError: the buffer is smaller than a batch.
+    """
+
+    def __init__(
+        self,
+        algorithm: Algorithm[Any, Any],
+        experiment: Experiment,
+        producers: Mapping[str, int],
+        seed: int,
+        *,
+        save_buffer: bool,
+        prefetch: bool = False,
+    ) -> None:
+        self._drawer = ThreadPoolExecutor(1, "prefetch") if prefetch else None
+        self._drawn: Future[tuple[Batch, np.ndarray]] | None = None
+        self._lock = threading.Lock()  # of the buffer, where two threads use it
+        settings, config = experiment.trainer, experiment.buffer
+        self._algorithm = algorithm
+        self._batch_size = settings.batch_size or 64
+        self._update_per_step = settings.update_per_step or 1.0
+        self._start_steps = settings.start_steps
+        self._save_buffer = save_buffer
+        rows = sum(producers.values())
+        if config.size < self._batch_size:
+            raise ConfigError(f"buffer.size is {config.size}; batches of {self._batch_size} need more")
+        self.buffer = config.make(rows, seed)
+        starts = np.cumsum([0, *producers.values()])
+        self._first_row = dict(zip(producers, starts.tolist(), strict=False))
+        self._rows = dict(producers)
+        self._newest: dict[str, tuple[int, int]] = {}
+        self._steps = 0
+        self._owed = 0.0
+
+    def take(self, segments: Sequence[Segment]) -> None:
+        """Store the transitions, time by time."""
+        warming_up = self._steps < self._start_steps
+        for segment in segments:
+            self._check_continuity(segment)
+        ids = np.concatenate([self._first_row[s.producer] + s.rows for s in segments])
+        data = rollout(segments)
+        length = len(data.rew)
+        if data.rew.shape[1] != len(ids):  # segments of unequal lengths came as one long column: store them one by one
+            for segment in segments:
+                self.take([segment])
+            return
+        mask = data.pop("mask", None)  # a buffer makes its own sequences, with what is before and behind
+        for t in range(length):
+            if mask is None or mask[t].all():
+                self.buffer.add(data[t], None if len(ids) == self.buffer.buffer_num else ids)
+            elif mask[t].any():
+                self.buffer.add(data[t][mask[t]], ids[mask[t]])
+        steps = sum(segment.steps for segment in segments)
+        self._steps += steps
+        if not warming_up and len(self.buffer) >= self._batch_size:
+            self._owed += steps * self._update_per_step
+
+    @property
+    def due(self) -> bool:
+        """Whether the transitions so far have earned an update."""
+        return self._owed > 1 - 1e-9  # sums of fractions like 0.1 fall a little short
+
+    @property
+    def size(self) -> int:
+        """The batch's."""
+        return self._batch_size
+
+    def update(self) -> TrainingStats:
+        """Learn from one sample."""
+        batch, indices = self._draw() if self._drawn is None else self._drawn.result()
+        self._drawn = None
+        if self._drawer is not None and self._owed > 2 - 1e-9:  # the next update follows before anything is taken in
+            self._drawn = self._drawer.submit(self._draw)
+        stats: TrainingStats = self._algorithm.update(batch)
+        if self.buffer.priorities is not None and stats.priorities is not None:
+            with self._lock:
+                self.buffer.update_weight(indices, stats.priorities)
+        self._owed -= 1
+        return stats
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return counters, and the buffer if asked for."""
+        with self._lock:
+            buffer = self.buffer.state_dict() if self._save_buffer else None
+        return {
+            "owed": self._owed,
+            "steps": self._steps,
+            "newest": {producer: list(at) for producer, at in self._newest.items()},
+            "buffer": buffer,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was taken."""
+        self._owed, self._steps = float(state["owed"]), int(state["steps"])
+        if state["buffer"] is not None:
+            self.buffer.load_state_dict(state["buffer"])
+            self._newest = {producer: (int(at[0]), int(at[1])) for producer, at in state["newest"].items()}
+        else:
+            self._owed = 0.0
+
+    def _draw(self) -> tuple[Batch, np.ndarray]:
+        with self._lock:
+            batch, indices = self.buffer.sample(self._batch_size, self._algorithm.sampling)
+        return (batch if self._drawer is None else as_tensors(batch, self._algorithm.device)), indices
+
+    def _check_continuity(self, segment: Segment) -> None:
+        """End the producer's episodes in the buffer where this segment does not follow the one before."""
+        at = (segment.incarnation, segment.seq)
+        before = self._newest.get(segment.producer)
+        if before is not None and at != (before[0], before[1] + 1):
+            first = self._first_row[segment.producer]
+            self.buffer.end_episodes(np.arange(first, first + self._rows[segment.producer]))
+        self._newest[segment.producer] = at
+
+
+def rollout(segments: Sequence[Segment]) -> Batch:
+    """Join segments into what an on-policy update takes: [T, B, ...] side by side, with `cut` [T, B].
+
+    Segments of unequal lengths become one column [N, 1, ...], row after row. `mask` [T, B] is there if some steps are
+    not to be learned from.
+    """
+    batches = [_batch(segment) for segment in segments]
+    if len(batches) == 1:
+        return batches[0]
+    if any("mask" in batch for batch in batches):  # specs that differ feed one trainer
+        for batch in batches:
+            batch.mask = batch.get("mask", np.ones(batch.rew.shape, bool))
+    if all(len(batch.rew) == len(batches[0].rew) for batch in batches):
+        return join(batches, lambda leaves: np.concatenate(leaves, axis=1), like=Batch())
+    columns = [tree.map_leaves(_column, batch) for batch in batches]
+    return join(columns, np.concatenate, like=Batch())
+
+
+def _packed(segment: Segment) -> dict[str, Any]:
+    """Return a segment as what a state file can hold."""
+    return {**vars(segment), "data": np.frombuffer(dumps(segment.data, "raw_bytes"), np.uint8)}
+
+
+def _unpacked(packed: Mapping[str, Any]) -> Segment:
+    return Segment(**{**packed, "data": loads(packed["data"].tobytes())})
+
+
+def _batch(segment: Segment) -> Batch:
+    data = segment.data
+    batch = tree.rebuild(
+        Batch(), {name: value for name, value in data.items() if name != "version" and value is not None}
+    )
+    batch.cut = batch.terminated | batch.truncated
+    batch.cut[-1] = True
+    return batch
+
+
+def _column(leaf: np.ndarray) -> np.ndarray:
+    """[T, B, ...] -> [B * T, 1, ...], each row's time in one piece."""
+    swapped = np.swapaxes(leaf, 0, 1)
+    return swapped.reshape(-1, 1, *leaf.shape[2:])

@@ -1,0 +1,342 @@
+"""The trainer worker: takes segments, lets the algorithm learn, publishes parameters, saves its state."""
+
+from __future__ import annotations
+
+import collections
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from argosy.algorithm.base import Algorithm
+from argosy.distributed.host.base import Peer, PeerLostError, Progress
+from argosy.distributed.specs import StalenessConfig
+from argosy.distributed.store.parameters import encode, write_atomically
+from argosy.distributed.streams.samples import Inbox, Segment
+from argosy.distributed.workers.group import TrainerGroup
+from argosy.distributed.workers.learning import Learning
+from argosy.errors import ConfigError
+from argosy.trainer.statefile import read_state, write_state
+
+KIND = "fleet trainer"
+_WAIT_S = 0.005
+_RECENT = 1000
+_RECENT_EPISODES = 100
+
+
+class TrainerWorker:
+    """Learns one policy.
+
+    Args:
+        name: of the policy.
+        algorithm: learns.
+        learning: turns segments into updates.
+        store: the parameter server.
+        state_file: where the state is saved, and found after a restart.
+        producers: who sends segments; the order in which a synchronous round takes them.
+        max_env_step: length of the run for the algorithm's schedules.
+        capacity: segments that may wait in the inbox; those that do not fit wait at their senders' expense.
+        staleness: what to do with old experience.
+        sync: learn from one segment of each producer, publish, and wait for the next ones.
+        publish_updates: updates between two published versions.
+        save_updates: updates between two saved states.
+        incarnation: of this worker; once a later one has begun, this one saves no more.
+        group: the trainers that learn this policy together; None: this one alone.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        algorithm: Algorithm[Any, Any],
+        learning: Learning,
+        store: Peer,
+        state_file: Path,
+        producers: Sequence[str],
+        *,
+        max_env_step: int,
+        capacity: int,
+        staleness: StalenessConfig,
+        sync: bool = False,
+        publish_updates: int = 1,
+        save_updates: int = 20,
+        incarnation: int = 0,
+        group: TrainerGroup | None = None,
+    ) -> None:
+        self._name, self._algorithm, self._learning, self._store = name, algorithm, learning, store
+        self._state_file, self._producers, self._max_env_step = state_file, list(producers), max_env_step
+        self._staleness, self._sync = staleness, sync
+        self._publish_updates, self._save_updates = publish_updates, save_updates
+        self._group = group
+        self._finishing = False
+        self._inbox = Inbox(capacity)
+        self._round: dict[str, collections.deque[Segment]] = {producer: collections.deque() for producer in producers}
+        self._push: Future[int] | None = None
+        self._leads = group is None or group.rank == 0
+        self._unpublished = self._leads
+        self._healthy = True
+        self._env_steps = self._updates = self._gradient_steps = self._episodes = self._dropped = 0
+        self._saved_updates = self._published_updates = 0
+        self._common_steps = 0
+        self._updates_lost = 0
+        self._wait_s = self._update_s = 0.0
+        self._returns: collections.deque[float] = collections.deque(maxlen=_RECENT_EPISODES)
+        self._info: dict[str, collections.deque[float]] = collections.defaultdict(
+            lambda: collections.deque(maxlen=_RECENT)
+        )
+        self._lags: collections.deque[int] = collections.deque(maxlen=_RECENT)
+        self._history: collections.deque[dict[str, float]] = collections.deque(maxlen=_RECENT)
+        self._forgetting: Future[list[int]] | None = None
+        self._store_is_ahead = self._leads
+        self._incarnation = incarnation
+        self._owner_file = state_file.with_suffix(".owner")
+        write_atomically(self._owner_file, str(incarnation).encode())
+        if state_file.exists():
+            self._restore()
+        self._schedule()
+
+    # -- called by others ----------------------------------------------------------------------------------------------
+
+    def put(self, segment: Segment) -> Future[bool]:
+        """Take a segment, as soon as there is room for it."""
+        return self._inbox.knock(segment)
+
+    def finish(self) -> None:
+        """Make no more updates; all trainers of a group stop after the same one."""
+        self._finishing = True
+
+    def group_address(self) -> tuple[str, int] | None:
+        """Return where the trainers of this policy meet."""
+        assert self._group is not None
+        return self._group.address()
+
+    def stats(self) -> Mapping[str, float]:
+        """Return counters, the last update's metrics, the last 100 episodes' mean return, the lag of experience."""
+        lags = np.array(self._lags or [0])
+        return {
+            **(self._history[-1] if self._history else {}),
+            **{f"info/{name}": float(np.mean(values)) for name, values in list(self._info.items()) if values},
+            "env_steps": float(self._env_steps),
+            "updates": float(self._updates),
+            "gradient_steps": float(self._gradient_steps),
+            "episodes": float(self._episodes),
+            "return_mean": float(np.mean(self._returns)) if self._returns else float("nan"),
+            "version": float(self._algorithm.policy.version),
+            "queue": float(len(self._inbox)),
+            "dropped": float(self._dropped),
+            "duplicates": float(self._inbox.duplicates),
+            "lag_mean": float(lags.mean()),
+            "lag_max": float(lags.max()),
+            "updates_lost": float(self._updates_lost),
+            "wait_s": self._wait_s,
+            "update_s": self._update_s,
+        }
+
+    def lags(self) -> list[int]:
+        """Return the lags, in updates, of the last segments."""
+        return list(self._lags)
+
+    def history(self) -> list[dict[str, float]]:
+        """Return the metrics of the last updates, oldest first."""
+        return list(self._history)
+
+    # -- the loop ------------------------------------------------------------------------------------------------------
+
+    def poll(self) -> Progress:
+        """Make one update, or take in what has arrived."""
+        self._healthy = False
+        progress = self._advance()
+        self._healthy = True
+        return progress
+
+    def close(self) -> None:
+        """Save what was learned since the last time."""
+        self._inbox.close()
+        if self._group is not None:
+            self._group.leave()
+        if self._healthy and self._updates > self._saved_updates:
+            self._save()
+
+    def _advance(self) -> Progress:
+        if self._group is not None and not self._group.joined:
+            return self._join(self._group)
+        if self._store_is_ahead and not self._go_back():
+            return Progress.IDLE
+        self._publish()
+        if self._sync and self._unpublished:
+            return Progress.IDLE  # the round is not over before its parameters are out
+        due, finishing = self._agreed()
+        if finishing:
+            self._save()
+            return Progress.DONE
+        if due:
+            self._update()
+            if not self._sync or not self._learning.due:
+                self._end_of_round(self._sync or self._updates - self._published_updates >= self._publish_updates)
+        elif self._learning.due:
+            return Progress.IDLE  # the others have not got their shares yet; all must be equal, so no more is taken in
+        elif self._collect():
+            self._end_of_round(True)  # a synchronous round that has earned no update
+        return Progress.BUSY
+
+    def _go_back(self) -> bool:
+        """Let the store forget what a trainer before this one published and did not save; returns whether it has."""
+        version = self._algorithm.policy.version
+        if self._forgetting is None:
+            self._forgetting = self._store.call("roll_back", self._name, version)
+        if not self._forgetting.done():
+            return False
+        forgetting, self._forgetting = self._forgetting, None
+        try:
+            gone = forgetting.result()
+        except PeerLostError:
+            return False  # it is being started; without it there is nobody to learn for
+        self._updates_lost += max(gone, default=version) - version
+        self._store_is_ahead = False
+        return True
+
+    def _agreed(self) -> tuple[bool, bool]:
+        """Return whether an update is due and whether to finish: here, or in a group for all of it."""
+        if self._group is None:
+            return self._learning.due, self._finishing
+        size = self._learning.size
+        own = (self._learning.due, not self._finishing, size, -size, self._env_steps)
+        due, running, least, minus_most, steps = self._group.agree(*own)
+        self._common_steps = int(steps)
+        if due and least != -minus_most and getattr(self._algorithm.config, "batch_size", None) is not None:
+            raise ConfigError(
+                f"the trainers of policy {self._name!r} would learn from {least:.0f} to {-minus_most:.0f} transitions, "
+                "each in another number of minibatches; send segments of equal size, or set batch_size=None"
+            )
+        return bool(due), not running
+
+    def _update(self) -> None:
+        start = time.perf_counter()
+        stats = self._learning.update()
+        self._update_s += time.perf_counter() - start
+        self._updates += 1
+        self._gradient_steps += stats.gradient_steps
+        self._history.append(stats.metrics())
+
+    def _collect(self) -> bool:
+        """Take in what has arrived; returns whether a synchronous round is over without an update."""
+        start = time.perf_counter()
+        segment = self._inbox.get(_WAIT_S)
+        self._wait_s += time.perf_counter() - start
+        if segment is None:
+            return False
+        if not self._sync:
+            if self._fresh(segment):
+                self._take([segment])
+            return False
+        self._round[segment.producer].append(segment)
+        if not all(self._round.values()):
+            return False
+        self._take([self._round[producer].popleft() for producer in self._producers])
+        return not self._learning.due
+
+    def _join(self, group: TrainerGroup) -> Progress:
+        """Meet the other trainers and go on from where the first of them is."""
+        if not group.join():
+            return Progress.IDLE
+        counters = (self._updates, self._gradient_steps, self._env_steps)
+        shared = group.share({"algorithm": self._algorithm.state_dict(), "counters": counters})
+        self._algorithm.load_state_dict(shared["algorithm"])
+        self._updates, self._gradient_steps, self._common_steps = shared["counters"]
+        self._saved_updates = self._published_updates = self._updates
+        self._schedule()
+        group.tie(self._algorithm)
+        return Progress.BUSY
+
+    def _take(self, segments: Sequence[Segment]) -> None:
+        for segment in segments:
+            self._env_steps += segment.steps
+            self._episodes += len(segment.episode_returns)
+            self._returns.extend(segment.episode_returns.tolist())
+            for name, values in segment.episode_info.items():
+                self._info[name].extend(values[~np.isnan(values)].tolist())
+            self._lags.append(self._lag(segment))
+        self._learning.take(segments)
+
+    def _fresh(self, segment: Segment) -> bool:
+        if self._staleness.rule == "drop" and self._lag(segment) > self._staleness.max_lag:
+            self._dropped += 1
+            return False
+        return True
+
+    def _lag(self, segment: Segment) -> int:
+        # A segment that a policy made before this trainer went back to a saved state is newer than the trainer.
+        return max(0, self._algorithm.policy.version - segment.version)
+
+    def _end_of_round(self, publish: bool) -> None:
+        self._schedule()
+        if publish and self._leads:
+            self._unpublished = True
+            self._published_updates = self._updates
+            self._publish()
+        if self._updates - self._saved_updates >= self._save_updates:
+            self._save()
+
+    def _schedule(self) -> None:
+        """Follow the run's length, in a group by a number that is the same in all its members."""
+        self._algorithm.schedule(min(self._all_steps(), self._max_env_step), self._max_env_step)
+
+    def _all_steps(self) -> int:
+        """Return the steps that the policy has been trained with, in a group by all trainers together."""
+        return self._env_steps if self._group is None else self._common_steps * self._group.size
+
+    def _publish(self) -> None:
+        """Send the newest parameters to the store, again if need be; one push is under way at a time."""
+        if self._push is not None:
+            if not self._push.done():
+                return
+            push, self._push = self._push, None
+            try:
+                push.result()
+                if self._sync:
+                    self._unpublished = False
+            except PeerLostError:
+                self._unpublished = True
+        if self._unpublished and self._push is None:
+            checkpoint = self._algorithm.policy.get_checkpoint()
+            metadata = {"env_steps": self._all_steps(), "updates": self._updates}
+            self._push = self._store.call("push", self._name, encode(checkpoint), checkpoint["version"], (), metadata)
+            if not self._sync:
+                self._unpublished = False
+            elif self._push.done():
+                self._publish()
+
+    # -- state ---------------------------------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        if int(self._owner_file.read_text()) > self._incarnation:
+            return  # taken for dead, and replaced
+        counters = {
+            "env_steps": self._env_steps,
+            "updates": self._updates,
+            "gradient_steps": self._gradient_steps,
+            "episodes": self._episodes,
+            "dropped": self._dropped,
+            "updates_lost": self._updates_lost,
+        }
+        state = {
+            "counters": counters,
+            "algorithm": self._algorithm.state_dict(),
+            "learning": self._learning.state_dict(),
+            "seen": self._inbox.seen(),
+        }
+        write_state(self._state_file, KIND, state)
+        self._saved_updates = self._updates
+
+    def _restore(self) -> None:
+        state = read_state(self._state_file, KIND)
+        self._algorithm.load_state_dict(state["algorithm"])
+        self._learning.load_state_dict(state["learning"])
+        self._inbox.restore(state["seen"])
+        counters = state["counters"]
+        self._env_steps, self._updates = counters["env_steps"], counters["updates"]
+        self._gradient_steps, self._episodes = counters["gradient_steps"], counters["episodes"]
+        self._dropped, self._updates_lost = counters["dropped"], counters["updates_lost"]
+        self._saved_updates = self._published_updates = self._updates

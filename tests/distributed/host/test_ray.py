@@ -1,0 +1,31 @@
+"""What workers get of the machine that they run on."""
+
+import os
+import sys
+
+import pytest
+from small_workers import Placed
+
+from argosy.distributed import Resources
+from argosy.distributed.host.base import end
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="scheduling is Linux's")
+
+
+def test_what_workers_get_of_the_cpu(ray_launcher, monkeypatch):
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    asked = {
+        "alone": Resources(num_cpus=2.0),
+        "behind": Resources(background=True),
+        "told": Resources(num_cpus=2.0, env={"OMP_WAIT_POLICY": "active"}),
+    }
+    handles = [ray_launcher.start(name, 0, Placed, resources) for name, resources in asked.items()]
+    try:
+        answers = {name: ray_launcher.connect(name).call("told") for name in asked}
+        alone, behind, told = (answers[name].result(60) for name in asked)
+    finally:
+        end(handles, 5.0)
+    # its thread, the one that answers, how its threads wait for each other
+    assert alone == (os.SCHED_OTHER, os.SCHED_OTHER, "passive")
+    assert behind == (os.SCHED_IDLE, os.SCHED_OTHER, None)
+    assert told == (os.SCHED_OTHER, os.SCHED_OTHER, "active")

@@ -1,0 +1,197 @@
+"""One contract for all inference streams: inline, shared memory, calls; the last two over threads and over Ray."""
+
+import functools
+import os
+import signal
+import time
+from concurrent.futures import Future
+
+import numpy as np
+import pytest
+import torch
+from policies import OBS, Server, Store, SumPolicy, inline
+
+from argosy.data import NamedArray
+from argosy.distributed.host.base import PeerLostError, Resources, ThreadLauncher, end, resolved, then
+from argosy.distributed.store.parameters import encode
+from argosy.distributed.streams.inference import ParameterReader, Remote
+from argosy.distributed.streams.shared_memory import Shared
+from argosy.errors import ConfigError
+from argosy.policy import RolloutRequest
+
+STREAMS = {"inline": inline, "calls": Remote, "shared memory": Shared}
+KINDS = [
+    ("inline", "threads"),
+    ("calls", "threads"),
+    ("shared memory", "threads"),
+    ("calls", "ray"),
+    ("shared memory", "ray"),
+]
+
+
+def request(obs, total=None, on_reset=None, evaluation=None):
+    n = len(obs)
+    return RolloutRequest(
+        obs=np.asarray(obs, np.float32)[:, None],
+        policy_state=NamedArray(total=np.zeros((n, 1), np.float32) if total is None else total),
+        on_reset=np.full(n, total is None) if on_reset is None else np.asarray(on_reset),
+        is_evaluation=evaluation,
+    )
+
+
+@pytest.fixture
+def serve(request):
+    handles = []
+
+    def start(where, count=1, build=Server, names=None):
+        launcher = ThreadLauncher() if where == "threads" else request.getfixturevalue("ray_launcher")
+        names = names or [f"server.{i}" for i in range(count)]
+        started = [launcher.start(name, 0, build, Resources(num_cpus=0.1)) for name in names]
+        handles.extend(started)
+        for handle in started:
+            while not handle.beat().result(60).ready:
+                time.sleep(0.01)
+        return [launcher.connect(name) for name in names]
+
+    yield start
+    end(handles, 1.0)
+
+
+@pytest.mark.parametrize(("kind", "where"), KINDS)
+def test_contract(kind, where, serve):
+    """State is carried from answer to question, by value; flags hold row by row; answers come to who asked."""
+    peers = [] if kind == "inline" else serve(where)
+    first, second = STREAMS[kind](peers), STREAMS[kind](peers)
+
+    one = first.post(request([1.0, 2.0, 3.0]))
+    other = second.post(request([50.0], evaluation=np.array([True])))
+    reply = one.result(20)
+    assert reply.result.action.tolist() == [1, 2, 3]
+    assert reply.version == -1
+    assert other.result(20).result.action.tolist() == [0]  # evaluates, though others in its batch explore
+    assert other.result(20).result.policy_state.total.tolist() == [[50.0]]
+
+    total = reply.result.policy_state.total
+    for step in range(2, 5):
+        reply = first.post(request([1.0, 2.0, 3.0], total, on_reset=[False, False, step == 3])).result(20)
+        total = reply.result.policy_state.total
+    # row 2 began anew in the third step: 3 + 3
+    assert total[:, 0].tolist() == [4.0, 8.0, 6.0]
+    assert reply.result.action.tolist() == [4, 8, 6]
+    big = np.arange(100_000, dtype=np.float32) % 7
+    np.testing.assert_array_equal(first.post(request(big)).result(20).result.action, big.astype(int))
+    assert total[:, 0].tolist() == [4.0, 8.0, 6.0]  # an answer stays what it was when the next one comes
+    for stream in (first, second):
+        stream.close()
+
+
+def test_what_arrives_during_a_pass_is_the_next_batch(serve):
+    (peer,) = serve("threads", build=functools.partial(Server, extra_s=0.2))
+    streams = [Remote([peer]) for _ in range(5)]
+    pending = [streams[0].post(request([0.0]))]
+    time.sleep(0.1)  # its pass has begun
+    pending += [stream.post(request([float(i)])) for i, stream in enumerate(streams[1:], 1)]
+    assert [int(p.result(20).result.analyzed_result.rows[0]) for p in pending] == [1, 4, 4, 4, 4]
+    assert [p.result().result.action.tolist() for p in pending] == [[i] for i in range(5)]
+
+
+@pytest.mark.parametrize("kind", [pytest.param(Remote, marks=pytest.mark.slow), Shared])
+def test_dead_server_is_replaced_by_another(kind, serve, ray_launcher):
+    peers = serve("ray", 2, names=["mortal.0", "mortal.1"])
+    stream = kind(peers)
+    assert stream.post(request([1.0])).result(20).result.action.tolist() == [1]
+    os.kill(ray_launcher._ray.get(ray_launcher._ray.get_actor("mortal.0").beat.remote()).pid, signal.SIGKILL)
+    # the same question, state and all, is put to the other one
+    assert stream.post(request([2.0], np.array([[5.0]], np.float32))).result(60).result.action.tolist() == [7]
+    stream.close()
+
+
+def test_failing_policy_is_not_an_answer(serve):
+    (peer,) = serve("threads")
+    peer.hosts["server.0"]._worker._policy.fail = True
+    with pytest.raises(PeerLostError, match="planted"):
+        peer.call("infer", request([1.0])).result(5)
+    with pytest.raises(TimeoutError):
+        Remote([peer]).post(request([1.0])).result(0.3)
+
+
+def test_shared_memory_passes_over_other_machines(serve, monkeypatch):
+    (peer,) = serve("threads")
+    stream = Shared([peer])
+    monkeypatch.setattr(peer.hosts["server.0"]._worker, "connect_shared", lambda *_: None)
+    with pytest.raises(ConfigError, match="no policy worker runs on this machine"):
+        stream.post(request([1.0])).result(5)
+    stream.close()
+
+
+def test_server_forgets_askers_that_are_gone(serve):
+    (peer,) = serve("threads")
+    server = peer.hosts["server.0"]._worker._shared
+    for _ in range(5):
+        stream = Shared([peer])
+        assert stream.post(request([3.0])).result(5).result.action.tolist() == [3]
+        stream.post(request([4.0]))  # goes before the answer comes
+        stream.close()
+    assert len(server._clients) == 1
+    last = Shared([peer])
+    assert last.post(request([5.0])).result(5).result.action.tolist() == [5]
+    last.close()
+
+
+def test_parameters_are_read_once_per_change(launcher):
+    handle = launcher.start("parameters", 0, Store, Resources(num_cpus=0.1))
+    policy = SumPolicy(OBS)
+    reader = ParameterReader(launcher.connect("parameters"), "sum", policy)
+    deadline = time.monotonic() + 60
+    loads = 0
+    while time.monotonic() < deadline and loads == 0:
+        loads += reader.poll()
+        time.sleep(0.005)
+    assert (policy.version, policy.weight.item(), reader.token) == (7, 10.0, 5)
+    for _ in range(20):
+        assert not reader.poll()
+        time.sleep(0.005)
+    end([handle], 1.0)
+
+
+class Owners:
+    """A parameter server whose blobs are fetched from futures that the test answers."""
+
+    def __init__(self):
+        self.blobs = [Future(), Future()]
+        self.asked = 0
+
+    def call(self, method, name, token, tag):
+        self.asked += 1
+        return resolved((self.asked, 7, lambda at=self.asked: self.blobs[at - 1]))
+
+
+def test_reader_never_waits_for_a_blob_and_asks_again_where_its_owner_is_lost(monkeypatch):
+    monkeypatch.setattr("argosy.distributed.streams.inference._LOST_RETRY_S", 0.0)
+    owners, policy = Owners(), SumPolicy(OBS)
+    reader = ParameterReader(owners, "sum", policy)
+    assert [reader.poll() for _ in range(3)] == [False] * 3
+    assert owners.asked == 1
+    owners.blobs[0].set_exception(PeerLostError("planted"))
+    assert [reader.poll() for _ in range(3)] == [False] * 3  # lost, asked again, still on its way
+    assert (owners.asked, reader.token, policy.weight.item()) == (2, 0, 1.0)
+    policy_there = SumPolicy(OBS)
+    with torch.no_grad():
+        policy_there.weight.fill_(3.0)
+    owners.blobs[1].set_result(encode(policy_there.get_checkpoint()))
+    assert reader.poll()
+    assert (owners.asked, reader.token, policy.weight.item()) == (2, 2, 3.0)
+
+
+def test_future_of_what_follows():
+    first, second = Future(), Future()
+    last = then(first, lambda value: second if value else 1 / value)
+    first.set_result(1)
+    assert not last.done()
+    second.set_result("there")
+    assert last.result(0) == "there"
+    assert isinstance(then(resolved(0), lambda value: 1 / value).exception(0), ZeroDivisionError)
+    failed = Future()
+    failed.set_exception(PeerLostError("planted"))
+    assert isinstance(then(failed, resolved).exception(0), PeerLostError)
+    assert isinstance(then(resolved(1), lambda _: failed).exception(0), PeerLostError)

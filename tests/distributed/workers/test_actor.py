@@ -1,0 +1,65 @@
+from concurrent.futures import Future
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from argosy.distributed.arena import VectorArena
+from argosy.distributed.player import Player
+from argosy.distributed.recorder import Recorder
+from argosy.distributed.streams.inference import Reply
+from argosy.distributed.workers.actor import ActorWorker, Group, Seated
+from argosy.env import DummyVectorEnv
+from argosy.net import NetConfig
+from argosy.policy import QPolicy
+from argosy.rng import Rng
+
+
+class Still(gym.Env):
+    observation_space = spaces.Box(-1, 1, (2,))
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(2, np.float32), 0.0, False, False, {}
+
+
+class Asked:
+    """An inference stream that answers when it is told to."""
+
+    def __init__(self, policy):
+        self.policy, self.open = policy, []
+
+    def post(self, request):
+        self.open.append((request, Future()))
+        return self.open[-1][1]
+
+    def answer(self):
+        request, future = self.open.pop(0)
+        future.set_result(Reply(self.policy.rollout(request), 0))
+
+    def close(self):
+        pass
+
+
+def test_all_groups_of_a_ring_ask_before_the_first_answer_is_waited_for():
+    policy = QPolicy(Still.observation_space, Still.action_space, NetConfig(hidden_sizes=(8,)))
+    stream = Asked(policy)
+
+    def seated(arena):
+        player = Player(arena.seats[0], policy, stream)
+        return [Seated(player, Recorder("x", 0, 1, 4), None, None, 0)]
+
+    groups = [Group(lambda seed: VectorArena(DummyVectorEnv([Still])), seated, Rng(0)) for _ in range(3)]
+    worker = ActorWorker(groups, {}, [])
+    worker.poll()
+    assert len(stream.open) == 3
+    stream.answer()
+    worker.poll()  # the head of the ring steps and asks again while the others wait
+    assert worker.stats()["steps"] == 1.0
+    assert len(stream.open) == 3
+    worker.poll()
+    assert worker.stats()["steps"] == 1.0
+    worker.close()

@@ -1,0 +1,115 @@
+from concurrent.futures import Future
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from argosy.distributed import (
+    AgentSpec,
+    EvalGroup,
+    Fleet,
+    FleetError,
+    FleetRun,
+    FleetStop,
+    PolicySpec,
+    RestartConfig,
+)
+from argosy.distributed.host.base import PeerLostError
+from argosy.distributed.store.parameters import ParameterStore
+from argosy.distributed.workers.evaluation import Listener
+from argosy.env import Environment, StepResult, register, registered_environments
+from argosy.presets import preset
+
+
+class Evaluator:
+    """Answers as an evaluation worker that is restarted."""
+
+    def __init__(self):
+        self.incarnation, self.found, self.there = 0, [], True
+
+    def call(self, method, incarnation, start):
+        answer = Future()
+        if self.there:
+            answer.set_result((self.incarnation, self.found[start if incarnation == self.incarnation else 0 :]))
+        else:
+            answer.set_exception(PeerLostError("restarting"))
+        return answer
+
+
+def test_listener_hears_each_result_once_across_restarts():
+    worker = Evaluator()
+    listener = Listener(worker)
+    assert listener.poll() == []
+    worker.found = ["a", "b"]
+    assert listener.poll() == ["a", "b"]
+    assert listener.poll() == []
+    worker.there = False
+    assert listener.poll() == []
+    worker.there, worker.incarnation, worker.found = True, 1, ["c"]  # fewer than were heard of the one before
+    assert listener.poll() == ["c"]
+    worker.found = ["c", "d"]
+    assert listener.poll() == ["d"]
+
+
+class Tripping(Environment):
+    """Ten steps; an instance raises in its 26th."""
+
+    agent_count = 1
+    observation_spaces = (spaces.Box(-1, 1, (2,)),)
+    action_spaces = (spaces.Discrete(2),)
+
+    def __init__(self):
+        self.steps = self.t = 0
+
+    def reset(self):
+        self.t = 0
+        return [StepResult(np.zeros(2, np.float32))]
+
+    def step(self, actions):
+        self.t += 1
+        self.steps += 1
+        if self.steps == 26:
+            raise RuntimeError("the simulator crashed")
+        return [StepResult(np.zeros(2, np.float32), 1.0, terminated=self.t == 10)]
+
+
+def fleet(**evaluation):
+    if "tripping" not in registered_environments():
+        register("tripping", Tripping)
+    experiment = preset("ppo", "CartPole-v1", trainer={"step_per_collect": 64}, env={"num_envs": 4})
+    return Fleet(
+        name="tripping",
+        policies={"p": PolicySpec(experiment=replace(experiment, task="tripping"))},
+        agents=(AgentSpec(policy="p", sample_steps=16),),
+        evaluation=EvalGroup(num_envs=2, episodes=4, **evaluation),
+        stop=FleetStop(wall_s=30),
+        restart=RestartConfig(budget=0),
+    )
+
+
+def test_evaluation_survives_its_environments(tmp_path):
+    with FleetRun(fleet(), tmp_path / "run", interval_s=0.05) as driver:
+        last = next(s for s in driver if len(driver.results) >= 3 and s.workers["eval.0"].get("env_failures", 0) >= 2)
+    assert last.workers["eval.0"]["restarts"] == 0
+    assert {(result.episodes, result.return_mean) for result in driver.results} == {(4, 10.0)}
+    assert driver.store().metadata("p", driver.store().version_of("p", "best"))["return_mean"] == 10.0
+
+
+def test_evaluation_does_not_survive_without_end(tmp_path):
+    driver = FleetRun(fleet(env_failures=0), tmp_path / "run", interval_s=0.05)
+    with pytest.raises(FleetError, match=r"evaluation\.env_failures=0 allows; .*the simulator crashed"), driver:
+        list(driver)
+
+
+def test_best_is_best_for_every_judge(tmp_path):
+    store = ParameterStore(tmp_path)
+    for version in range(3):
+        store.push("p", {"version": version, "state_dict": {"w": torch.zeros(1)}})
+    assert store.judge("p", 0, {"return_mean": 5.0}, key="return_mean", tag="best")
+    assert not ParameterStore(tmp_path).judge("p", 1, {"return_mean": 4.0}, key="return_mean", tag="best")
+    assert store.version_of("p", "best") == 0
+    assert store.judge("p", 2, {"return_mean": 6.0}, key="return_mean", tag="best")
+    assert store.tags("p") == {"latest": 2, "best": 2}
+    assert store.metadata("p", 2)["return_mean"] == 6.0

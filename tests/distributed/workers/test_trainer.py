@@ -1,0 +1,181 @@
+import itertools
+import time
+from concurrent.futures import Future
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from argosy.algorithm import PPO
+from argosy.data import NamedArray
+from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec
+from argosy.distributed.host.base import PeerLostError
+from argosy.distributed.specs import StalenessConfig
+from argosy.distributed.streams.samples import Segment
+from argosy.distributed.workers.learning import OnpolicyLearning
+from argosy.distributed.workers.trainer import KIND, TrainerWorker
+from argosy.env import Environment, StepResult, register, registered_environments
+from argosy.presets import preset
+from argosy.trainer.statefile import read_state
+
+ROLLOUT = 64
+SAVE_UPDATES = 3
+
+
+class Numbers(Environment):
+    """Every observation is another number."""
+
+    agent_count = 1
+    observation_spaces = (spaces.Box(0, np.inf, (1,)),)
+    action_spaces = (spaces.Discrete(2),)
+    numbers = itertools.count()
+
+    def reset(self):
+        self.t = 0
+        return self.see()
+
+    def step(self, actions):
+        self.t += 1
+        return self.see(float(actions[0]), terminated=self.t == 10)
+
+    def see(self, reward=0.0, terminated=False):
+        return [StepResult(np.array([next(Numbers.numbers)], np.float32), reward, terminated=terminated)]
+
+
+class Mortal(PPO):
+    """Fails in its eighth update, once; notes what it learns from."""
+
+    learned = ()
+    calls = 0
+
+    def update(self, batch):
+        Mortal.calls += 1
+        if Mortal.calls == 8:
+            raise RuntimeError("a planted fault")
+        stats = super().update(batch)
+        Mortal.learned.append(np.asarray(batch.obs).reshape(-1).copy())
+        return stats
+
+
+def test_trainer_that_dies_counts_and_learns_nothing_twice(tmp_path):
+    if "numbers" not in registered_environments():
+        register("numbers", Numbers)
+    Mortal.learned, Mortal.calls = [], 0
+    experiment = preset("ppo", "CartPole-v1", trainer={"step_per_collect": ROLLOUT}, env={"num_envs": 4}, lr=1e-5)
+    spec = PolicySpec(experiment=replace(experiment, task="numbers"), algorithm=Mortal, save_updates=SAVE_UPDATES)
+    fleet = Fleet(
+        name="mortal",
+        policies={"p": spec},
+        agents=(AgentSpec(policy="p", sample_steps=8),),
+        actors=ActorGroup(count=2),
+        evaluation=EvalGroup(count=0),
+        stop=FleetStop(updates=12, wall_s=60),
+    )
+    with FleetRun(fleet, tmp_path / "run", interval_s=0.02) as driver:
+        snapshots = list(driver)
+    last = snapshots[-1]
+    assert last.reason == "updates reached"
+    (failure,) = driver.supervisor.failures
+    assert failure.reason == "raised RuntimeError: a planted fault"
+    lost = last.workers["trainer.p.0"]["updates_lost"]
+    assert lost == 1  # 7 were made, 6 were saved
+
+    updates = [snapshot.updates["p"] for snapshot in snapshots]
+    assert [a - b for a, b in itertools.pairwise(updates) if b < a] in ([1], [])
+    kept = Mortal.learned[:6] + Mortal.learned[7:]
+    numbers = np.concatenate(kept)
+    assert len(numbers) == len(set(numbers.tolist()))  # no step is learned from twice ...
+    assert not set(Mortal.learned[6].tolist()) & set(numbers.tolist())  # ... and what was lost does not come back
+    state = read_state(tmp_path / "run" / "trainer.p.0.safetensors", KIND)
+    counters = state["counters"]
+    waiting = sum(len(packed["rows"]) * 8 for packed in state["learning"]["waiting"])
+    assert counters["env_steps"] == counters["updates"] * ROLLOUT + waiting
+    assert counters["updates"] == len(kept)
+
+
+class Store:
+    """Answers as a parameter server, once it is there."""
+
+    def __init__(self):
+        self.there, self.versions = False, [0, 1, 2]
+
+    def call(self, method, *args):
+        answer = Future()
+        if not self.there:
+            answer.set_exception(PeerLostError("starting"))
+        elif method == "roll_back":
+            answer.set_result([version for version in self.versions if version > args[1]])
+            self.versions = [version for version in self.versions if version <= args[1]]
+        else:
+            self.versions.append(args[2])
+            answer.set_result(args[2])
+        return answer
+
+
+@pytest.fixture
+def make_trainer(tmp_path):
+    experiment = preset("ppo", "CartPole-v1", trainer={"step_per_collect": ROLLOUT})
+
+    def make(incarnation, store=None):
+        algorithm = PPO.from_spaces(experiment.config, spaces.Box(-1, 1, (1,)), spaces.Discrete(2), seed=1)
+        return TrainerWorker(
+            "p",
+            algorithm,
+            OnpolicyLearning(algorithm, experiment, sync=False),
+            store or Store(),
+            tmp_path / "trainer.safetensors",
+            ["a"],
+            max_env_step=1000,
+            capacity=2,
+            staleness=StalenessConfig(),
+            incarnation=incarnation,
+        )
+
+    return make
+
+
+def test_trainer_that_was_replaced_saves_no_more(make_trainer, tmp_path):
+    """It may have been taken for dead while it was only slow."""
+    old = make_trainer(0)
+    new = make_trainer(1)
+    new._updates, old._updates = 5, 3
+    new.close()
+    old.close()
+    assert read_state(tmp_path / "trainer.safetensors", KIND)["counters"]["updates"] == 5
+    assert make_trainer(2).stats()["updates"] == 5
+
+
+def test_store_forgets_what_was_not_saved_before_anything_is_published(make_trainer):
+    """Also when the store is started later than the trainer, as after the death of their node."""
+    store = Store()
+    trainer = make_trainer(1, store)
+    for _ in range(3):
+        trainer.poll()
+    assert store.versions == [0, 1, 2]
+    store.there = True
+    deadline = time.monotonic() + 5
+    while store.versions != [-1] and time.monotonic() < deadline:
+        trainer.poll()
+    assert store.versions == [-1]  # the version of a policy without any update
+    assert trainer.stats()["updates_lost"] == 3.0
+
+
+def test_segments_that_wait_for_their_rollout_are_saved(make_trainer):
+    segment = Segment(
+        producer="a",
+        incarnation=0,
+        seq=4,
+        rows=np.arange(2),
+        data=NamedArray(rew=np.arange(6.0).reshape(3, 2), obs={"x": np.ones((3, 2, 1))}, policy=None),
+        episode_returns=np.array([1.0]),
+        episode_lengths=np.array([3]),
+    )
+    first = make_trainer(0)
+    first._learning.take([segment])
+    state = first._learning.state_dict()
+    second = make_trainer(1)
+    second._learning.load_state_dict(state)
+    (restored,) = second._learning._waiting
+    assert (restored.producer, restored.seq, restored.steps) == ("a", 4, 6)
+    np.testing.assert_array_equal(restored.data.rew, segment.data.rew)
