@@ -9,7 +9,7 @@ from argosy.data.buffer import Priority
 from argosy.env import EnvConfig
 from argosy.errors import ConfigError
 from argosy.experiment import BufferConfig, Experiment, StopConfig, TrainerConfig
-from argosy.presets import FAMILIES, PRESETS, TASKS, preset, preset_name
+from argosy.presets import preset
 
 
 def test_a_saved_experiment_is_loaded_equal(tmp_path):
@@ -117,17 +117,6 @@ def test_settings_that_an_on_policy_algorithm_would_ignore_are_refused(change):
 def test_a_buffer_holds_something():
     with pytest.raises(ConfigError, match=r"BufferConfig.size is 0"):
         BufferConfig(size=0)
-
-
-def test_every_preset_makes_an_experiment():
-    example = {"classic": "CartPole-v1", "mujoco": "HalfCheetah-v5", "atari": "PongNoFrameskip-v4"}
-    for algorithm, family in PRESETS:
-        assert preset(algorithm, example[family]).algorithm == algorithm
-        assert preset_name(algorithm, example[family]) == f"{algorithm} on {family} tasks"
-    assert {family for _, family in PRESETS} <= set(FAMILIES)
-    assert set(ALGORITHMS) == {algorithm for algorithm, _ in PRESETS}
-    for task in TASKS:
-        assert preset("dqn", task).stop.test_return == TASKS[task]["stop.test_return"]
 
 
 def test_no_setting_of_an_algorithm_hides_one_of_the_experiment():

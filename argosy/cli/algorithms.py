@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from argosy.algorithm import ALGORITHMS, algorithm_class
 from argosy.cli.flags import parse
-from argosy.presets import PRESETS
+from argosy.presets import tuned_families
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ def main(args: Sequence[str]) -> int:
     for name in ALGORITHMS:
         cls = algorithm_class(name)
         actions = ", ".join(space.__name__ for space in cls.action_spaces)
-        families = ", ".join(family for algorithm, family in PRESETS if algorithm == name) or "-"
+        families = ", ".join(tuned_families(name)) or "-"
         what = (cls.__doc__ or "").strip().splitlines()[0]
         print(f"{name:<10} {cls.kind:<10} {actions:<26} {families:<24} {what}")
     print("\n`argosy train NAME --help` lists an algorithm's settings.")

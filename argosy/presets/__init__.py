@@ -1,0 +1,92 @@
+"""Presets: settings that are known to work, picked by algorithm and family of tasks.
+
+They are data: one file per algorithm (`dqn.toml`), with a section per family of tasks, on top of what all share
+(`families.toml`, `kinds.toml`), under what a task brings (`tasks.toml`). Settings are named as the command's flags are;
+what no file names keeps its default. Values for Atari and MuJoCo are those with which Tianshou's published results were
+made; those for classic control were tuned here for all of five seeds (benchmarks/learning).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+from argosy.algorithm import algorithm_class
+from argosy.env import task_family
+from argosy.errors import ConfigError, nearest
+from argosy.experiment import Experiment
+
+Settings = Mapping[str, object]
+Sections = Mapping[str, Settings]
+
+
+def preset(algorithm: str, task: str, **changes: object) -> Experiment:
+    """Return the experiment that suits `algorithm` on `task`, with `changes` (see `Experiment.replaced`).
+
+    Raises:
+        ConfigError: algorithm, task or a changed setting are unknown (the nearest name is offered).
+    """
+    family = task_family(task)
+    experiment = _by_family(algorithm, task)[family]
+    experiment = _replaced(experiment, "tasks.toml", task, read_sections("tasks.toml"))
+    return experiment.replaced(changes)
+
+
+def preset_name(algorithm: str, task: str) -> str:
+    """Say in words which preset `preset` picks."""
+    family = task_family(task)
+    if family in tuned_families(algorithm):
+        return f"{algorithm} on {family} tasks"
+    return f"defaults (no preset for {algorithm} on {family} tasks)"
+
+
+def tuned_families(algorithm: str) -> list[str]:
+    """Return the families of tasks for which an algorithm has settings of its own."""
+    return list(_own_sections(algorithm))
+
+
+@cache
+def read_sections(file: str) -> Sections:
+    """Return the sections of a file of this folder."""
+    return tomllib.loads((resources.files(__name__) / file).read_text(encoding="utf-8"))
+
+
+def _own_sections(algorithm: str) -> Sections:
+    """Return an algorithm's sections, one per family of tasks.
+
+    Raises:
+        ConfigError: there is no such family.
+    """
+    file = f"{algorithm}.toml"
+    sections = read_sections(file) if (resources.files(__name__) / file).is_file() else {}
+    families = read_sections("families.toml")
+    for section in sections:
+        if section not in families:
+            raise ConfigError(f"unknown section [{section}] of {file}: {nearest(section, families)}")
+    return sections
+
+
+def _by_family(algorithm: str, task: str) -> dict[str, Experiment]:
+    """Return the preset for every family; all of them, so that a slip anywhere in a file is refused."""
+    cls, own = algorithm_class(algorithm), _own_sections(algorithm)
+    plain = Experiment(task=task, algorithm=algorithm, config=cls.config_type(), net=cls.default_net)
+    found = {}
+    for family in read_sections("families.toml"):
+        experiment = _replaced(plain, "families.toml", family, read_sections("families.toml"))
+        experiment = _replaced(experiment, "kinds.toml", cls.kind, read_sections("kinds.toml"))
+        found[family] = _replaced(experiment, f"{algorithm}.toml", family, own)
+    return found
+
+
+def _replaced(experiment: Experiment, file: str, section: str, sections: Sections) -> Experiment:
+    """Return a copy with the settings of one section of a file.
+
+    Raises:
+        ConfigError: a setting is unknown (the nearest one is offered) or has a wrong value; names file and section.
+    """
+    try:
+        return experiment.replaced(sections.get(section, {}))
+    except ConfigError as error:
+        raise ConfigError(f"[{section}] of {file}: {error}") from None
