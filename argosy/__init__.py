@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from argosy.net import NetConfig
     from argosy.policy import Policy
     from argosy.presets import preset
+    from argosy.run.build import build
+    from argosy.run.play import evaluate
+    from argosy.run.result import Result
+    from argosy.run.train import resume, train
     from argosy.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
-    from argosy.trainer.local import Result, build, resume, run, train
-    from argosy.trainer.play import evaluate
 
 __version__ = "0.1.0"
 
@@ -42,17 +44,16 @@ _HOME = {
     "OnpolicyTrainer": "argosy.trainer",
     "Policy": "argosy.policy",
     "ReplayBuffer": "argosy.data",
-    "Result": "argosy.trainer.local",
+    "Result": "argosy.run.result",
     "VectorReplayBuffer": "argosy.data",
     "algorithm_class": "argosy.algorithm",
     "algorithm_names": "argosy.algorithm",
-    "build": "argosy.trainer.local",
-    "evaluate": "argosy.trainer.play",
+    "build": "argosy.run.build",
+    "evaluate": "argosy.run.play",
     "make_vector_env": "argosy.env",
     "preset": "argosy.presets",
-    "resume": "argosy.trainer.local",
-    "run": "argosy.trainer.local",
-    "train": "argosy.trainer.local",
+    "resume": "argosy.run.train",
+    "train": "argosy.run.train",
 }
 
 __all__ = [
@@ -78,7 +79,6 @@ __all__ = [
     "make_vector_env",
     "preset",
     "resume",
-    "run",
     "train",
 ]
 

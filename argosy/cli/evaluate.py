@@ -10,7 +10,7 @@ from typing import Annotated
 import tyro
 
 from argosy.cli.flags import parse
-from argosy.trainer.play import evaluate
+from argosy.run.play import evaluate
 
 
 @dataclass(frozen=True)

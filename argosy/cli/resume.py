@@ -10,7 +10,7 @@ import tyro
 
 from argosy.cli.flags import parse
 from argosy.cli.show import finish
-from argosy.trainer.local import resume
+from argosy.run.train import resume
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from argosy.experiment import Experiment
 
 if TYPE_CHECKING:
-    from argosy.trainer.local import Result
+    from argosy.run.result import Result
 
 
 def show_start(experiment: Experiment, source: str, *, to_stderr: bool) -> None:

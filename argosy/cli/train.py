@@ -16,7 +16,7 @@ from argosy.experiment import Experiment
 from argosy.presets import preset, preset_name
 
 if TYPE_CHECKING:
-    from argosy.trainer.local import Result
+    from argosy.run.result import Result
 
 USAGE = """usage: argosy train ALGO --task TASK [--seed N] [options]
        argosy train --config FILE [options]
@@ -71,11 +71,11 @@ def main(args: Sequence[str]) -> int:
 
 def run_and_report(experiment: Experiment, output: Output, source: str) -> int:
     """Train, with a report before and after."""
-    from argosy.trainer.local import run
+    from argosy.run.train import train
 
     if not output.quiet:
         show_start(experiment, source, to_stderr=output.json)
-    result: Result = run(experiment, runs=output.runs, show_progress=not output.quiet)
+    result: Result = train(experiment, runs=output.runs, show_progress=not output.quiet)
     return finish(result, json=output.json, quiet=output.quiet)
 
 

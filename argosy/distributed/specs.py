@@ -19,7 +19,7 @@ from argosy.distributed.source import Space
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.policy import Policy, policy_class
-from argosy.trainer.play import usable_device
+from argosy.run.build import usable_device
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -154,8 +154,8 @@ def fleet(task, clock):
 
 
 def local(task, clock):
+    from argosy.run.build import build
     from argosy.trainer.base import EpochRecord
-    from argosy.trainer.local import build
 
     trainer = build(experiment(task))
     returns = deque(maxlen=100)

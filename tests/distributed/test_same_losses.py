@@ -9,8 +9,8 @@ from argosy.distributed.host.base import Resources, ThreadLauncher
 from argosy.distributed.run import FleetRun
 from argosy.distributed.specs import AgentSpec, EvalGroup, FleetStop, PolicySpec
 from argosy.presets import preset
+from argosy.run.build import build
 from argosy.trainer.base import EpochRecord
-from argosy.trainer.local import build
 
 UPDATES = 20
 EXPERIMENTS = {

@@ -29,7 +29,7 @@ from argosy.distributed.workers.group import Seat, TrainerGroup, choose_backend
 from argosy.distributed.workers.trainer import KIND
 from argosy.errors import ConfigError
 from argosy.presets import preset
-from argosy.trainer.local import build
+from argosy.run.build import build
 from argosy.trainer.statefile import read_state
 
 EXPERIMENT = preset(

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from argosy.algorithm import algorithm_class
-from argosy.algorithm.base import Algorithm
 from argosy.collect import CollectHook, Collector, StepEvent
 from argosy.collect.film import check_video_path, write_video
 from argosy.collect.video import DEFAULT_FPS, fps_of, picture
@@ -21,39 +19,11 @@ from argosy.env import VectorEnv, make_vector_env
 from argosy.errors import CheckpointError, ConfigError
 from argosy.experiment import Experiment
 from argosy.policy import Policy
-from argosy.trainer.run_folder import RunFolder
+from argosy.run.build import make_algorithm
+from argosy.run.folder import RunFolder
 from argosy.trainer.statefile import read_state, write_state
 
 KIND = "policy"
-
-
-def make_algorithm(experiment: Experiment, env: VectorEnv, seed: int | None = None) -> Algorithm[Any, Any]:
-    """Make the experiment's algorithm, and with it its policy, for the spaces of `env`.
-
-    Raises:
-        ConfigError: the device is not there.
-        SpaceError: the algorithm cannot act in the action space.
-    """
-    device = usable_device(experiment.device)
-    cls = algorithm_class(experiment.algorithm)
-    return cls.from_spaces(
-        experiment.config, env.single_observation_space, env.single_action_space, experiment.net, device, seed
-    )
-
-
-def usable_device(device: str) -> str:
-    """Return the device that "auto" stands for, any other as it is.
-
-    Raises:
-        ConfigError: it is not there.
-    """
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"device is {device!r}, which cannot be used here: {error}") from error
-    return device
 
 
 def save_policy(folder: RunFolder, policy: Policy, env: VectorEnv) -> None:

@@ -1,47 +1,22 @@
-"""Runs in this process: what a run leaves behind, going on, evaluation, films, what can go wrong."""
+"""Runs in this process: what a run leaves behind, going on, what can go wrong."""
 
 import json
 import shutil
 import signal
-import time
-import warnings
 
 import numpy as np
 import pytest
 import torch
+from short import QUICK, quick
 
 import argosy
 from argosy.data import CollectStats
-from argosy.errors import CheckpointError, ConfigError, EnvError, MissingExtraError, SpaceError
+from argosy.errors import CheckpointError, ConfigError, EnvError, SpaceError
 from argosy.experiment import Experiment
 from argosy.logger import JSONLLogger, read_jsonl
-from argosy.trainer import local
-from argosy.trainer.play import film
-from argosy.trainer.run_folder import RunFolder, draw_curve
+from argosy.run.folder import RunFolder
+from argosy.run.result import BestPolicy
 from argosy.trainer.statefile import read_state
-
-QUICK = {
-    "net": {"hidden_sizes": (16,)},
-    "env": {"num_envs": 2, "test_num_envs": 2},
-    "trainer": {
-        "max_epoch": 2,
-        "step_per_epoch": 200,
-        "start_steps": 50,
-        "batch_size": 16,
-        "step_per_collect": 4,
-        "episode_per_test": 2,
-    },
-    "stop": {"test_return": None, "episodes": 3},
-}
-
-
-def quick(runs, **changes):
-    return argosy.train("dqn", "CartPole-v1", seed=5, runs=runs, show_progress=False, **{**QUICK, **changes})
-
-
-@pytest.fixture(scope="module")
-def result(tmp_path_factory):
-    return quick(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture
@@ -154,60 +129,10 @@ def test_a_reached_target_is_confirmed_and_stops(tmp_path):
 
 def test_a_target_that_more_episodes_do_not_confirm_does_not_stop(tmp_path, monkeypatch):
     played = CollectStats(n_collected_episodes=1, returns=np.array([7.0]), lens=np.array([7]))
-    monkeypatch.setattr(local._Judge, "_play", lambda self, policy: played)
+    monkeypatch.setattr(BestPolicy, "_evaluate", lambda self, policy: played)
     done = quick(tmp_path, stop={"test_return": 8.0, "episodes": 4})
     assert done.env_steps == 400
     assert done.test_return_mean == 7.0
-
-
-def test_evaluation_plays_the_best_policy_again(result):
-    stats = argosy.evaluate(result.run_dir, episodes=5, seed=1)
-    again = argosy.evaluate(result.run_dir, episodes=5, seed=1)
-    assert stats.n_collected_episodes == 5
-    np.testing.assert_array_equal(stats.returns, again.returns)
-    with pytest.raises(ConfigError, match="episodes is 0"):
-        argosy.evaluate(result.run_dir, episodes=0)
-
-
-def test_a_film_has_a_frame_per_step(result, tmp_path):
-    image = pytest.importorskip("PIL.Image")
-    pytest.importorskip("pygame")
-    stats = film(result.run_dir, tmp_path / "new" / "film.gif", episodes=1, seed=3)
-    with image.open(tmp_path / "new" / "film.gif") as gif:
-        durations = []
-        for frame in range(gif.n_frames):
-            gif.seek(frame)
-            durations.append(gif.info["duration"])
-        assert gif.size == (600, 400)
-    assert sum(durations) == 20 * stats.lens[0]  # 50 frames per second; equal frames are merged
-
-
-def test_a_film_ends_with_its_steps(result, tmp_path):
-    ffmpeg = pytest.importorskip("imageio_ffmpeg")
-    pytest.importorskip("pygame")
-    film(result.run_dir, tmp_path / "film.mp4", max_steps=6)
-    reader = ffmpeg.read_frames(str(tmp_path / "film.mp4"))
-    assert next(reader)["size"] == (600, 400)
-    assert sum(1 for _ in reader) == 6
-
-
-def test_a_film_of_an_unknown_kind_is_refused_before_anything_is_played(result, tmp_path):
-    with pytest.raises(ConfigError, match=r"ends in '.avi'; it must be one of .gif, .mp4"):
-        film(result.run_dir, tmp_path / "film.avi")
-
-
-@pytest.mark.parametrize("call", [argosy.resume, argosy.evaluate])
-def test_a_missing_run_is_named(call, tmp_path):
-    with pytest.raises(CheckpointError, match="there is no run"):
-        call(tmp_path / "nowhere")
-    with pytest.raises(CheckpointError, match=r"is not the folder of a run: it has no config.json"):
-        call(tmp_path)
-
-
-def test_the_folder_above_a_run_names_the_newest_one(result):
-    folder = RunFolder.find(result.run_dir).path
-    with pytest.raises(CheckpointError, match=rf"the newest run below it is .*{folder.name}"):
-        argosy.resume(folder.parent)
 
 
 def test_damaged_runs_are_refused_by_name(run):
@@ -275,28 +200,6 @@ def test_a_nan_reward_names_env_step_and_field_and_keeps_the_training(tmp_path, 
     assert whole.env_steps == 600
 
 
-def test_without_matplotlib_a_warning_names_the_extra(result, monkeypatch):
-    def missing(module, extra):
-        raise MissingExtraError(f"{module}: pip install 'argosy[{extra}]'")
-
-    monkeypatch.setattr("argosy.trainer.run_folder.require", missing)
-    with pytest.warns(UserWarning, match=r"no picture .*argosy\[plot\]"):
-        assert draw_curve(RunFolder.find(result.run_dir), "title") is None
-
-
-def test_nothing_logged_gives_no_picture(tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert draw_curve(RunFolder(tmp_path), "title") is None
-
-
-def test_two_runs_of_one_second_get_two_folders(tmp_path, monkeypatch):
-    monkeypatch.setattr(time, "strftime", lambda form: "20260101-000000")
-    folders = [RunFolder.create(tmp_path, "ALE/Pong-v5", "ppo", 1).path for _ in range(3)]
-    assert [folder.name for folder in folders] == ["20260101-000000-1", "20260101-000000-1-1", "20260101-000000-1-2"]
-    assert folders[0].parent == tmp_path / "ALE-Pong-v5" / "ppo"
-
-
 def test_loggers_of_the_experiment_write_beside_the_metrics(tmp_path, monkeypatch):
     pytest.importorskip("tensorboard")
     pytest.importorskip("wandb")
@@ -321,3 +224,14 @@ def test_other_algorithms_run_too(tmp_path, algorithm, task):
     assert done.gradient_steps > 0
     stats = argosy.evaluate(done.run_dir, episodes=2)
     assert stats.n_collected_episodes == 2
+
+
+def test_an_experiment_trains_as_it_says_but_for_changes(tmp_path):
+    experiment = argosy.preset("dqn", "CartPole-v1", seed=5, **QUICK)
+    done = argosy.train(experiment, seed=6, runs=tmp_path, show_progress=False)
+    assert Experiment.load(RunFolder.find(done.run_dir).config) == experiment.replaced({"seed": 6})
+
+
+def test_an_algorithm_s_name_needs_a_task(tmp_path):
+    with pytest.raises(ConfigError, match=r"which task\? argosy.train\('dqn', task\)"):
+        argosy.train("dqn", runs=tmp_path)

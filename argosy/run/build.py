@@ -1,0 +1,118 @@
+"""Makes the parts of an experiment: envs, algorithm, buffer, collectors, trainer."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import torch
+
+from argosy.algorithm import algorithm_class
+from argosy.algorithm.base import Algorithm
+from argosy.collect import Collector
+from argosy.data import VectorReplayBuffer
+from argosy.env import VectorEnv, VectorEnvNormObs, make_vector_env
+from argosy.errors import ConfigError
+from argosy.experiment import Experiment
+from argosy.logger import Logger
+from argosy.rng import spawn_seeds
+from argosy.trainer import OffpolicyTrainer, OnpolicyTrainer
+
+LocalTrainer = OnpolicyTrainer[Any] | OffpolicyTrainer[Any]
+
+
+def build(
+    experiment: Experiment, *, logger: Logger | None = None, show_progress: bool = False, **options: Any
+) -> LocalTrainer:
+    """Make the trainer of an experiment with all its parts; close the envs of its two collectors in the end.
+
+    Args:
+        experiment: what to make.
+        logger: takes the metrics.
+        show_progress: a progress bar and a line per epoch, on standard error.
+        options: further arguments of the trainer, e.g. `stop_fn`.
+
+    Raises:
+        ConfigError: settings contradict each other.
+        SpaceError: the algorithm cannot act in the task's action space.
+    """
+    settings, config = experiment.trainer, experiment.env
+    if config.wait_num is not None:
+        raise ConfigError(f"env.wait_num is {config.wait_num}, but this trainer steps all envs together; leave it out")
+    seeds = spawn_seeds(experiment.seed, 4)
+    with contextlib.ExitStack() as on_error:
+        env = make_vector_env(experiment.task, config.num_envs, config=config)
+        on_error.callback(env.close)
+        algorithm = make_algorithm(experiment, env, seeds[0])
+        num_test_envs = min(config.test_num_envs, settings.episode_per_test)
+        test_env = make_vector_env(experiment.task, num_test_envs, test=True, config=config)
+        on_error.callback(test_env.close)
+        if isinstance(env, VectorEnvNormObs) and isinstance(test_env, VectorEnvNormObs):
+            test_env.set_obs_rms(env.get_obs_rms())
+        buffer = _make_buffer(experiment, algorithm, seeds[1])
+        common: dict[str, Any] = {
+            "algorithm": algorithm,
+            "train_collector": Collector(algorithm.policy, env, buffer, exploration_noise=True, seed=seeds[2]),
+            "test_collector": Collector(algorithm.policy, test_env, seed=seeds[3]),
+            "max_epoch": settings.max_epoch,
+            "step_per_epoch": settings.step_per_epoch,
+            "step_per_collect": settings.step_per_collect,
+            "episode_per_test": settings.episode_per_test,
+            "test_in_train": False,
+            "logger": logger,
+            "verbose": show_progress,
+            "show_progress": show_progress,
+            **options,
+        }
+        trainer: LocalTrainer
+        if algorithm.kind == "onpolicy":
+            trainer = OnpolicyTrainer(**common)
+        elif algorithm.kind == "offpolicy":
+            trainer = OffpolicyTrainer(
+                update_per_step=settings.update_per_step or 1.0,
+                batch_size=settings.batch_size or 64,
+                start_steps=settings.start_steps,
+                **common,
+            )
+        else:
+            raise ConfigError(f"{experiment.algorithm} learns from a data set; make an OfflineTrainer for it")
+        on_error.pop_all()
+    return trainer
+
+
+def _make_buffer(experiment: Experiment, algorithm: Algorithm[Any, Any], seed: int) -> VectorReplayBuffer:
+    """Make room for one rollout (on-policy) or for `buffer.size` transitions."""
+    num_envs, config = experiment.env.num_envs, experiment.buffer
+    if algorithm.kind == "onpolicy":
+        rows = -(-experiment.trainer.step_per_collect // num_envs)
+        return VectorReplayBuffer(rows * num_envs, num_envs, seed=seed)
+    return config.make(num_envs, seed)
+
+
+def make_algorithm(experiment: Experiment, env: VectorEnv, seed: int | None = None) -> Algorithm[Any, Any]:
+    """Make the experiment's algorithm, and with it its policy, for the spaces of `env`.
+
+    Raises:
+        ConfigError: the device is not there.
+        SpaceError: the algorithm cannot act in the action space.
+    """
+    device = usable_device(experiment.device)
+    cls = algorithm_class(experiment.algorithm)
+    return cls.from_spaces(
+        experiment.config, env.single_observation_space, env.single_action_space, experiment.net, device, seed
+    )
+
+
+def usable_device(device: str) -> str:
+    """Return the device that "auto" stands for, any other as it is.
+
+    Raises:
+        ConfigError: it is not there.
+    """
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"device is {device!r}, which cannot be used here: {error}") from error
+    return device

@@ -1,0 +1,117 @@
+"""What a run has come to: its best policy, evaluated by fresh episodes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+
+from argosy.collect import Collector
+from argosy.data import CollectStats
+from argosy.experiment import Experiment
+from argosy.policy import Policy
+from argosy.rng import spawn_seeds
+from argosy.run.build import LocalTrainer
+from argosy.run.folder import RunFolder, draw_curve
+from argosy.run.play import load_policy, save_policy
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a run has come to."""
+
+    algorithm: str
+    task: str
+    seed: int
+    env_steps: int
+    """Training steps of the environments, warm-up included."""
+    gradient_steps: int
+    """Steps of the optimiser."""
+    wall_s: float
+    """Seconds of training, tests between the epochs included (over resumes)."""
+    steps_per_s: float
+    """`env_steps / wall_s`."""
+    test_return_mean: float
+    """Mean return of `test_episodes` episodes of the run's best policy; NaN before the first test."""
+    test_return_std: float
+    run_dir: str
+    """The run's folder."""
+    test_episodes: int
+    """Fresh episodes that the run is evaluated by; those of the best test when Ctrl-C ended the run."""
+    interrupted: bool = False
+    """Ctrl-C ended it; `resume` goes on."""
+    curve: str | None = None
+    """Picture of the learning curve; None without matplotlib."""
+    policy: Policy = dataclasses.field(repr=False, compare=False)
+    """The best policy, ready to act."""
+
+    def to_json(self) -> str:
+        """Return the result as one line of JSON: everything up to `run_dir`; null for NaN."""
+        values = [(f.name, getattr(self, f.name)) for f in dataclasses.fields(self)]
+        names = [name for name, _ in values]
+        shown = values[: names.index("run_dir") + 1]
+        return json.dumps({k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in shown})
+
+
+class BestPolicy:
+    """Keeps the best policy of a run, confirms that it has reached the target, and evaluates it in the end."""
+
+    def __init__(self, experiment: Experiment, folder: RunFolder, trainer: LocalTrainer) -> None:
+        assert trainer.test_collector is not None
+        self.experiment, self.folder, self.trainer = experiment, folder, trainer
+        self.env = trainer.test_collector.env
+        self.confirmed: CollectStats | None = None
+
+    def reaches_target(self, test_return: float) -> bool:
+        """Whether the current policy has reached `stop.test_return`, confirmed by `stop.episodes` fresh episodes."""
+        target = self.experiment.stop.test_return
+        if target is None or test_return < target:
+            return False
+        stats = self._evaluate(self.trainer.algorithm.policy)
+        if stats.returns.mean() < target:
+            return False
+        self.confirmed = stats
+        self.save(self.trainer.algorithm.policy)
+        return True
+
+    def save(self, policy: Policy) -> None:
+        """Keep `policy` as the best one."""
+        save_policy(self.folder, policy, self.env)
+
+    def result(self, interrupted: bool) -> Result:
+        """Evaluate the best policy and draw the curve."""
+        state = self.trainer.state
+        episodes, policy = self.experiment.stop.episodes, self.trainer.algorithm.policy
+        if interrupted:
+            tested = math.isfinite(state.best_reward)
+            mean, std = (state.best_reward, state.best_reward_std) if tested else (math.nan, math.nan)
+            episodes = self.experiment.trainer.episode_per_test if tested else 0
+        else:
+            policy = load_policy(self.folder, self.experiment, self.env)
+            stats = self.confirmed or self._evaluate(policy)
+            mean, std = float(stats.returns.mean()), float(stats.returns.std())
+        experiment = self.experiment
+        curve = draw_curve(self.folder, f"{experiment.algorithm} on {experiment.task}, seed {experiment.seed}")
+        result = Result(
+            algorithm=experiment.algorithm,
+            task=experiment.task,
+            seed=experiment.seed,
+            env_steps=state.env_step,
+            gradient_steps=state.gradient_step,
+            wall_s=round(state.total_time, 3),
+            steps_per_s=round(state.env_step / max(state.total_time, 1e-9), 1),
+            test_return_mean=mean,
+            test_return_std=std,
+            run_dir=str(self.folder.path),
+            test_episodes=episodes,
+            interrupted=interrupted,
+            curve=None if curve is None else str(curve),
+            policy=policy,
+        )
+        self.folder.result.write_text(result.to_json() + "\n")
+        return result
+
+    def _evaluate(self, policy: Policy) -> CollectStats:
+        """Play the episodes that a run is evaluated by: the same ones for every policy of the run."""
+        seed = spawn_seeds(self.experiment.seed, 5)[4]
+        return Collector(policy, self.env, seed=seed).collect(n_episode=self.experiment.stop.episodes)

@@ -1,0 +1,46 @@
+"""The folder of a run: its name, how it is found, the picture in it."""
+
+import time
+import warnings
+
+import pytest
+
+import argosy
+from argosy.errors import CheckpointError, MissingExtraError
+from argosy.run.folder import RunFolder, draw_curve
+
+
+@pytest.mark.parametrize("call", [argosy.resume, argosy.evaluate])
+def test_a_missing_run_is_named(call, tmp_path):
+    with pytest.raises(CheckpointError, match="there is no run"):
+        call(tmp_path / "nowhere")
+    with pytest.raises(CheckpointError, match=r"is not the folder of a run: it has no config.json"):
+        call(tmp_path)
+
+
+def test_the_folder_above_a_run_names_the_newest_one(result):
+    folder = RunFolder.find(result.run_dir).path
+    with pytest.raises(CheckpointError, match=rf"the newest run below it is .*{folder.name}"):
+        argosy.resume(folder.parent)
+
+
+def test_without_matplotlib_a_warning_names_the_extra(result, monkeypatch):
+    def missing(module, extra):
+        raise MissingExtraError(f"{module}: pip install 'argosy[{extra}]'")
+
+    monkeypatch.setattr("argosy.run.folder.require", missing)
+    with pytest.warns(UserWarning, match=r"no picture .*argosy\[plot\]"):
+        assert draw_curve(RunFolder.find(result.run_dir), "title") is None
+
+
+def test_nothing_logged_gives_no_picture(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert draw_curve(RunFolder(tmp_path), "title") is None
+
+
+def test_two_runs_of_one_second_get_two_folders(tmp_path, monkeypatch):
+    monkeypatch.setattr(time, "strftime", lambda form: "20260101-000000")
+    folders = [RunFolder.create(tmp_path, "ALE/Pong-v5", "ppo", 1).path for _ in range(3)]
+    assert [folder.name for folder in folders] == ["20260101-000000-1", "20260101-000000-1-1", "20260101-000000-1-2"]
+    assert folders[0].parent == tmp_path / "ALE-Pong-v5" / "ppo"
