@@ -15,7 +15,7 @@ from argosy.distributed.host.supervisor import RestartConfig
 from argosy.distributed.postprocess import NStep
 from argosy.distributed.source import EnvSource
 from argosy.distributed.specs import ActorGroup, AgentSpec, EvalGroup, FleetStop, PolicySpec
-from argosy.env.environment import environment_source
+from argosy.env.agents.environment import environment_source
 from argosy.errors import ConfigError, nearest
 from argosy.experiment import Experiment
 

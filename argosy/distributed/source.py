@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from argosy.distributed.arena import AgentArena, Arena, StackedArena, VectorArena, stacked_space
 from argosy.env import Environment, make_environment, make_vector_env, registered_environments, task_spaces
-from argosy.env.environment import register
+from argosy.env.agents.environment import register
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.named import Source

@@ -9,12 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from argosy.env.adapters import GymVectorEnv, as_vector_env
-    from argosy.env.atari import AtariPreprocessing
-    from argosy.env.base import AsyncVectorEnv, Info, Obs, Received, VectorEnv, info_column
-    from argosy.env.check import Finding, check_env
-    from argosy.env.config import EnvConfig
-    from argosy.env.environment import (
+    from argosy.env.agents.environment import (
         Environment,
         PettingzooAEC,
         PettingzooParallel,
@@ -24,12 +19,17 @@ if TYPE_CHECKING:
         registered_environments,
         test_environment,
     )
-    from argosy.env.norm import VectorEnvNormObs, VectorEnvNormReward, VectorEnvWrapper
-    from argosy.env.pettingzoo import PettingZooEnv, PettingZooParallelEnv
-    from argosy.env.pool import EnvPoolVectorEnv
+    from argosy.env.agents.pettingzoo import PettingZooEnv, PettingZooParallelEnv
+    from argosy.env.atari import AtariPreprocessing
+    from argosy.env.base import AsyncVectorEnv, Info, Obs, Received, VectorEnv, info_column
+    from argosy.env.check import Finding, check_env
+    from argosy.env.config import EnvConfig
     from argosy.env.registry import make_vector_env, task_family, task_spaces
-    from argosy.env.vector import BaseVectorEnv
-    from argosy.env.venvs import DummyVectorEnv, RayVectorEnv, ShmemVectorEnv, SubprocVectorEnv
+    from argosy.env.vector.adapters import GymVectorEnv, as_vector_env
+    from argosy.env.vector.base import BaseVectorEnv
+    from argosy.env.vector.envpool import EnvPoolVectorEnv
+    from argosy.env.vector.kinds import DummyVectorEnv, RayVectorEnv, ShmemVectorEnv, SubprocVectorEnv
+    from argosy.env.vector.norm import VectorEnvNormObs, VectorEnvNormReward, VectorEnvWrapper
     from argosy.env.wrappers import (
         ActionMaskFromInfo,
         ContinuousToDiscrete,
@@ -42,42 +42,42 @@ _HOME = {
     "ActionMaskFromInfo": "wrappers",
     "AsyncVectorEnv": "base",
     "AtariPreprocessing": "atari",
-    "BaseVectorEnv": "vector",
+    "BaseVectorEnv": "vector.base",
     "ContinuousToDiscrete": "wrappers",
-    "DummyVectorEnv": "venvs",
+    "DummyVectorEnv": "vector.kinds",
     "EnvConfig": "config",
-    "EnvPoolVectorEnv": "pool",
-    "Environment": "environment",
+    "EnvPoolVectorEnv": "vector.envpool",
+    "Environment": "agents.environment",
     "Finding": "check",
     "FrameStack": "wrappers",
-    "GymVectorEnv": "adapters",
+    "GymVectorEnv": "vector.adapters",
     "Info": "base",
     "MultiDiscreteToDiscrete": "wrappers",
     "Obs": "base",
-    "PettingZooEnv": "pettingzoo",
-    "PettingZooParallelEnv": "pettingzoo",
-    "PettingzooAEC": "environment",
-    "PettingzooParallel": "environment",
-    "RayVectorEnv": "venvs",
+    "PettingZooEnv": "agents.pettingzoo",
+    "PettingZooParallelEnv": "agents.pettingzoo",
+    "PettingzooAEC": "agents.environment",
+    "PettingzooParallel": "agents.environment",
+    "RayVectorEnv": "vector.kinds",
     "Received": "base",
-    "ShmemVectorEnv": "venvs",
-    "StepResult": "environment",
-    "SubprocVectorEnv": "venvs",
+    "ShmemVectorEnv": "vector.kinds",
+    "StepResult": "agents.environment",
+    "SubprocVectorEnv": "vector.kinds",
     "TruncatedAsTerminated": "wrappers",
     "VectorEnv": "base",
-    "VectorEnvNormObs": "norm",
-    "VectorEnvNormReward": "norm",
-    "VectorEnvWrapper": "norm",
-    "as_vector_env": "adapters",
+    "VectorEnvNormObs": "vector.norm",
+    "VectorEnvNormReward": "vector.norm",
+    "VectorEnvWrapper": "vector.norm",
+    "as_vector_env": "vector.adapters",
     "check_env": "check",
     "info_column": "base",
-    "make_environment": "environment",
+    "make_environment": "agents.environment",
     "make_vector_env": "registry",
-    "register": "environment",
-    "registered_environments": "environment",
+    "register": "agents.environment",
+    "registered_environments": "agents.environment",
     "task_family": "registry",
     "task_spaces": "registry",
-    "test_environment": "environment",
+    "test_environment": "agents.environment",
 }
 
 __all__ = [

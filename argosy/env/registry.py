@@ -13,14 +13,14 @@ from typing import Literal, Protocol, cast
 
 import gymnasium as gym
 
+from argosy.env.agents.environment import registered_environments
 from argosy.env.atari import make_atari_env
 from argosy.env.base import VectorEnv, num_cores, yield_cpu
 from argosy.env.config import EnvConfig
-from argosy.env.environment import registered_environments
-from argosy.env.norm import VectorEnvNormObs
-from argosy.env.pool import EnvPoolVectorEnv, Pool
 from argosy.env.spaces import Space
-from argosy.env.venvs import DummyVectorEnv, ShmemVectorEnv, SubprocVectorEnv
+from argosy.env.vector.envpool import EnvPoolVectorEnv, Pool
+from argosy.env.vector.kinds import DummyVectorEnv, ShmemVectorEnv, SubprocVectorEnv
+from argosy.env.vector.norm import VectorEnvNormObs
 from argosy.env.worker.base import EnvFn
 from argosy.errors import ConfigError, MissingExtraError, nearest, require
 from argosy.rng import spawn_seeds

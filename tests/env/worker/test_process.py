@@ -198,7 +198,7 @@ def test_envs_may_use_torch_in_forked_processes(kind):
 
 
 def test_closing_does_not_wait_for_a_sleeper(kind, monkeypatch):
-    monkeypatch.setattr("argosy.env.vector.CLOSE_GRACE_S", 0.3)
+    monkeypatch.setattr("argosy.env.vector.base.CLOSE_GRACE_S", 0.3)
     env = kind(slow(2, sleeper=0, sleep_s=60), envs_per_worker=1)
     env.reset()
     env.step(np.zeros(2, int))

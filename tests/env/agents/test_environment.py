@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from argosy.env.environment import (
+from argosy.env.agents.environment import (
     Environment,
     PettingzooAEC,
     PettingzooParallel,
@@ -103,7 +103,7 @@ def test_lazy_registration_and_missing_classes():
     with pytest.raises(EnvError, match=r"must be an argosy\.env\.Environment"):
         make_environment("lazy")
     with pytest.raises(ConfigError, match="'Nothing' could not be imported"):
-        make_environment("argosy.env.environment:Nothing")
+        make_environment("argosy.env.agents.environment:Nothing")
 
 
 def test_pettingzoo_parallel_and_turn_based():

@@ -12,9 +12,9 @@ from typing import TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.env.actions import action_rows, select_rows
 from argosy.env.base import Ids, Info, Obs, Received, StepReturn, check_ids, env_seeds
 from argosy.env.spaces import Space, join_received, take
+from argosy.env.vector.actions import action_rows, select_rows
 from argosy.env.worker.base import EnvFn, EnvSpaces, EnvWorker, StepArrays
 from argosy.errors import ConfigError, EnvError
 

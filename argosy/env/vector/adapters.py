@@ -12,11 +12,11 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.vector import VectorEnv as ForeignVectorEnv
 from numpy.typing import NDArray
 
+from argosy.env.agents.pettingzoo import AECGame, ParallelGame, PettingZooEnv, PettingZooParallelEnv
 from argosy.env.base import Ids, Info, Obs, StepReturn, VectorEnv, check_ids, env_seeds
-from argosy.env.pettingzoo import AECGame, ParallelGame, PettingZooEnv, PettingZooParallelEnv
-from argosy.env.pool import EnvPoolVectorEnv, Pool
 from argosy.env.spaces import Space, as_tree, copy_rows, normal_form, take
-from argosy.env.venvs import DummyVectorEnv
+from argosy.env.vector.envpool import EnvPoolVectorEnv, Pool
+from argosy.env.vector.kinds import DummyVectorEnv
 from argosy.env.worker.base import EnvFn
 from argosy.errors import ConfigError, EnvError
 from argosy.rng import spawn_seeds

@@ -335,7 +335,7 @@ def test_env_that_raises_is_named_and_the_others_go_on(make, where):
     else:
         assert "in the worker process" in str(caught.value).lower()
         assert "Traceback" in str(caught.value)
-        assert "test_vector.py" in str(caught.value)
+        assert "test_base.py" in str(caught.value)
     obs, _ = env.reset([0, 2])
     assert obs[:, 0].tolist() == [0, 2]
     assert env.step(np.array([1, 1]), [2, 0])[0][:, [0, 2, 3]].tolist() == [[2, 1, 1], [0, 1, 1]]
