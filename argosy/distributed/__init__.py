@@ -3,12 +3,12 @@
 Importing this package needs no Ray; running a fleet in threads does not either.
 """
 
+from argosy.collect.postprocess import GAE, NStep
 from argosy.distributed.curriculum import CurriculumStage
 from argosy.distributed.fleet import Fleet
 from argosy.distributed.host.base import Resources, ThreadLauncher
 from argosy.distributed.host.supervisor import Failure, FleetError, RestartConfig
 from argosy.distributed.pipeline import test_pipeline
-from argosy.distributed.postprocess import GAE, NStep
 from argosy.distributed.run import FleetRun, Snapshot
 from argosy.distributed.specs import (
     ActorGroup,

@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from argosy.collect.postprocess import NStep
+from argosy.collect.source import EnvSource
 from argosy.distributed.curriculum import CurriculumStage, check_stages
 from argosy.distributed.host.supervisor import RestartConfig
-from argosy.distributed.postprocess import NStep
-from argosy.distributed.source import EnvSource
 from argosy.distributed.specs import ActorGroup, AgentSpec, EvalGroup, FleetStop, PolicySpec
 from argosy.env.agents.environment import environment_source
 from argosy.errors import ConfigError, nearest
@@ -94,7 +94,7 @@ class Fleet:
     def source(self) -> EnvSource:
         """Return what makes the environments, also in other processes."""
         task = self.experiment.task
-        return EnvSource(task, environment_source(task), dict(self.env_args), self.experiment, self.agents)
+        return EnvSource(task, environment_source(task), dict(self.env_args), self.experiment.env, self.agents)
 
     def _check_streams(self) -> None:
         played = {agent.policy for agent in self.agents}

@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 
 from argosy.algorithm.base import Algorithm
-from argosy.distributed.arena import Arena
+from argosy.collect.player import InferenceStream, Inline, Player
+from argosy.collect.postprocess import Postprocess
+from argosy.collect.recorder import Fields, Recorder
+from argosy.collect.seats import Arena
+from argosy.collect.source import EnvSource, Space
 from argosy.distributed.curriculum import present_stage
 from argosy.distributed.fleet import Fleet
 from argosy.distributed.host.base import Context, Resources, Worker
 from argosy.distributed.host.supervisor import Role
-from argosy.distributed.player import Player
-from argosy.distributed.postprocess import Postprocess
-from argosy.distributed.recorder import Fields, Recorder
-from argosy.distributed.source import EnvSource, Space
 from argosy.distributed.specs import AgentSpec, PolicySpec
 from argosy.distributed.store.server import ParameterServer
-from argosy.distributed.streams.inference import InferenceStream, Inline, ParameterReader, Remote
+from argosy.distributed.streams.inference import ParameterReader, Remote
 from argosy.distributed.streams.samples import QueueStream, RoundRobin, SampleStream, Zipped
 from argosy.distributed.streams.shared_memory import Shared
 from argosy.distributed.workers.actor import ActorWorker, Group, Seated

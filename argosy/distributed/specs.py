@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 from argosy.algorithm import algorithm_class
 from argosy.algorithm.base import Algorithm
+from argosy.collect.postprocess import GAE, Postprocess
+from argosy.collect.source import Space
 from argosy.config import check_arguments, check_choice, check_range
 from argosy.distributed.host.base import Resources
-from argosy.distributed.postprocess import GAE, Postprocess
-from argosy.distributed.source import Space
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.policy import Policy, policy_class

@@ -18,14 +18,13 @@ import psutil
 import torch
 from gymnasium import spaces
 
-from argosy.distributed.arena import VectorArena
+from argosy.collect.player import Inline, Player
+from argosy.collect.recorder import Recorder
+from argosy.collect.seats import VectorArena
 from argosy.distributed.host.base import Progress, Resources
 from argosy.distributed.host.ray import RayLauncher, ship_module
-from argosy.distributed.player import Player
-from argosy.distributed.recorder import Recorder
 from argosy.distributed.store.parameters import decode, encode
 from argosy.distributed.store.server import ParameterServer
-from argosy.distributed.streams.inference import Inline
 from argosy.distributed.workers.actor import ActorWorker, Group, Seated
 from argosy.env import DummyVectorEnv
 from argosy.net import NetConfig

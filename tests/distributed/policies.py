@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from argosy.collect.player import Inline
 from argosy.data import Batch, NamedArray
 from argosy.distributed.host.base import Progress
 from argosy.distributed.store.parameters import encode
-from argosy.distributed.streams.inference import Inline
 from argosy.distributed.workers.policy import PolicyWorker
 from argosy.policy import Policy, RolloutResult
 

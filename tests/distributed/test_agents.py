@@ -6,10 +6,9 @@ import pytest
 from games import Pairs, Turns, pettingzoo_turns
 from policies import OBS, SumPolicy
 
+from argosy.collect.player import Inline, Player
+from argosy.collect.seats import AgentArena
 from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec
-from argosy.distributed.arena import AgentArena
-from argosy.distributed.player import Player
-from argosy.distributed.streams.inference import Inline
 from argosy.env import register, registered_environments, test_environment
 from argosy.errors import ConfigError
 from argosy.presets import preset

@@ -1,7 +1,7 @@
 """Inference streams: requests for actions travel to a policy and the answers come back.
 
-Three ways behind one interface, `InferenceStream.post(request) -> Pending`: a policy in this process (inline), one in
-another process of this machine through shared memory (`shared_memory.py`), one anywhere through calls (Ray).
+Two ways beside a policy in this process (`argosy.collect.player.Inline`), behind the same interface `InferenceStream`:
+one in another process of this machine through shared memory (`shared_memory.py`), one anywhere through calls (Ray).
 The recurrent state stays with the asker, so that a server can die without anything being lost.
 """
 
@@ -10,58 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Protocol
 
+from argosy.collect.player import Pending, Reply
 from argosy.distributed.host.base import Fetch, Peer, PeerLostError, then
 from argosy.distributed.store.parameters import Blob, decode
-from argosy.policy import Policy, RolloutRequest, RolloutResult
+from argosy.policy import Policy, RolloutRequest
 
 _LOST_RETRY_S = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """Actions, and which version of the policy chose them."""
-
-    result: RolloutResult
-    version: int
-
-
-class Pending(Protocol):
-    """An answer that may be on its way."""
-
-    def done(self) -> bool:
-        """Whether `result` returns at once."""
-
-    def result(self, timeout: float | None = None) -> Reply:
-        """Wait for the answer; TimeoutError if it takes longer."""
-
-
-class InferenceStream(Protocol):
-    """The asking end."""
-
-    def post(self, request: RolloutRequest) -> Pending:
-        """Ask for actions."""
-
-    def close(self) -> None:
-        """Free everything."""
-
-
-class Inline:
-    """The policy is here: answers are there at once."""
-
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
-
-    def post(self, request: RolloutRequest) -> Pending:
-        """Act."""
-        answer: Future[Reply] = Future()
-        answer.set_result(Reply(self._policy.rollout(request), self._policy.version))
-        return answer
-
-    def close(self) -> None:
-        """Nothing to free."""
 
 
 class Remote:

@@ -15,48 +15,13 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from typing import Protocol
 
-import numpy as np
-
-from argosy.data import NamedArray
+from argosy.collect.recorder import Segment
 from argosy.distributed.host.base import Peer, PeerLostError
 
 _RETRY_S = 0.005
 _LOST_RETRY_S = 0.1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Segment:
-    """What some rows (env x agent) of one actor worker lived through in T steps of theirs."""
-
-    producer: str
-    incarnation: int
-    seq: int
-    """Counts the segments of this producer's incarnation for one agent spec, from 0."""
-    rows: np.ndarray
-    """[B] int64: which rows of the producer."""
-    data: NamedArray
-    """[T, B, ...]: obs, act, rew, terminated, truncated, obs_next, version, policy, ..."""
-    episode_returns: np.ndarray
-    """[E] sums of rewards of the episodes that ended within."""
-    episode_lengths: np.ndarray
-    """[E] their numbers of steps."""
-    episode_info: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """[E] each: what the env said of them at their end, as far as it was asked for; NaN where it said nothing."""
-
-    @property
-    def steps(self) -> int:
-        """Number of transitions to learn from: T * B, without those that the field `mask` hides."""
-        mask = self.data.get("mask")
-        return int(self.data["rew"].size if mask is None else np.count_nonzero(mask))
-
-    @property
-    def version(self) -> int:
-        """The oldest version of the policy that acted."""
-        version, mask = self.data["version"], self.data.get("mask")
-        return int((version if mask is None else version[mask]).min())
 
 
 class SampleStream(Protocol):

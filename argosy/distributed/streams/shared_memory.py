@@ -24,8 +24,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
+from argosy.collect.player import Pending, Reply
 from argosy.distributed.host.base import Peer, PeerLostError
-from argosy.distributed.streams.inference import Pending, Reply
 from argosy.errors import ConfigError
 from argosy.policy import RolloutRequest
 

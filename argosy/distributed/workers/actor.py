@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from argosy.distributed.arena import Arena
+from argosy.collect.player import InferenceStream, Player
+from argosy.collect.recorder import Recorder, Segment
+from argosy.collect.seats import Arena
 from argosy.distributed.host.base import Progress
-from argosy.distributed.player import Player
-from argosy.distributed.recorder import Recorder
-from argosy.distributed.streams.inference import InferenceStream, ParameterReader
-from argosy.distributed.streams.samples import SampleStream, Segment
+from argosy.distributed.streams.inference import ParameterReader
+from argosy.distributed.streams.samples import SampleStream
 from argosy.distributed.workers.env_failures import Tolerance
 from argosy.rng import Rng
 

@@ -8,12 +8,12 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 
+from argosy.collect.postprocess import Postprocess
+from argosy.collect.recorder import Segment
 from argosy.data import NamedArray
 from argosy.distributed.host.base import Context, Peer, PeerLostError, Progress
 from argosy.distributed.host.mailbox import Mailbox
-from argosy.distributed.postprocess import Postprocess
 from argosy.distributed.streams.inference import ParameterReader
-from argosy.distributed.streams.samples import Segment
 from argosy.policy import Policy
 
 _WAIT_S = 0.005

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from argosy.distributed.arena import Arena
+from argosy.collect.player import Player
+from argosy.collect.seats import Arena
 from argosy.distributed.host.base import Context, Peer, PeerLostError, Progress
-from argosy.distributed.player import Player
 from argosy.distributed.streams.inference import ParameterReader
 from argosy.distributed.workers.env_failures import Tolerance
 from argosy.errors import CheckpointError

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from argosy.algorithm.base import Algorithm
+from argosy.collect.recorder import Segment
 from argosy.data import Batch, as_tensors, tree
 from argosy.data.join import join
 from argosy.data.stats import TrainingStats
 from argosy.data.wire import dumps, loads
-from argosy.distributed.streams.samples import Segment
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 

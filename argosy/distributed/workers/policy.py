@@ -6,11 +6,12 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 
+from argosy.collect.player import Reply
 from argosy.data import tree
 from argosy.data.join import cat
 from argosy.distributed.host.base import Context, PeerLostError, Progress
 from argosy.distributed.host.mailbox import Mailbox
-from argosy.distributed.streams.inference import ParameterReader, Reply
+from argosy.distributed.streams.inference import ParameterReader
 from argosy.distributed.streams.shared_memory import Address, SharedServer
 from argosy.policy import Policy, RolloutRequest
 

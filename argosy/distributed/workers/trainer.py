@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from argosy.algorithm.base import Algorithm
+from argosy.collect.recorder import Segment
 from argosy.distributed.host.base import Peer, PeerLostError, Progress
 from argosy.distributed.specs import StalenessConfig
 from argosy.distributed.store.parameters import encode, write_atomically
-from argosy.distributed.streams.samples import Inbox, Segment
+from argosy.distributed.streams.samples import Inbox
 from argosy.distributed.workers.group import TrainerGroup
 from argosy.distributed.workers.learning import Learning
 from argosy.errors import ConfigError

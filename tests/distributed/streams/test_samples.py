@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from small_workers import Sink
 
+from argosy.collect.recorder import Segment
 from argosy.data import NamedArray
 from argosy.distributed.host.base import PeerLostError, Resources, ThreadLauncher, end
-from argosy.distributed.streams.samples import Inbox, QueueStream, RoundRobin, Segment, Zipped
+from argosy.distributed.streams.samples import Inbox, QueueStream, RoundRobin, Zipped
 
 COUNT = 12
 

@@ -4,10 +4,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from argosy.distributed.arena import VectorArena
-from argosy.distributed.player import Player
-from argosy.distributed.recorder import Recorder
-from argosy.distributed.streams.inference import Reply
+from argosy.collect.player import Player, Reply
+from argosy.collect.recorder import Recorder
+from argosy.collect.seats import VectorArena
 from argosy.distributed.workers.actor import ActorWorker, Group, Seated
 from argosy.env import DummyVectorEnv
 from argosy.net import NetConfig

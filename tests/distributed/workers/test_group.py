@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from argosy.algorithm import PPO
+from argosy.collect.recorder import Segment
 from argosy.data import NamedArray
 from argosy.distributed import (
     ActorGroup,
@@ -23,7 +24,6 @@ from argosy.distributed import (
 )
 from argosy.distributed.host.base import PeerLostError, Resources, ThreadLauncher, end
 from argosy.distributed.roles import Plan
-from argosy.distributed.streams.samples import Segment
 from argosy.distributed.workers import group as group_module
 from argosy.distributed.workers.group import Seat, TrainerGroup, choose_backend
 from argosy.distributed.workers.trainer import KIND

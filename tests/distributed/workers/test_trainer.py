@@ -8,11 +8,11 @@ import pytest
 from gymnasium import spaces
 
 from argosy.algorithm import PPO
+from argosy.collect.recorder import Segment
 from argosy.data import NamedArray
 from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec
 from argosy.distributed.host.base import PeerLostError
 from argosy.distributed.specs import StalenessConfig
-from argosy.distributed.streams.samples import Segment
 from argosy.distributed.workers.learning import OnpolicyLearning
 from argosy.distributed.workers.trainer import KIND, TrainerWorker
 from argosy.env import Environment, StepResult, register, registered_environments

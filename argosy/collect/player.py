@@ -2,17 +2,62 @@
 
 from __future__ import annotations
 
-from typing import Any
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
 from argosy.collect.random_actions import random_actions
+from argosy.collect.seats import Seat, Stepped
 from argosy.data import tree
-from argosy.distributed.arena import Seat, Stepped
-from argosy.distributed.streams.inference import InferenceStream, Pending
 from argosy.env.spaces import take
-from argosy.policy import Policy, RolloutRequest
+from argosy.policy import Policy, RolloutRequest, RolloutResult
 from argosy.policy.recurrence import begin_anew, first_states, with_state
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Actions, and which version of the policy chose them."""
+
+    result: RolloutResult
+    version: int
+
+
+class Pending(Protocol):
+    """An answer that may be on its way."""
+
+    def done(self) -> bool:
+        """Whether `result` returns at once."""
+
+    def result(self, timeout: float | None = None) -> Reply:
+        """Wait for the answer; TimeoutError if it takes longer."""
+
+
+class InferenceStream(Protocol):
+    """The asking end."""
+
+    def post(self, request: RolloutRequest) -> Pending:
+        """Ask for actions."""
+
+    def close(self) -> None:
+        """Free everything."""
+
+
+class Inline:
+    """The policy is here: answers are there at once."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def post(self, request: RolloutRequest) -> Pending:
+        """Act."""
+        answer: Future[Reply] = Future()
+        answer.set_result(Reply(self._policy.rollout(request), self._policy.version))
+        return answer
+
+    def close(self) -> None:
+        """Nothing to free."""
 
 
 class Player:

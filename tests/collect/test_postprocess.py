@@ -5,8 +5,8 @@ import pytest
 from gymnasium import spaces
 
 from argosy.algorithm import PPO, PPOConfig
+from argosy.collect.postprocess import GAE, NStep
 from argosy.data import Batch
-from argosy.distributed.postprocess import GAE, NStep
 from argosy.errors import ConfigError
 from argosy.policy import QPolicy
 

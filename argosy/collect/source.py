@@ -1,38 +1,48 @@
-"""Where a fleet's environments come from."""
+"""Where the environments of several agents or several workers come from, and which agent is whose."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from gymnasium import spaces
 
-from argosy.distributed.arena import AgentArena, Arena, StackedArena, VectorArena, stacked_space
-from argosy.env import Environment, make_environment, make_vector_env, registered_environments, task_spaces
+from argosy.collect.seats import AgentArena, Arena, StackedArena, VectorArena, stacked_space
+from argosy.env import EnvConfig, Environment, make_environment, make_vector_env, registered_environments, task_spaces
 from argosy.env.agents.environment import register
 from argosy.errors import ConfigError
-from argosy.experiment import Experiment
 from argosy.named import Source
 from argosy.rng import spawn_seeds
-
-if TYPE_CHECKING:
-    from argosy.distributed.specs import AgentSpec
 
 Space = spaces.Space[Any]
 
 
+class Agents(Protocol):
+    """Agents of one kind; `AgentSpec` is one."""
+
+    @property
+    def agents(self) -> str:
+        """Regular expression that matches the whole of an agent's number."""
+
+    @property
+    def frame_stack(self) -> int:
+        """Observations that are stacked before the policy sees them."""
+
+
 @dataclass(frozen=True)
 class EnvSource:
-    """Makes arenas. Travels to the workers."""
+    """Makes arenas. Travels to the workers of a fleet."""
 
     task: str
     registered: Source | None
     """What stands behind the name of a registered environment; None: the task is a vector env's."""
     args: Mapping[str, object]
-    experiment: Experiment
-    agents: tuple[AgentSpec, ...]
+    config: EnvConfig
+    """Settings of a vector env."""
+    agents: tuple[Agents, ...]
+    """The first that matches an agent is its."""
 
     def spaces(self) -> list[tuple[Space, Space]]:
         """Return the observation and the action space of each agent spec.
@@ -44,7 +54,7 @@ class EnvSource:
             if not re.fullmatch(self.agents[0].agents, "0"):
                 raise ConfigError(f"{self.task!r} has one agent, '0', and no spec matches it")
             self._nobody_for(range(1, len(self.agents)))
-            return [self._stacked(0, *task_spaces(self.task, self.experiment.env))]
+            return [self._stacked(0, *task_spaces(self.task, self.config))]
         env = self._make_environment()
         try:
             found: dict[int, tuple[Space, Space]] = {}
@@ -77,7 +87,7 @@ class EnvSource:
 
     def _arena(self, num_envs: int, seed: int, *, test: bool) -> Arena:
         if self.registered is None:
-            return VectorArena(make_vector_env(self.task, num_envs, seed=seed, test=test, config=self.experiment.env))
+            return VectorArena(make_vector_env(self.task, num_envs, seed=seed, test=test, config=self.config))
         envs = [self._make_environment() for _ in range(num_envs)]
         for env, own in zip(envs, spawn_seeds(seed, num_envs), strict=True):
             env.seed(own)

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from argosy.algorithm import DQN
-from argosy.distributed.recorder import Recorder
+from argosy.collect.recorder import Recorder
 from argosy.distributed.workers.learning import OffpolicyLearning, rollout
 from argosy.env import task_spaces
 from argosy.presets import preset

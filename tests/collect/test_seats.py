@@ -3,7 +3,7 @@ import pytest
 from games import Turns
 from gymnasium import spaces
 
-from argosy.distributed.arena import AgentArena, StackedArena, VectorArena, stacked_space
+from argosy.collect.seats import AgentArena, StackedArena, VectorArena, stacked_space
 from argosy.env import DummyVectorEnv, Environment, FrameStack, StepResult
 from argosy.env.wrappers import gym
 from argosy.errors import ConfigError, EnvError

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from argosy.collect.recorder import Fields
 from argosy.config import check_range
 from argosy.data import Batch, as_tensors, tree
-from argosy.distributed.recorder import Fields
 from argosy.errors import ConfigError
 from argosy.ops import gae
 from argosy.policy import Policy
