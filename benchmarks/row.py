@@ -59,6 +59,10 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
+    if args.side == "ours":  # as in a run
+        from argosy.process import tune_process
+
+        tune_process()
     prepare = find(args.side, args.row)
     if prepare is None:
         print(json.dumps({"missing": True}))

@@ -15,6 +15,7 @@ from argosy.errors import CheckpointError, ConfigError, DataError, EnvError
 from argosy.experiment import Experiment
 from argosy.logger import JSONLLogger, Logger, Loggers, TensorBoardLogger, WandbLogger
 from argosy.presets import preset
+from argosy.process import tuned_process
 from argosy.run.build import LocalTrainer, build
 from argosy.run.folder import RunFolder
 from argosy.run.play import computing_threads
@@ -78,6 +79,7 @@ def resume(run_dir: str | Path, *, show_progress: bool = True) -> Result:
 
 def _train(experiment: Experiment, folder: RunFolder, *, from_checkpoint: bool, show_progress: bool) -> Result:
     with contextlib.ExitStack() as stack:
+        stack.enter_context(tuned_process())
         stack.enter_context(computing_threads(experiment.threads))
         trainer = build(experiment, show_progress=show_progress)
         for collector in (trainer.train_collector, trainer.test_collector):

@@ -4,6 +4,8 @@ import os
 import time
 from concurrent.futures import Future
 
+import torch
+
 from argosy.distributed.host.base import Progress
 
 
@@ -110,6 +112,10 @@ class Placed(Counter):
     def __init__(self, context):
         super().__init__(context)
         self.scheduling = os.sched_getscheduler(0)
+        self.flushes = (torch.tensor(1e-40) * 1.0).item() == 0.0
+
+    def flushes_denormals(self):
+        return self.flushes
 
     def told(self):
         return self.scheduling, os.sched_getscheduler(0), os.environ.get("OMP_WAIT_POLICY")

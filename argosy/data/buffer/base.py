@@ -15,7 +15,7 @@ from argosy.data.buffer.assemble import assemble, sequences
 from argosy.data.buffer.field import flatten, leaf_maker, read_columns
 from argosy.data.buffer.hdf5 import load_state, save_state
 from argosy.data.buffer.hindsight import Hindsight
-from argosy.data.buffer.leaf import as_array, keep_freed_memory
+from argosy.data.buffer.leaf import as_array
 from argosy.data.buffer.priority import Priorities, Priority
 from argosy.data.buffer.reader import BufferReader, as_batch
 from argosy.data.buffer.rings import IntArray, Rings
@@ -87,7 +87,6 @@ class ReplayBuffer(BufferReader):
             info_keys=self.info_keys,
         )
         self.seed(seed)
-        keep_freed_memory()
 
     @classmethod
     def from_data(cls, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, done: Any, obs_next: Any) -> Self:

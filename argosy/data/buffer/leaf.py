@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import shutil
-import sys
 from pathlib import Path as FilePath
 from typing import Any, TypeAlias, cast
 
@@ -22,20 +20,6 @@ Array: TypeAlias = npt.NDArray[Any]
 
 NOT_ON_DEVICES = frozenset(("uint16", "uint32", "uint64", np.dtype("g").name, np.dtype("G").name))
 """Types of numbers that torch lacks, or lacks assignment by index for: the last two are long doubles."""
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
-
-
-def keep_freed_memory() -> None:
-    """Let glibc keep up to 1 GiB that is freed, in blocks of up to 32 MiB, for the next request.
-
-    By itself it gives such memory back to the system, and every new sample of images, every minibatch's activations
-    then pay for page faults: 3x the cost of a copy, a tenth of a PPO update on Atari images (measured). Other
-    allocators are left as they are.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, 32 * 2**20)  # the most that it allows
-        mallopt(_M_TRIM_THRESHOLD, 2**30)
 
 
 def as_array(value: object, name: str) -> Array:

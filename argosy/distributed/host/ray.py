@@ -16,11 +16,11 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-from argosy.data.buffer.leaf import keep_freed_memory
 from argosy.distributed.host.base import Beat, Build, Context, Handle, Host, Peer, PeerLostError, Resources, Worker
 from argosy.distributed.host.guardian import Guardian
 from argosy.env.base import yield_cpu
 from argosy.errors import ArgosyError, ConfigError, require
+from argosy.process import tune_process
 
 _SHM = Path("/dev/shm")
 # Read when a process starts. Threads of torch that wait for each other would burn the cores of the workers beside them;
@@ -47,7 +47,7 @@ class _HostActor:
         import torch
 
         torch.set_num_threads(threads)
-        keep_freed_memory()
+        tune_process()
         gc.freeze()  # Ray and torch bring 200,000 objects, which each full collection would look through
         peers = lambda peer: _RayPeer(ray, namespace, peer)  # noqa: E731  # one line says it
         share = lambda value: _RayShared(ray.put(value), name)  # noqa: E731  # as above

@@ -23,9 +23,11 @@ def test_what_workers_get_of_the_cpu(ray_launcher, monkeypatch):
     try:
         answers = {name: ray_launcher.connect(name).call("told") for name in asked}
         alone, behind, told = (answers[name].result(60) for name in asked)
+        flushing = ray_launcher.connect("alone").call("flushes_denormals").result(60)
     finally:
         end(handles, 5.0)
     # its thread, the one that answers, how its threads wait for each other
     assert alone == (os.SCHED_OTHER, os.SCHED_OTHER, "passive")
     assert behind == (os.SCHED_IDLE, os.SCHED_OTHER, None)
     assert told == (os.SCHED_OTHER, os.SCHED_OTHER, "active")
+    assert flushing
