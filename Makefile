@@ -40,9 +40,10 @@ lint: $(READY)  ## check style and the direction of imports
 type: $(READY)  ## check types, strictly
 	@$(BIN)/mypy
 
-format: $(READY)  ## format the code and mend what can be mended
+format: $(READY)  ## format the code, mend what can be mended, write the README's table of algorithms
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+	@$(BIN)/python tools/docs.py
 
 docs: $(READY)  ## build the documentation into site/ (strict)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

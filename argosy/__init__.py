@@ -14,20 +14,29 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from argosy.algorithm import Algorithm, algorithm_class, algorithm_names
-    from argosy.collect import Collector
-    from argosy.data import Batch, ReplayBuffer, VectorReplayBuffer
-    from argosy.env import EnvConfig, make_vector_env
-    from argosy.errors import ArgosyError
-    from argosy.experiment import Experiment
-    from argosy.net import NetConfig
-    from argosy.policy import Policy
-    from argosy.presets import preset
-    from argosy.run.build import build
-    from argosy.run.play import evaluate
-    from argosy.run.result import Result
-    from argosy.run.train import resume, train
-    from argosy.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
+    from argosy.algorithm import Algorithm as Algorithm
+    from argosy.algorithm import algorithm_class as algorithm_class
+    from argosy.algorithm import algorithm_names as algorithm_names
+    from argosy.algorithm.table import *  # noqa: F403  # all of it
+    from argosy.collect import Collector as Collector
+    from argosy.data import Batch as Batch
+    from argosy.data import ReplayBuffer as ReplayBuffer
+    from argosy.data import VectorReplayBuffer as VectorReplayBuffer
+    from argosy.env import EnvConfig as EnvConfig
+    from argosy.env import make_vector_env as make_vector_env
+    from argosy.errors import ArgosyError as ArgosyError
+    from argosy.experiment import Experiment as Experiment
+    from argosy.net import NetConfig as NetConfig
+    from argosy.policy import Policy as Policy
+    from argosy.presets import preset as preset
+    from argosy.run.build import build as build
+    from argosy.run.play import evaluate as evaluate
+    from argosy.run.result import Result as Result
+    from argosy.run.train import resume as resume
+    from argosy.run.train import train as train
+    from argosy.trainer import OfflineTrainer as OfflineTrainer
+    from argosy.trainer import OffpolicyTrainer as OffpolicyTrainer
+    from argosy.trainer import OnpolicyTrainer as OnpolicyTrainer
 
 __version__ = "0.1.0"
 
@@ -56,40 +65,17 @@ _HOME = {
     "train": "argosy.run.train",
 }
 
-__all__ = [
-    "Algorithm",
-    "ArgosyError",
-    "Batch",
-    "Collector",
-    "EnvConfig",
-    "Experiment",
-    "NetConfig",
-    "OfflineTrainer",
-    "OffpolicyTrainer",
-    "OnpolicyTrainer",
-    "Policy",
-    "ReplayBuffer",
-    "Result",
-    "VectorReplayBuffer",
-    "__version__",
-    "algorithm_class",
-    "algorithm_names",
-    "build",
-    "evaluate",
-    "make_vector_env",
-    "preset",
-    "resume",
-    "train",
-]
+if not TYPE_CHECKING:  # who checks types has read the imports above
+    __all__ = ["__version__", *_HOME]
 
-
-def __getattr__(name: str) -> object:
-    if name in _HOME:
-        value = getattr(importlib.import_module(_HOME[name]), name)
+    def __getattr__(name: str) -> object:
+        home = _HOME.get(name) or importlib.import_module("argosy.algorithm").EXPORTS.get(name)
+        if home is None:
+            raise AttributeError(f"module 'argosy' has no attribute {name!r}")
+        value = getattr(importlib.import_module(home), name)
         globals()[name] = value
         return value
-    raise AttributeError(f"module 'argosy' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_HOME})

@@ -1,5 +1,6 @@
 """The public surface: grows by decision, and costs nothing to import."""
 
+import importlib
 import subprocess
 import sys
 import tomllib
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import argosy
+from argosy.algorithm import EXPORTS
 from argosy.cli import COMMANDS
 
 ROOT = Path(__file__).parents[1]
@@ -36,6 +38,11 @@ def test_public_names_are_frozen():
 def test_every_public_name_is_there(name):
     assert getattr(argosy, name) is not None
     assert name in dir(argosy)
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_algorithms_and_their_configs_are_there_beside_them(name):
+    assert getattr(argosy, name) is getattr(importlib.import_module(EXPORTS[name]), name)
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -1,49 +1,35 @@
-"""Algorithms, one file each. Importing this package loads none of them (nor torch)."""
+"""Algorithms, one file each, found through the table in `table.pyi`. Importing this package loads none of them.
+
+An algorithm goes by the name of its file: `dqn`.
+"""
 
 from __future__ import annotations
 
+import ast
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from argosy.errors import ConfigError, nearest
 
 if TYPE_CHECKING:
-    from argosy.algorithm.base import Algorithm, AlgorithmConfig
-    from argosy.algorithm.dqn import DQN, DQNConfig
-    from argosy.algorithm.ppo import PPO, PPOConfig
-    from argosy.algorithm.sac import SAC, SACConfig
+    from argosy.algorithm.base import Algorithm as Algorithm
+    from argosy.algorithm.base import AlgorithmConfig as AlgorithmConfig
+    from argosy.algorithm.table import *  # noqa: F403  # all of it, and nothing else
 
-__all__ = [
-    "ALGORITHMS",
-    "DQN",
-    "PPO",
-    "SAC",
-    "Algorithm",
-    "AlgorithmConfig",
-    "DQNConfig",
-    "PPOConfig",
-    "SACConfig",
-    "algorithm_class",
-    "algorithm_names",
-]
 
-ALGORITHMS: dict[str, str] = {
-    "dqn": "argosy.algorithm.dqn:DQN",
-    "ppo": "argosy.algorithm.ppo:PPO",
-    "sac": "argosy.algorithm.sac:SAC",
-}
+def _read_table() -> dict[str, list[str]]:
+    """Return what each module of the table exports, the algorithm's class first."""
+    lines = ast.parse(Path(__file__).with_name("table.pyi").read_text(encoding="utf-8")).body
+    return {str(line.module): [name.name for name in line.names] for line in lines if isinstance(line, ast.ImportFrom)}
+
+
+_TABLE = _read_table()
+EXPORTS = {name: module for module, names in _TABLE.items() for name in names}
+"""Classes and configs of all algorithms, by the modules that define them."""
+
+ALGORITHMS: dict[str, str] = {module.rpartition(".")[2]: f"{module}:{names[0]}" for module, names in _TABLE.items()}
 """Name -> "module:class"."""
-
-_LAZY = {
-    "Algorithm": "argosy.algorithm.base",
-    "AlgorithmConfig": "argosy.algorithm.base",
-    "DQN": "argosy.algorithm.dqn",
-    "DQNConfig": "argosy.algorithm.dqn",
-    "PPO": "argosy.algorithm.ppo",
-    "PPOConfig": "argosy.algorithm.ppo",
-    "SAC": "argosy.algorithm.sac",
-    "SACConfig": "argosy.algorithm.sac",
-}
 
 
 def algorithm_class(name: str) -> type[Algorithm[Any, Any]]:
@@ -64,7 +50,14 @@ def algorithm_names() -> list[str]:
     return list(ALGORITHMS)
 
 
-def __getattr__(name: str) -> object:
-    if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # who checks types has read the table
+
+    def __getattr__(name: str) -> object:
+        module = "argosy.algorithm.base" if name in ("Algorithm", "AlgorithmConfig") else EXPORTS.get(name)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *EXPORTS, "Algorithm", "AlgorithmConfig"})

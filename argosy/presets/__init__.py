@@ -11,7 +11,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 from argosy.algorithm import algorithm_class
 from argosy.env import task_family
@@ -50,7 +50,7 @@ def tuned_families(algorithm: str) -> list[str]:
 @cache
 def read_sections(file: str) -> Sections:
     """Return the sections of a file of this folder."""
-    return tomllib.loads((resources.files(__name__) / file).read_text(encoding="utf-8"))
+    return tomllib.loads(Path(__file__).with_name(file).read_text(encoding="utf-8"))
 
 
 def _own_sections(algorithm: str) -> Sections:
@@ -60,7 +60,7 @@ def _own_sections(algorithm: str) -> Sections:
         ConfigError: there is no such family.
     """
     file = f"{algorithm}.toml"
-    sections = read_sections(file) if (resources.files(__name__) / file).is_file() else {}
+    sections = read_sections(file) if Path(__file__).with_name(file).is_file() else {}
     families = read_sections("families.toml")
     for section in sections:
         if section not in families:

@@ -1,0 +1,78 @@
+"""What tools/docs.py writes of the algorithms is complete, and the README is up to date."""
+
+import dataclasses
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from argosy.algorithm import ALGORITHMS, algorithm_class
+from argosy.data.buffer import Priority
+from argosy.env import EnvConfig
+from argosy.experiment import BufferConfig, StopConfig, TrainerConfig
+from argosy.net import NetConfig
+
+ROOT = Path(__file__).parents[2]
+SPEC = importlib.util.spec_from_file_location("tools_docs", ROOT / "tools/docs.py")
+docs = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(docs)
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+GLOSSARY = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+HEADINGS = ["Usage", "Logged metrics", "Implementation details", "Results", "References"]
+CONFIGS = [EnvConfig, NetConfig, BufferConfig, Priority, TrainerConfig, StopConfig]
+CONFIGS += [algorithm_class(name).config_type for name in ALGORITHMS]
+
+
+def test_the_readme_lists_the_algorithms():
+    assert docs.readme(README) == README, "run: make format"
+    for name in ALGORITHMS:
+        assert f"(docs/algorithms/{name}.md)" in README
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_has_a_page_with_the_same_headings(name):
+    page = (ROOT / f"docs/algorithms/{name}.md").read_text(encoding="utf-8")
+    assert page.startswith("# ")
+    assert re.findall(r"^## (.*)$", page, re.MULTILINE) == HEADINGS
+    assert f"argosy train {name} --task" in page
+
+
+def test_every_page_is_of_an_algorithm_and_in_the_navigation():
+    class Config:
+        nav = [{"Home": "index.md"}, {"Algorithms": []}, {"Glossary": "glossary.md"}]  # noqa: RUF012
+
+    pages = sorted(f"algorithms/{page.name}" for page in (ROOT / "docs/algorithms").glob("*.md"))
+    assert sorted(docs.on_config(Config()).nav[1]["Algorithms"]) == pages
+
+
+@pytest.mark.parametrize("name", docs.WRITERS)
+def test_a_page_asks_for_what_is_written(name):
+    (page,) = (page for page in (ROOT / "docs").rglob("*.md") if f"<!-- {name} -->" in page.read_text(encoding="utf-8"))
+    assert "<!--" not in docs.on_page_markdown(page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.__name__)
+def test_the_glossary_explains_every_setting(config):
+    rows = re.findall(r"^\| `([\w.]+)` \| \S.* \| .+ \|$", docs.on_page_markdown(GLOSSARY), re.MULTILINE)
+    explained = {part for row in rows for part in row.split(".")}
+    assert {field.name for field in dataclasses.fields(config)} <= explained
+
+
+def test_the_glossary_speaks_of_settings_that_there_are():
+    by_hand = GLOSSARY.partition("## Turning the knobs")[2].partition("## Settings")[0]
+    known = {field.name for config in CONFIGS for field in dataclasses.fields(config)}
+    assert set(re.findall(r"`(\w+)`", by_hand)) <= known
+
+
+def test_the_reference_has_every_config():
+    reference = docs.on_page_markdown((ROOT / "docs/reference.md").read_text(encoding="utf-8"))
+    for name in ALGORITHMS:
+        config = algorithm_class(name).config_type
+        assert f"::: {config.__module__}.{config.__name__}\n" in reference
+
+
+def test_defaults_are_those_of_the_configs():
+    assert re.search(r"\| `gamma` \| .* \| .*PPO 0.99", docs.settings_of_algorithms())
+    assert re.search(r"\| `buffer.priority.alpha` \| .* \| 0 \|", docs.settings_of_experiments())

@@ -1,0 +1,120 @@
+"""Writes what the documentation says of every algorithm, from the table of algorithms and the docstrings.
+
+mkdocs calls the hooks while it builds the pages; `python tools/docs.py` writes the README's table anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import itertools
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from argosy.algorithm import ALGORITHMS, algorithm_class
+from argosy.experiment import Experiment
+
+README = Path(__file__).parents[1] / "README.md"
+ACTIONS = {"Discrete": "discrete", "MultiDiscrete": "multi-discrete", "Box": "continuous", "MultiBinary": "binary"}
+KINDS = {"onpolicy": "on-policy", "offpolicy": "off-policy", "offline": "offline"}
+
+
+def algorithms() -> str:
+    """Return the README's table of algorithms."""
+    rows = ["| algorithm | actions | learns | what it is |", "| --- | --- | --- | --- |"]
+    for name in ALGORITHMS:
+        cls = algorithm_class(name)
+        actions = ", ".join(ACTIONS.get(space.__name__, space.__name__) for space in cls.action_spaces)
+        link = f"[{cls.__name__}](docs/algorithms/{name}.md)"
+        rows.append(f"| {link} | {actions} | {KINDS[cls.kind]} | {_first_line(cls)} |")
+    return "\n".join(rows)
+
+
+def references() -> str:
+    """Return what mkdocstrings makes the reference of each algorithm's config from."""
+    configs = [algorithm_class(name).config_type for name in ALGORITHMS]
+    return "\n\n".join(f"::: {config.__module__}.{config.__name__}" for config in configs)
+
+
+def settings_of_algorithms() -> str:
+    """Return a table of all settings of algorithms, each meaning once, with the default in each algorithm."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for name in ALGORITHMS:
+        cls = algorithm_class(name)
+        for setting, default, meaning in _settings(cls.config_type()):
+            rows.setdefault((setting, meaning), []).append(f"{cls.__name__} {default}")
+    lines = [f"| `{name}` | {meaning} | {', '.join(rows[name, meaning])} |" for name, meaning in sorted(rows)]
+    return "\n".join(["| setting | what it means | default |", "| --- | --- | --- |", *lines])
+
+
+def settings_of_experiments() -> str:
+    """Return a table of the settings that all algorithms share, named as the command's flags are."""
+    some = algorithm_class(next(iter(ALGORITHMS)))
+    rows = _settings(Experiment(task="", algorithm=next(iter(ALGORITHMS)), config=some.config_type()))
+    shared = [row for row in rows if row[0] not in ("task", "algorithm") and not row[0].startswith("config.")]
+    lines = [f"| `{name}` | {meaning} | {default} |" for name, default, meaning in shared]
+    return "\n".join(["| setting | what it means | default |", "| --- | --- | --- |", *lines])
+
+
+def _settings(config: Any, prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and docstring of every field of a config, those of nested ones with dots."""
+    explained: dict[str, str] = {}
+    for cls in reversed(type(config).__mro__[:-1]):
+        body: list[ast.stmt] = getattr(ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0], "body", [])
+        for field, text in itertools.pairwise(body):
+            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+                explained[ast.unparse(field.target)] = " ".join(str(text.value.value).split())
+    for name in (field.name for field in dataclasses.fields(config)):
+        value = getattr(config, name)
+        if dataclasses.is_dataclass(value):
+            yield from _settings(value, f"{prefix}{name}.")
+        else:
+            meaning = re.sub(r" \(details? [^)]*\)", "", explained.get(name, ""))  # of the algorithm's file
+            yield prefix + name, _shown(value), meaning.replace("|", "\\|")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(_shown(item) for item in value) or "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _first_line(cls: type) -> str:
+    return (cls.__doc__ or "").strip().splitlines()[0].removesuffix(".")
+
+
+WRITERS = {
+    "references of algorithms": references,
+    "settings of algorithms": settings_of_algorithms,
+    "settings of experiments": settings_of_experiments,
+}
+
+
+def on_config(config: Any) -> Any:
+    """Put the algorithms' pages into the navigation."""
+    for entry in config.nav:
+        if "Algorithms" in entry:
+            entry["Algorithms"] = [f"algorithms/{name}.md" for name in ALGORITHMS]
+    return config
+
+
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Replace `<!-- NAME -->` by what the writer of that name returns."""
+    for name, write in WRITERS.items():
+        if (mark := f"<!-- {name} -->") in markdown:
+            markdown = markdown.replace(mark, write())
+    return markdown
+
+
+def readme(text: str) -> str:
+    """Return the README with its table of algorithms as it is to be."""
+    block = re.compile(r"(<!-- algorithms: .* -->\n).*(<!-- end of the algorithms -->)", re.DOTALL)
+    return block.sub(rf"\g<1>{algorithms()}\n\2", text)
+
+
+if __name__ == "__main__":
+    README.write_text(readme(README.read_text(encoding="utf-8")), encoding="utf-8")
