@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from argosy.collect.seats import AgentArena, Arena, StackedArena, VectorArena, stacked_space
 from argosy.env import EnvConfig, Environment, make_environment, make_vector_env, registered_environments, task_spaces
-from argosy.env.agents.environment import register
+from argosy.env.agents.registry import register
 from argosy.errors import ConfigError
 from argosy.named import Source
 from argosy.rng import spawn_seeds

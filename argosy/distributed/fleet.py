@@ -15,7 +15,7 @@ from argosy.collect.source import EnvSource
 from argosy.distributed.curriculum import CurriculumStage, check_stages
 from argosy.distributed.host.supervisor import RestartConfig
 from argosy.distributed.specs import ActorGroup, AgentSpec, EvalGroup, FleetStop, PolicySpec
-from argosy.env.agents.environment import environment_source
+from argosy.env.agents.registry import environment_source
 from argosy.errors import ConfigError, nearest
 from argosy.experiment import Experiment
 

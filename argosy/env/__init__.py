@@ -9,20 +9,12 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from argosy.env.agents.environment import (
-        Environment,
-        PettingzooAEC,
-        PettingzooParallel,
-        StepResult,
-        make_environment,
-        register,
-        registered_environments,
-        test_environment,
-    )
-    from argosy.env.agents.pettingzoo import PettingZooEnv, PettingZooParallelEnv
+    from argosy.env.agents.environment import Environment, StepResult
+    from argosy.env.agents.pettingzoo import PettingZoo, PettingZooEnv, PettingZooParallelEnv
+    from argosy.env.agents.registry import make_environment, register, registered_environments
     from argosy.env.atari import AtariPreprocessing
     from argosy.env.base import AsyncVectorEnv, Info, Obs, Received, VectorEnv, info_column
-    from argosy.env.check import Finding, check_env
+    from argosy.env.check import Finding, check_env, test_environment
     from argosy.env.config import EnvConfig
     from argosy.env.registry import make_vector_env, task_family, task_spaces
     from argosy.env.vector.adapters import GymVectorEnv, as_vector_env
@@ -54,10 +46,9 @@ _HOME = {
     "Info": "base",
     "MultiDiscreteToDiscrete": "wrappers",
     "Obs": "base",
+    "PettingZoo": "agents.pettingzoo",
     "PettingZooEnv": "agents.pettingzoo",
     "PettingZooParallelEnv": "agents.pettingzoo",
-    "PettingzooAEC": "agents.environment",
-    "PettingzooParallel": "agents.environment",
     "RayVectorEnv": "vector.kinds",
     "Received": "base",
     "ShmemVectorEnv": "vector.kinds",
@@ -71,13 +62,13 @@ _HOME = {
     "as_vector_env": "vector.adapters",
     "check_env": "check",
     "info_column": "base",
-    "make_environment": "agents.environment",
+    "make_environment": "agents.registry",
     "make_vector_env": "registry",
-    "register": "agents.environment",
-    "registered_environments": "agents.environment",
+    "register": "agents.registry",
+    "registered_environments": "agents.registry",
     "task_family": "registry",
     "task_spaces": "registry",
-    "test_environment": "agents.environment",
+    "test_environment": "check",
 }
 
 __all__ = [
@@ -96,10 +87,9 @@ __all__ = [
     "Info",
     "MultiDiscreteToDiscrete",
     "Obs",
+    "PettingZoo",
     "PettingZooEnv",
     "PettingZooParallelEnv",
-    "PettingzooAEC",
-    "PettingzooParallel",
     "RayVectorEnv",
     "Received",
     "ShmemVectorEnv",

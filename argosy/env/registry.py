@@ -13,7 +13,7 @@ from typing import Literal, Protocol, cast
 
 import gymnasium as gym
 
-from argosy.env.agents.environment import registered_environments
+from argosy.env.agents.registry import registered_environments
 from argosy.env.atari import make_atari_env
 from argosy.env.base import VectorEnv, num_cores, yield_cpu
 from argosy.env.config import EnvConfig

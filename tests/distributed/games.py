@@ -64,7 +64,7 @@ def pettingzoo_turns():
     """The same as a PettingZoo AEC env, where the library's own bookkeeping says who is paid when."""
     from pettingzoo import AECEnv
 
-    from argosy.env import PettingzooAEC
+    from argosy.env import PettingZoo
 
     class AEC(AECEnv):
         def __init__(self):
@@ -105,4 +105,4 @@ def pettingzoo_turns():
                 self.terminations = dict.fromkeys(self.agents, True)
             self.agent_selection = self.possible_agents[1 - actor]
 
-    return PettingzooAEC(AEC())
+    return PettingZoo(AEC())

@@ -1,75 +1,148 @@
-"""PettingZoo games as gymnasium envs, so that they run in every kind of vector env.
-
-The reward of a step is an array [N] with one entry per agent, in the order of `agents`.
-"""
+"""PettingZoo's games: as an `Environment` of several agents, and as gymnasium envs, for every kind of vector env."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from argosy.env.agents.environment import Environment, StepResult
 from argosy.env.spaces import Space
 from argosy.errors import SpaceError
 
+Results = Sequence[StepResult | None]
 Info = dict[str, object]
 
 
-class _Game(Protocol):
-    """What both kinds of PettingZoo envs have in common."""
+class PettingZoo(Environment):
+    """A PettingZoo game: in turns (AEC), or parallel, where all agents act at once.
 
-    possible_agents: list[str]
-    agents: list[str]
+    In turns, a reward reaches an agent's `StepResult` when it is its turn again, or at the end; `rewards` has it at
+    once.
 
-    def observation_space(self, agent: str) -> Space:
-        """Space of one agent's observation."""
+    Args:
+        env: the game, or a function that makes it.
+    """
 
-    def action_space(self, agent: str) -> Space:
-        """Space of one agent's action."""
+    def __init__(self, env: object) -> None:
+        self.env: Any = env() if callable(env) else env  # one of PettingZoo's classes, or their like
+        self.agents = list(self.env.possible_agents)
+        self.agent_count = len(self.agents)
+        self.observation_spaces = [self.env.observation_space(name) for name in self.agents]
+        self.action_spaces = [self.env.action_space(name) for name in self.agents]
+        self.in_turns = hasattr(self.env, "last")
+        self.turn = 0
+        """In turns: the agent that acts next; when the episode is over, the last one that heard of it."""
+        self.rewards = np.zeros(self.agent_count)
+        """[N] What the last step gave to each agent."""
+        self._owed = np.zeros(self.agent_count)  # of that, what its agent was not told yet
+        self._seed: int | None = None
 
-    def reset(self, seed: int | None = None, options: dict[str, object] | None = None) -> object:
-        """Start an episode."""
+    @property
+    def present(self) -> list[bool]:
+        """Whether each agent is still in the game."""
+        return [name in self.env.agents for name in self.agents]
+
+    def seed(self, seed: int | None) -> None:
+        """Make the episodes that follow reproducible."""
+        self._seed = seed
+
+    def reset(self, options: Info | None = None) -> list[StepResult | None]:
+        """Start an episode; in turns, the first agent acts."""
+        seed, self._seed = self._seed, None
+        first = self.env.reset(seed=seed, options=options)
+        self._owed[:] = 0.0
+        if self.in_turns:
+            return self._next_turn()
+        obs, info = first
+        return [StepResult(obs[name], info=info.get(name, {})) if name in obs else None for name in self.agents]
+
+    def step(self, actions: list[Any]) -> list[StepResult | None]:
+        """Apply the actions of those whose turn it is, and who are still there."""
+        if self.in_turns:
+            self.env.step(actions[self.turn])
+            self.rewards = self._by_agent(self.env.rewards)
+            self._owed += self.rewards
+            return self._next_turn()
+        before = self.present
+        acting = {name: act for name, act, is_there in zip(self.agents, actions, before, strict=True) if is_there}
+        obs, rew, terminated, truncated, info = self.env.step(acting)
+        self.rewards = self._by_agent(rew)
+        results: list[StepResult | None] = [None] * self.agent_count
+        for i, name in enumerate(self.agents):
+            if name in obs and (before[i] or name in self.env.agents):
+                over = bool(truncated[name] and not terminated[name])
+                results[i] = StepResult(obs[name], float(rew[name]), bool(terminated[name]), over, info[name])
+        return results
+
+    def _next_turn(self) -> list[StepResult | None]:
+        """Return what the next agent sees; those who are done hear of it at once."""
+        results: list[StepResult | None] = [None] * self.agent_count
+        while self.env.agents:
+            self.turn = i = self.agents.index(self.env.agent_selection)
+            obs, _, terminated, truncated, info = self.env.last()
+            over = bool(truncated and not terminated)
+            results[i] = StepResult(obs, float(self._owed[i]), bool(terminated), over, info)
+            self._owed[i] = 0.0
+            if not (terminated or truncated):
+                break
+            self.env.step(None)  # PettingZoo wants that of each agent that is done; `rewards` are stale then
+        return results
+
+    def _by_agent(self, rewards: Mapping[str, float]) -> NDArray[np.float64]:
+        return np.array([rewards.get(name, 0.0) for name in self.agents], np.float64)
 
     def render(self) -> object:
-        """Draw."""
+        """Return what the game's `render` gives."""
+        return self.env.render()
 
     def close(self) -> None:
-        """Free everything."""
+        """Close the game."""
+        self.env.close()
 
 
-class AECGame(_Game, Protocol):
-    """PettingZoo's turn-based API."""
+class _JointEnv(gym.Env[object, object]):
+    """All agents of a game as one gymnasium env; a reward is an array [N], in the order of `agents`."""
 
-    agent_selection: str
-    rewards: dict[str, float]
-
-    def last(self) -> tuple[object, float, bool, bool, Info]:
-        """Return what the agent whose turn it is sees."""
-
-    def step(self, action: object) -> None:
-        """Act for the agent whose turn it is; None for one that is done."""
-
-
-class ParallelGame(_Game, Protocol):
-    """PettingZoo's simultaneous API."""
-
-    def step(self, actions: Mapping[str, object]) -> tuple[dict[str, object], ...]:
-        """Act for all agents; returns observations, rewards, terminations, truncations, infos by agent."""
-
-
-class _PettingZoo(gym.Env[object, object]):
-    """What both adapters have in common."""
-
-    def __init__(self, game: _Game) -> None:
-        self.agents = list(game.possible_agents)
+    def __init__(self, env: object) -> None:
+        self._game = PettingZoo(env)
+        self.env = self._game.env
+        self.agents = self._game.agents
         self.agent_idx = {name: i for i, name in enumerate(self.agents)}
         self.reward_shape = (len(self.agents),)
-        self.render_mode = getattr(game, "render_mode", None)
-        self._game = game
+        self.render_mode = getattr(self.env, "render_mode", None)
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Info, Info]:
+        """Start a game."""
+        super().reset(seed=seed)
+        self._game.seed(seed)
+        self._any_terminated = False
+        return self._seen(self._game.reset(options))
+
+    def step(self, action: object) -> tuple[Info, NDArray[np.float32], bool, bool, Info]:
+        """Step the game; `info["terminated"]` and `info["truncated"]` say by agent whose end this was."""
+        results = self._game.step(self._by_agent(action))
+        terminated = [result is not None and result.terminated for result in results]
+        truncated = [result is not None and result.truncated for result in results]
+        over = all(result is None or result.terminated or result.truncated for result in results)
+        # In turns, those who leave last say how the episode ended
+        self._any_terminated = any(terminated) or (self._any_terminated and not self._game.in_turns)
+        obs, info = self._seen(results)
+        info |= {"terminated": terminated, "truncated": truncated}
+        rewards = self._game.rewards.astype(np.float32)
+        return obs, rewards, over and self._any_terminated, over and not self._any_terminated, info
+
+    def _by_agent(self, action: object) -> list[object]:
+        """Return one action per agent."""
+        raise NotImplementedError
+
+    def _seen(self, results: Results) -> tuple[Info, Info]:
+        """Return the observation and the info."""
+        raise NotImplementedError
 
     def render(self) -> object:  # type: ignore[override]  # whatever the game draws
         """Return what the game's `render` gives."""
@@ -80,13 +153,12 @@ class _PettingZoo(gym.Env[object, object]):
         self._game.close()
 
 
-class PettingZooEnv(_PettingZoo):
+class PettingZooEnv(_JointEnv):
     """A turn-based (AEC) game: one step is one agent's move.
 
     The observation is that of the agent whose turn it is: {"agent_id": its number, "obs", "action_mask"}; the mask is
     there for Discrete actions (all ones where the game has none). A reward array holds what the move gave to each
-    agent. Agents that are done are passed over; the episode ends when no agent is left, and `info["terminated"]` and
-    `info["truncated"]` say by agent how.
+    agent. Agents that are done are passed over; the episode ends when no agent is left.
 
     Args:
         env: the game; its agents share one observation and one action space.
@@ -95,10 +167,9 @@ class PettingZooEnv(_PettingZoo):
         SpaceError: the agents' spaces differ.
     """
 
-    def __init__(self, env: AECGame) -> None:
+    def __init__(self, env: object) -> None:
         super().__init__(env)
-        self.env = env
-        space, self.action_space = _common_spaces(env)
+        space, self.action_space = _common_spaces(self._game)
         self._mask_size = int(self.action_space.n) if isinstance(self.action_space, spaces.Discrete) else None
         self._nested = isinstance(space, spaces.Dict) and "observation" in space.spaces
         inner = cast(Space, space["observation"]) if self._nested and isinstance(space, spaces.Dict) else space
@@ -107,57 +178,23 @@ class PettingZooEnv(_PettingZoo):
             parts["action_mask"] = cast(Space, spaces.MultiBinary(self._mask_size))
         self.observation_space = cast(Space, spaces.Dict(parts))
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, object] | None = None
-    ) -> tuple[dict[str, object], Info]:
-        """Start a game; the observation is the first agent's."""
-        super().reset(seed=seed)
-        self.env.reset(seed=seed, options=options)
-        obs, _, _, _, info = self.env.last()
-        return self._seen(self.env.agent_selection, obs, info), dict(info)
+    def _by_agent(self, action: object) -> list[object]:
+        return [action] * len(self.agents)  # only one of them has the turn
 
-    def step(self, action: object) -> tuple[dict[str, object], NDArray[np.float32], bool, bool, Info]:
-        """Make the move of the agent whose turn it is."""
-        rewards = np.zeros(len(self.agents), np.float32)
-        ends: dict[str, tuple[bool, bool]] = {}
-        self._move(action, rewards)
-        obs, _, terminated, truncated, info = self.env.last()
-        name = self.env.agent_selection
-        while terminated or truncated:  # PettingZoo wants an empty move from each agent that is done
-            ends[name] = bool(terminated), bool(truncated)
-            self._move(None, rewards)
-            if not self.env.agents:
-                break
-            name = self.env.agent_selection
-            obs, _, terminated, truncated, info = self.env.last()
-        over = not self.env.agents
-        cut = over and not any(t for t, _ in ends.values())
-        info = {
-            **info,
-            "terminated": [ends.get(agent, (False, False))[0] for agent in self.agents],
-            "truncated": [ends.get(agent, (False, False))[1] for agent in self.agents],
-        }
-        return self._seen(name, obs, info), rewards, over and not cut, cut, info
-
-    def _move(self, action: object, rewards: NDArray[np.float32]) -> None:
-        alive = action is not None
-        self.env.step(action)
-        if alive:  # an empty move gives nothing, and its `rewards` are stale
-            for name, reward in self.env.rewards.items():
-                rewards[self.agent_idx[name]] += reward
-
-    def _seen(self, name: str, obs: object, info: Info) -> dict[str, object]:
-        mask = info.get("action_mask")
+    def _seen(self, results: Results) -> tuple[Info, Info]:
+        result = results[self._game.turn]
+        assert result is not None
+        obs, mask = result.obs, result.info.get("action_mask")
         if self._nested:
             parts = cast("Mapping[str, object]", obs)
             obs, mask = parts["observation"], parts.get("action_mask", mask)
-        seen: dict[str, object] = {"agent_id": self.agent_idx[name], "obs": obs}
+        seen: Info = {"agent_id": self._game.turn, "obs": obs}
         if self._mask_size is not None:
             seen["action_mask"] = np.ones(self._mask_size, np.int8) if mask is None else np.asarray(mask, np.int8)
-        return seen
+        return seen, dict(result.info)
 
 
-class PettingZooParallelEnv(_PettingZoo):
+class PettingZooParallelEnv(_JointEnv):
     """A game in which all agents act at once: observations and actions are dicts by agent.
 
     An agent that has left keeps its last observation, and gets reward 0; what it "does" is not passed on.
@@ -168,47 +205,36 @@ class PettingZooParallelEnv(_PettingZoo):
         env: the game.
     """
 
-    def __init__(self, env: ParallelGame) -> None:
+    def __init__(self, env: object) -> None:
         super().__init__(env)
-        self.env = env
-        self.observation_space = cast(Space, spaces.Dict({name: env.observation_space(name) for name in self.agents}))
-        self.action_space = cast(Space, spaces.Dict({name: env.action_space(name) for name in self.agents}))
+        self._last: Info = {}
+        self.observation_space = cast(
+            Space, spaces.Dict(dict(zip(self.agents, self._game.observation_spaces, strict=True)))
+        )
+        self.action_space = cast(Space, spaces.Dict(dict(zip(self.agents, self._game.action_spaces, strict=True))))
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, object] | None = None
-    ) -> tuple[dict[str, object], Info]:
-        """Start a game."""
-        super().reset(seed=seed)
-        obs, info = cast("tuple[dict[str, object], Info]", self.env.reset(seed=seed, options=options))
-        self._last = {name: obs[name] for name in self.agents}
-        self._any_terminated = False
-        return dict(self._last), self._told(info)
+    def _by_agent(self, action: object) -> list[object]:
+        return [cast("Mapping[str, object]", action)[name] for name in self.agents]
 
-    def step(self, action: object) -> tuple[dict[str, object], NDArray[np.float32], bool, bool, Info]:
-        """Make every agent's move."""
-        given = cast("Mapping[str, object]", action)
-        obs, rew, terminated, truncated, info = self.env.step({name: given[name] for name in self.env.agents})
-        self._last.update(obs)
-        rewards = np.array([rew.get(name, 0.0) for name in self.agents], np.float32)
-        self._any_terminated |= any(terminated.values())
-        over = not self.env.agents or all(terminated[n] or truncated[n] for n in terminated)
-        told = self._told(info)
-        told["terminated"] = [bool(terminated.get(name, False)) for name in self.agents]
-        told["truncated"] = [bool(truncated.get(name, False)) for name in self.agents]
-        return dict(self._last), rewards, over and self._any_terminated, over and not self._any_terminated, told
-
-    def _told(self, info: Info) -> Info:
-        return {"agents": info, "alive": [name in self.env.agents for name in self.agents]}
+    def _seen(self, results: Results) -> tuple[Info, Info]:
+        told = {name: result for name, result in zip(self.agents, results, strict=True) if result is not None}
+        self._last |= {name: result.obs for name, result in told.items()}
+        info: Info = {"agents": {name: result.info for name, result in told.items()}, "alive": self._game.present}
+        return dict(self._last), info
 
 
-def _common_spaces(game: _Game) -> tuple[Space, Space]:
-    first = game.possible_agents[0]
-    observation, action = game.observation_space(first), game.action_space(first)
-    for name in game.possible_agents:
-        if game.observation_space(name) != observation or game.action_space(name) != action:
+def joint_env(env: object) -> gym.Env[object, object]:
+    """Return a PettingZoo game, of either kind, as one gymnasium env."""
+    return PettingZooEnv(env) if hasattr(env, "last") else PettingZooParallelEnv(env)
+
+
+def _common_spaces(game: PettingZoo) -> tuple[Space, Space]:
+    own = list(zip(game.agents, game.observation_spaces, game.action_spaces, strict=True))
+    first, observation, action = own[0]
+    for name, *others in own:
+        if others != [observation, action]:
             raise SpaceError(
                 f"agents {first!r} and {name!r} have different spaces ({observation}, {action} and "
-                f"{game.observation_space(name)}, {game.action_space(name)}); make them alike with supersuit's "
-                "pad_observations and pad_action_space"
+                f"{others[0]}, {others[1]}); make them alike with supersuit's pad_observations and pad_action_space"
             )
     return observation, action

@@ -109,7 +109,7 @@ def _check(given: object, make: Callable[[], Env] | None, made: list[Env], steps
             raise StopCheckError
     yield from _check_extremes(env)
     if trace:
-        yield from _judge(trace[0], env, steps)
+        yield from _check_trace(trace[0], env, steps)
     yield from check_render(env)
     yield from check_goals(env, seed)
     yield from check_determinism(env, make, made, min(steps, 200), seed)
@@ -288,7 +288,7 @@ def _check_extremes(env: Env) -> Iterator[Finding]:
 # what the run showed
 
 
-def _judge(trace: _Trace, env: Env, steps: int) -> Iterator[Finding]:
+def _check_trace(trace: _Trace, env: Env, steps: int) -> Iterator[Finding]:
     if steps >= 50 and len(set(trace.rewards)) == 1:
         value = trace.rewards[0]
         if value == 0:

@@ -12,7 +12,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.vector import VectorEnv as ForeignVectorEnv
 from numpy.typing import NDArray
 
-from argosy.env.agents.pettingzoo import AECGame, ParallelGame, PettingZooEnv, PettingZooParallelEnv
+from argosy.env.agents.pettingzoo import joint_env
 from argosy.env.base import Ids, Info, Obs, StepReturn, VectorEnv, check_ids, env_seeds
 from argosy.env.spaces import Space, as_tree, copy_rows, normal_form, take
 from argosy.env.vector.envpool import EnvPoolVectorEnv, Pool
@@ -223,7 +223,7 @@ def as_vector_env(env: object) -> VectorEnv:
     if isinstance(env, gym.Env):
         return DummyVectorEnv([lambda: env])
     if hasattr(env, "possible_agents"):
-        game = _pettingzoo(env)
+        game = joint_env(env)
         return DummyVectorEnv([lambda: game])
     if isinstance(env, VectorEnv):
         return env
@@ -235,12 +235,6 @@ def as_vector_env(env: object) -> VectorEnv:
         f"{env!r:.80} is no environment that could be stepped; give a gymnasium env, a gymnasium vector env, "
         "an EnvPool pool, a function that makes an env, or a list of such functions"
     )
-
-
-def _pettingzoo(game: object) -> gym.Env[object, object]:
-    if hasattr(game, "last"):
-        return PettingZooEnv(cast(AECGame, game))
-    return PettingZooParallelEnv(cast(ParallelGame, game))
 
 
 def _from_pool(env: object) -> VectorEnv:

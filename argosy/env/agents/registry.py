@@ -1,0 +1,122 @@
+"""Environments by name: what `register` was given, and how it becomes an `Environment`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium as gym
+
+from argosy.env.agents.environment import Environment, StepResult
+from argosy.env.agents.pettingzoo import PettingZoo
+from argosy.errors import ConfigError, EnvError
+from argosy.named import Registry, Source
+
+_ENVIRONMENTS = Registry("environment")
+
+
+def register(name: str, cls: Callable[..., object] | str, *, module: str | None = None) -> None:
+    """Give an environment a name.
+
+    Args:
+        name: how experiments call it.
+        cls: the class, or a function that makes an `Environment`, a PettingZoo or a gymnasium env; or its name in
+            `module`, which is imported when it is needed.
+        module: needed with a class's name.
+
+    Raises:
+        ConfigError: the name is taken, or a class's name came without module.
+    """
+    _ENVIRONMENTS.register(name, cls, module)
+
+
+def registered_environments() -> list[str]:
+    """Return the names of the registered environments."""
+    return _ENVIRONMENTS.names()
+
+
+def environment_source(name: str) -> Source | None:
+    """Return what `register` was given for a name: (class or its name, module); None for names that it was not given.
+
+    "MODULE:CLASS" counts as given where it names an `Environment`.
+    """
+    if name in _ENVIRONMENTS:
+        return _ENVIRONMENTS.source(name)
+    try:
+        found = _ENVIRONMENTS.load(name)
+    except ConfigError:
+        return None  # whoever makes it will say so
+    return _ENVIRONMENTS.source(name) if isinstance(found, type) and issubclass(found, Environment) else None
+
+
+def make_environment(name: str, args: Mapping[str, object] | None = None) -> Environment:
+    """Make a registered environment, or "MODULE:CLASS", with keyword arguments.
+
+    Raises:
+        ConfigError: there is no such environment (the nearest name is offered), or it cannot be imported.
+        EnvError: its constructor raised.
+    """
+    cls = _ENVIRONMENTS.load(name)
+    try:
+        env = _adapted(cls(**(args or {})))
+    except Exception as error:
+        raise EnvError(f"environment {name!r} could not be made with {dict(args or {})}: {error!r}") from error
+    if not isinstance(env, Environment):
+        raise EnvError(
+            f"environment {name!r} is a {type(env).__name__}; it must be an argosy.env.Environment, a PettingZoo or a "
+            "gymnasium env"
+        )
+    return env
+
+
+def _adapted(env: object) -> object:
+    """Wrap PettingZoo's and gymnasium's envs."""
+    if hasattr(env, "possible_agents"):
+        return PettingZoo(env)
+    return Gymnasium(env) if isinstance(env, gym.Env) else env
+
+
+class Gymnasium(Environment):
+    """A gymnasium env as an `Environment` of one agent.
+
+    Args:
+        env: the env, or a function that makes it.
+    """
+
+    def __init__(self, env: Any) -> None:
+        self._env = env() if callable(env) else env
+        self._seed: int | None = None
+        self.agent_count = 1
+        self.observation_spaces = [self._env.observation_space]
+        self.action_spaces = [self._env.action_space]
+
+    def seed(self, seed: int) -> None:
+        """Make the episodes that follow reproducible."""
+        self._seed = seed
+
+    def reset(self) -> list[StepResult | None]:
+        """Start an episode."""
+        seed, self._seed = self._seed, None
+        obs, info = self._env.reset(seed=seed)
+        return [StepResult(obs, info=info)]
+
+    def step(self, actions: list[Any]) -> list[StepResult | None]:
+        """Apply the agent's action."""
+        obs, rew, terminated, truncated, info = self._env.step(actions[0])
+        return [StepResult(obs, float(rew), bool(terminated), bool(truncated and not terminated), info)]
+
+    def set_curriculum_stage(self, name: str) -> None:
+        """Pass it on to an env that knows stages."""
+        change = getattr(self._env.unwrapped, "set_curriculum_stage", None)
+        if change is None:
+            super().set_curriculum_stage(name)
+        else:
+            change(name)
+
+    def render(self) -> object:
+        """Return what the env's `render` gives."""
+        return self._env.render()
+
+    def close(self) -> None:
+        """Close the env."""
+        self._env.close()
