@@ -28,8 +28,8 @@ class PettingZoo(Environment):
         env: the game, or a function that makes it.
     """
 
-    def __init__(self, env: object) -> None:
-        self.env: Any = env() if callable(env) else env  # one of PettingZoo's classes, or their like
+    def __init__(self, env: Any) -> None:  # one of PettingZoo's classes, or their like
+        self.env = env() if callable(env) else env
         self.agents = list(self.env.possible_agents)
         self.agent_count = len(self.agents)
         self.observation_spaces = [self.env.observation_space(name) for name in self.agents]
