@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from argosy.collect.collector import Collector, Ended
-from argosy.collect.rows import Rows, check_finite
+from argosy.collect.rows import Rows, check_finite, put_rows
 from argosy.data import tree
 from argosy.env import AsyncVectorEnv, EnvPoolVectorEnv, Info, Received
 from argosy.env.spaces import take
@@ -93,7 +93,7 @@ class AsyncCollector(Collector):
         act, env_act, state, stored = self._act(rows.take(ids), random)
         for name, value in (("act", act), ("stored", stored), ("state", state)):
             if value is not None:
-                self._acted[name] = _put(self._acted.get(name), len(rows), ids, value)
+                self._acted[name] = put_rows(self._acted.get(name), len(rows), ids, value)
         self._async_env.send(env_act, ids)
         self._at_work[ids] = True
 
@@ -118,17 +118,6 @@ class AsyncCollector(Collector):
         part.advance(obs_next, last.get("state"))
         rows.put(ids, part)
         return first, ids, ids[:0] if done is None else ids[done]
-
-
-def _put(kept: object, rows: int, ids: np.ndarray, value: object) -> object:
-    """Write rows into storage [rows, ...], which is made from the first ones."""
-    if kept is None:
-        kept = tree.map_leaves(lambda leaf: np.zeros((rows, *leaf.shape[1:]), leaf.dtype), value)
-    if isinstance(kept, np.ndarray):
-        kept[ids] = value
-    else:
-        tree.assign(kept, ids, value)
-    return kept
 
 
 def _select(info: Info, which: np.ndarray) -> Info:

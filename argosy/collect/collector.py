@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from argosy.collect.hooks import CollectHook, EpisodeEvent, StepEvent
-from argosy.collect.random_actions import random_actions
+from argosy.collect.random_actions import act_randomly
 from argosy.collect.rows import Rows, check_finite
 from argosy.collect.stage import Stage
 from argosy.collect.state import CollectorState, HasState
@@ -289,26 +289,18 @@ class Collector:
     def _act(self, rows: Rows, random: bool) -> tuple[np.ndarray, np.ndarray, object, object]:
         """Return actions in the policy's scale, in the env's, the next policy state, and what is stored."""
         policy = self.policy
-        result = None
-        if not random or rows.policy_state is not None:
-            is_evaluation = self._is_evaluation
-            if is_evaluation is not None:
-                is_evaluation = is_evaluation[: len(rows)]
-            request = RolloutRequest(
-                obs=rows.obs, policy_state=rows.policy_state, is_evaluation=is_evaluation, on_reset=rows.on_reset
-            )
-            result = policy.rollout(request)
-        if random:
-            # A recurrent policy has been asked all the same: its state must see every observation.
-            space = self.env.single_action_space
-            mask = rows.obs[policy.mask_key] if policy.mask_key is not None and isinstance(rows.obs, dict) else None
-            env_act = random_actions(space, len(rows), self.rng.numpy, mask)
-            act = policy.map_action_inverse(env_act)
-            if result is None:
-                return act, env_act, None, None
-        else:
-            assert result is not None
-            act, env_act = result.action, policy.map_action(result.action)
+        drawn = act_randomly(policy, rows.obs, len(rows), self.rng.numpy) if random else None
+        if drawn is not None and rows.policy_state is None:
+            return *drawn, None, None
+        # A recurrent policy is asked even where its action is not taken: its state must see every observation.
+        is_evaluation = self._is_evaluation
+        if is_evaluation is not None:
+            is_evaluation = is_evaluation[: len(rows)]
+        request = RolloutRequest(
+            obs=rows.obs, policy_state=rows.policy_state, is_evaluation=is_evaluation, on_reset=rows.on_reset
+        )
+        result = policy.rollout(request)
+        act, env_act = (result.action, policy.map_action(result.action)) if drawn is None else drawn
         return act, env_act, result.policy_state, with_state(result.analyzed_result, rows.policy_state)
 
     def _record(

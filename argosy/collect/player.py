@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from argosy.collect.random_actions import random_actions
+from argosy.collect.random_actions import act_randomly
+from argosy.collect.rows import put_rows
 from argosy.collect.seats import Seat, Stepped
 from argosy.data import tree
 from argosy.env.spaces import take
@@ -77,7 +78,7 @@ class Player:
         self._deterministic = deterministic
         self._pending: Pending | None = None
         self._asking = self._everyone
-        self._acted: dict[str, Any] = {}  # [R, ...] what the rows that wait for their step's outcome did
+        self._acted: Any = None  # [R, ...] what the rows that wait for their step's outcome did
         self._state: Any = first_states(policy, seat.rows)  # before the next step of each row
 
     def ask(self) -> None:
@@ -130,19 +131,15 @@ class Player:
     def act_randomly(self, rng: np.random.Generator) -> np.ndarray:
         """Return uniformly random actions instead of the policy's, which is asked only where its state must go on."""
         self._asking = np.flatnonzero(self.seat.acting)
-        policy, obs = self.policy, take(self.seat.obs, self._asking)
-        mask = obs[policy.mask_key] if policy.mask_key is not None and isinstance(obs, dict) else None
-        act = random_actions(policy.action_space, len(self._asking), rng, mask)
-        fields: dict[str, Any] = {
-            "act": policy.map_action_inverse(act),
-            "version": np.full(len(self._asking), policy.version),
-        }
-        if self._state is not None and len(self._asking):
+        count, policy = len(self._asking), self.policy
+        act, env_act = act_randomly(policy, take(self.seat.obs, self._asking), count, rng)
+        fields: dict[str, Any] = {"act": act, "version": np.full(count, policy.version)}
+        if self._state is not None and count:
             self.ask()
             self.act()
             fields["policy"] = tree.index(self._acted["policy"], self._asking)
         self._remember(fields)
-        return act
+        return env_act
 
     def complete(self, stepped: Stepped) -> dict[str, Any]:
         """Return the fields [k, ...] of the transitions that a step completed."""
@@ -158,7 +155,7 @@ class Player:
 
     def forget(self) -> None:
         """Drop the question under way: the environments are new."""
-        self._pending, self._acted = None, {}
+        self._pending = self._acted = None
 
     def _remember(self, fields: dict[str, Any]) -> None:
         seat, rows = self.seat, self._asking
@@ -168,11 +165,4 @@ class Player:
 
 def _merged(old: Any, rows: np.ndarray, new: Any, count: int) -> Any:
     """Return [count, ...]: `new` in `rows`, `old` elsewhere. Neither is written to."""
-    if len(rows) == count:
-        return new
-    if isinstance(old, dict) and not old:
-        out = tree.map_leaves(lambda leaf: np.zeros((count, *leaf.shape[1:]), leaf.dtype), new)
-    else:
-        out = tree.map_leaves(np.copy, old)
-    tree.assign(out, rows, new)
-    return out
+    return new if len(rows) == count else put_rows(tree.map_leaves(np.copy, old), count, rows, new)

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 
 from argosy.collect.recorder import Fields
 from argosy.config import check_range
 from argosy.data import Batch, as_tensors, tree
+from argosy.data.buffer.assemble import n_step_weights
 from argosy.errors import ConfigError
-from argosy.ops import gae
+from argosy.ops import gae, values_next
 from argosy.policy import Policy
 
 
@@ -49,23 +49,17 @@ class GAE:
 
     def __call__(self, fields: Fields, policy: Policy) -> Fields:
         """Add the two fields."""
-        judge: Any = policy  # `values` and `next_values` are no part of every policy
+        critic: Any = policy  # `values` and `next_values` are no part of every policy
         if not hasattr(policy, "next_values"):
             raise ConfigError(f"GAE needs a policy with values; {type(policy).__name__} has no method `next_values`")
         terminated = np.asarray(fields["terminated"])
         cut = terminated | np.asarray(fields["truncated"])
         cut[-1] = True
         rollout = as_tensors(Batch({**fields, "cut": cut}), policy.device)
-        stored = rollout.policy["value"] if "value" in (rollout.get("policy") or ()) else judge.values(rollout)
-        value = stored.cpu().numpy()
-        value_next = np.concatenate((value[1:], np.zeros_like(value[:1])))
-        bootstrap = (rollout.cut & ~rollout.terminated).nonzero(as_tuple=True)
-        if len(bootstrap[0]):
-            value_next[tuple(at.cpu().numpy() for at in bootstrap)] = (
-                judge.next_values(rollout, bootstrap).cpu().numpy()
-            )
-        given = rollout.rew.cpu(), torch.from_numpy(value), torch.from_numpy(value_next)
-        adv, returns = gae(*given, rollout.terminated.cpu(), rollout.cut.cpu(), self.gamma, self.gae_lambda)
+        value = rollout.policy["value"] if "value" in (rollout.get("policy") or ()) else critic.values(rollout)
+        following = values_next(value, rollout.terminated, rollout.cut, lambda at: critic.next_values(rollout, at))
+        given = rollout.rew.cpu(), value.cpu(), following.cpu(), rollout.terminated.cpu(), rollout.cut.cpu()
+        adv, returns = gae(*given, self.gamma, self.gae_lambda)
         return {**fields, "adv": adv.numpy(), "returns": returns.numpy()}
 
 
@@ -95,11 +89,16 @@ class NStep:
         rew, terminated = np.asarray(fields["rew"], np.float32), np.asarray(fields["terminated"])
         cut = terminated | np.asarray(fields["truncated"])
         cut[-1] = True
-        time, row = np.indices(rew.shape)
-        total, last = rew.copy(), np.array(time)  # the last step that is in
-        for k in range(1, self.n):
-            goes_on = ~cut[last, row] & (last == time + k - 1)
-            last[goes_on] += 1
-            total[goes_on] += self.gamma**k * rew[last, row][goes_on]
-        discount = np.where(terminated[last, row], 0.0, self.gamma ** (last - time + 1)).astype(np.float32)
-        return {**fields, "rew": total, "obs_next": tree.index(fields["obs_next"], (last, row)), "discount": discount}
+        time, row = np.arange(len(rew))[:, None], np.arange(rew.shape[1])
+        end = np.minimum.accumulate(np.where(cut, time, len(rew))[::-1])[::-1]  # last row of the episode
+        ahead = np.minimum(end - time, self.n - 1)
+        weights, discount = n_step_weights(ahead, self.n, self.gamma)
+        window = time[..., None] + np.minimum(np.arange(self.n), ahead[..., None])
+        last = window[..., -1], row
+        discount[terminated[last]] = 0.0
+        return {
+            **fields,
+            "rew": (rew[window, row[:, None]] * weights).sum(-1),
+            "obs_next": tree.index(fields["obs_next"], last),
+            "discount": discount,
+        }

@@ -5,7 +5,20 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 
+from argosy.env.base import Obs
 from argosy.errors import SpaceError
+from argosy.policy import Policy
+
+
+def act_randomly(policy: Policy, obs: Obs, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Draw actions [count, *act] instead of asking the policy, allowed ones where `obs` [count, ...] has a mask.
+
+    Returns:
+        (in the policy's scale, in the env's scale)
+    """
+    mask = obs[policy.mask_key] if policy.mask_key is not None and isinstance(obs, dict) else None
+    env_act = random_actions(policy.action_space, count, rng, mask)
+    return policy.map_action_inverse(env_act), env_act
 
 
 def random_actions(

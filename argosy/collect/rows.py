@@ -117,6 +117,17 @@ class Rows:
             self.policy_state = begin_anew(self.policy_state, which, self.first_state)
 
 
+def put_rows(kept: object, count: int, which: np.ndarray, value: object) -> object:
+    """Write `value` [k, ...] to rows of `kept` [count, ...], which is made (zeros elsewhere) where it is None."""
+    if kept is None:
+        kept = tree.map_leaves(lambda leaf: np.zeros((count, *leaf.shape[1:]), leaf.dtype), value)
+    if isinstance(kept, np.ndarray):
+        kept[which] = value
+    else:
+        tree.assign(kept, which, value)
+    return kept
+
+
 def check_finite(field: str, value: object, env_ids: np.ndarray, lens: np.ndarray | None) -> None:
     """Refuse NaN in observations and rewards (and infinite rewards) before they reach a buffer.
 

@@ -9,7 +9,7 @@ from argosy.ops.distributions import (
     gaussian_sample,
     squashed_gaussian_log_prob,
 )
-from argosy.ops.returns import gae
+from argosy.ops.returns import gae, values_next
 
 __all__ = [
     "categorical_entropy",
@@ -20,4 +20,5 @@ __all__ = [
     "gaussian_log_prob",
     "gaussian_sample",
     "squashed_gaussian_log_prob",
+    "values_next",
 ]

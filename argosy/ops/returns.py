@@ -2,7 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
+
+
+def values_next(
+    value: torch.Tensor,
+    terminated: torch.Tensor,
+    cut: torch.Tensor,
+    at_cuts: Callable[[tuple[torch.Tensor, ...]], torch.Tensor],
+) -> torch.Tensor:
+    """Return V(obs_next): the value of the next row; at a cut, where that is another's, of the true successor.
+
+    Args:
+        value: [T, B] V(obs[t]).
+        terminated: [T, B] bool; such a row has no successor, and what stands there means nothing.
+        cut: [T, B] bool; row t+1 is not row t's successor (done, end of a segment); the last row counts as cut.
+        at_cuts: given the indices (t [k], b [k]) of the rows that were cut off, returns V(obs_next) [k] of these.
+
+    Returns:
+        [T, B]
+    """
+    value_next = torch.cat((value[1:], torch.zeros_like(value[:1])))
+    at = (cut & ~terminated).nonzero(as_tuple=True)
+    if len(at[0]) > 0:
+        value_next[at] = at_cuts(at)
+    return value_next
 
 
 def gae(

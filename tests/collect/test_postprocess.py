@@ -6,7 +6,7 @@ from gymnasium import spaces
 
 from argosy.algorithm import PPO, PPOConfig
 from argosy.collect.postprocess import GAE, NStep
-from argosy.data import Batch
+from argosy.data import Batch, ReplayBuffer, Sampling
 from argosy.errors import ConfigError
 from argosy.policy import QPolicy
 
@@ -72,6 +72,18 @@ def test_n_step_takes_all_steps_where_there_are_enough(policy):
     assert out["rew"][:, 0].tolist() == [1 + 1 + 1, 2 + 2 + 2, 4 + 4, 8]
     assert out["obs_next"][:, 0, 0].tolist() == [3, 4, 4, 4]
     assert out["discount"][:, 0].tolist() == [0.125, 0.125, 0.25, 0.5]
+
+
+def test_n_step_makes_the_transitions_of_a_buffer(policy):
+    given = fields(np.arange(1, 9), terminated=[2], truncated=[5])
+    out = NStep(n=3, gamma=0.9)(given, policy)
+    buffer = ReplayBuffer(8)
+    for t in range(8):
+        buffer.add(Batch({name: value[t, 0] for name, value in given.items()}))
+    for _ in range(8):
+        sample, indices = buffer.sample(8, Sampling(n_step=3, gamma=0.9))
+        for name in ("rew", "obs_next", "discount"):
+            np.testing.assert_array_equal(sample[name], out[name][indices, 0])
 
 
 @pytest.mark.parametrize("make", [lambda: NStep(n=0), lambda: GAE(gamma=2.0), lambda: GAE(gae_lambda=-1.0)])

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from argosy.ops import gae
+from argosy.ops import gae, values_next
 
 
 def column(*values, dtype=torch.float32):
@@ -72,3 +72,21 @@ def test_takes_no_gradient():
     adv, returns = gae(column(1.0), value, column(1.0), no(1), flags(True), 0.9, 0.9)
     assert not adv.requires_grad
     assert not returns.requires_grad
+
+
+def test_values_of_successors_are_those_of_the_next_rows_but_at_cuts():
+    asked = []
+
+    def at_cuts(at):
+        asked.append([index.tolist() for index in at])
+        return torch.tensor([50.0, 60.0])
+
+    terminated, cut = flags(False, True, False, False), flags(False, True, True, True)
+    found = values_next(column(1, 2, 3, 4), terminated, cut, at_cuts).flatten().tolist()
+    assert [found[i] for i in (0, 2, 3)] == [2.0, 50.0, 60.0]  # row 1 has no successor
+    assert asked == [[[2, 3], [0, 0]]]
+
+
+def test_nobody_is_asked_for_values_where_nothing_was_cut_off():
+    value = column(1, 2)
+    assert values_next(value, flags(False, True), flags(False, True), at_cuts=None)[0] == 2.0

@@ -48,6 +48,21 @@ def _all_rows(span: int, size: int) -> BoolArray:
     return np.ones((span, size), np.bool_)
 
 
+def n_step_weights(ahead: IntArray, n_step: int, gamma: float) -> tuple[Array, Array]:
+    """Return what rewards count for in n-step sums, and the discount of what is behind them.
+
+    Args:
+        ahead: [...] rows that follow each row in its window, 0 .. n_step - 1.
+        n_step: the most rows that a window has.
+        gamma: discount factor per step.
+
+    Returns:
+        ([..., n_step] float32: gamma^k, 0 behind the window; [...] float32: gamma^(rows of the window))
+    """
+    powers = np.float32(gamma) ** np.arange(n_step + 1, dtype=np.float32)
+    return np.where(np.arange(n_step) <= ahead[..., None], powers[:-1], np.float32(0)), powers[ahead + 1]
+
+
 def assemble(
     data: Transitions,
     index: IntArray,
@@ -71,19 +86,17 @@ def assemble(
         ahead = rings.ahead(index, sampling.n_step - 1)
         if index.ndim == 2:
             ahead = np.minimum(ahead, _steps(len(index))[::-1])  # windows end with the sequence
-        steps = np.arange(sampling.n_step)
-        window = rings.shift(index[..., None], np.minimum(steps, ahead[..., None]))
+        window = rings.shift(index[..., None], np.minimum(np.arange(sampling.n_step), ahead[..., None]))
         last = window[..., -1]
-        powers = np.float32(sampling.gamma) ** np.arange(sampling.n_step + 1, dtype=np.float32)
-        discount = rew_leaf.like(powers[ahead + 1])
+        weights, discounts = n_step_weights(ahead, sampling.n_step, sampling.gamma)
+        discount = rew_leaf.like(discounts)
         rew = rew_leaf.take(window)
     if goals is not None and hindsight is not None:
         rows = rew.reshape(*goals.mask.shape, sampling.n_step)  # a view: writes go to `rew`
         relabel_rewards(data, hindsight, goals, window.reshape(rows.shape), rows)
     if sampling.n_step > 1:
-        counted = np.where(steps <= ahead[..., None], powers[:-1], np.float32(0))
-        counted = counted.reshape(*counted.shape, *(1,) * len(rew_leaf.shape))
-        rew = (rew * rew_leaf.like(counted)).sum(index.ndim)
+        weights = weights.reshape(*weights.shape, *(1,) * len(rew_leaf.shape))
+        rew = (rew * rew_leaf.like(weights)).sum(index.ndim)
     terminated = fields["terminated"].leaves[()].take(last)
     truncated = fields["truncated"].leaves[()].take(last)
     discount[terminated] = 0.0
