@@ -14,16 +14,32 @@ A continuous action a counts as the discrete action 1 to the degree (1 + tanh(3 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
+import torch
 from gymnasium import spaces
 
 from argosy.data import Batch
+from argosy.net import NetConfig
 from argosy.policy import RolloutRequest
 
 OBS_SPACE = spaces.Box(-1.0, 1.0, (1,), np.float32)
+NET = NetConfig(hidden_sizes=(16,), activation="tanh")
+GAMMA = 0.5
+VALUES = {
+    "one": {0.0: 1.0},
+    "sight": {-1.0: -1.0, 1.0: 1.0},
+    "discount": {0.0: GAMMA, 1.0: 1.0},
+    "act": {0.0: 1.0},
+    "both": {-1.0: 1.0, 1.0: 1.0},
+    "endless": {0.0: 1.0 / (1.0 - GAMMA)},
+}
+"""The value of each observation of a probe under the best policy."""
+PROBES = sorted(VALUES)
 
 
 @dataclass
@@ -101,3 +117,14 @@ def greedy(algorithm: Any, obs: float) -> float:
     """The evaluation action at one observation."""
     request = RolloutRequest(obs=np.full((1, 1), obs, np.float32), is_evaluation=np.ones(1, bool))
     return float(algorithm.policy.rollout(request).action.reshape(()))
+
+
+def assert_solved(algorithm: Any, name: str, value: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Whether the values of a probe, and the actions where these count, are right."""
+    for obs, expected in VALUES[name].items():
+        found = value(torch.tensor([[obs]])).item()
+        assert found == pytest.approx(expected, abs=0.1), f"V({obs})"
+    if name == "act":
+        assert greedy(algorithm, 0.0) > 0
+    if name == "both":
+        assert greedy(algorithm, 1.0) > 0 >= greedy(algorithm, -1.0)

@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, train_offpolicy
+from probes import NET as PROBE_NET
 from torch import nn
 
 from argosy.algorithm import DQN, DQNConfig
@@ -9,6 +11,23 @@ from argosy.data import Batch
 from argosy.net import NetConfig
 
 OBS = spaces.Box(-10, 10, (2,), np.float32)
+
+CASES = {
+    "plain": (DQNConfig(target_update_freq=2), spaces.Discrete(3)),
+    "clipped": (DQNConfig(max_grad_norm=0.1, loss="mse", tau=0.1, target_update_freq=1), spaces.Discrete(3)),
+}
+FOLLOWS = ("target",)
+RANGES = [
+    ("gamma", 1.5),
+    ("n_step", 0),
+    ("lr", 0.0),
+    ("loss", "l1"),
+    ("tau", 0.0),
+    ("target_update_freq", 0),
+    ("eps_end", -0.1),
+    ("max_grad_norm", 0.0),
+]
+RESUME = {"n_step": 3, "target_update_freq": 7, "eps_decay_steps": 300, "lr_decay": True}
 
 
 class Table(nn.Module):
@@ -142,3 +161,12 @@ def test_dueling_network_learns_too():
 def test_sampling_asks_for_the_configured_returns():
     sampling = DQN.from_spaces(DQNConfig(gamma=0.9, n_step=3), OBS, spaces.Discrete(2)).sampling
     assert (sampling.gamma, sampling.n_step) == (0.9, 3)
+
+
+@pytest.mark.parametrize("name", PROBES)
+@pytest.mark.parametrize("double", [True, False])
+def test_probes(name, double):
+    config = DQNConfig(gamma=GAMMA, lr=0.01, target_update_freq=20, double=double)
+    algorithm = DQN.from_spaces(config, OBS_SPACE, spaces.Discrete(2), PROBE_NET, seed=0)
+    train_offpolicy(algorithm, name, 200)
+    assert_solved(algorithm, name, lambda obs: algorithm.policy.net(obs)[0].max())

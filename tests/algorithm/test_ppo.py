@@ -2,13 +2,38 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, train_onpolicy
 
 from argosy.algorithm import PPO, PPOConfig
 from argosy.algorithm.ppo import TERMS
 from argosy.data import Batch
+from argosy.net import NetConfig
 from argosy.policy.actor_critic import ActorCriticAnalysis
 
 OBS = spaces.Box(-10, 10, (1,), np.float32)
+
+CASES = {
+    "discrete": (PPOConfig(repeat_per_collect=2, batch_size=8), spaces.Discrete(3)),
+    "multi-discrete": (
+        PPOConfig(repeat_per_collect=3, batch_size=None, recompute_advantage=True),
+        spaces.MultiDiscrete([2, 3]),
+    ),
+    "box": (
+        PPOConfig(repeat_per_collect=2, return_scaling=True, value_clip=True, dual_clip=3.0, batch_size=16),
+        spaces.Box(-2.0, 2.0, (2,), np.float32),
+    ),
+}
+RANGES = [
+    ("gamma", -0.1),
+    ("gae_lambda", 2.0),
+    ("clip_ratio", -1.0),
+    ("dual_clip", 1.0),
+    ("batch_size", 0),
+    ("repeat_per_collect", 0),
+    ("target_kl", 0.0),
+    ("action_bound_method", "cut"),
+]
+RESUME = {"batch_size": 32, "repeat_per_collect": 3}
 
 
 def make(space=None, **config):
@@ -262,3 +287,23 @@ def test_masked_rows_are_looked_at_and_not_learned_from():
     assert not torch.equal(hidden, learned(hide=(0, 5), rew=behind))  # the advantages look ahead
     assert not torch.equal(hidden, learned())
     assert torch.equal(learned(), learned(obs=data.obs))
+
+
+PROBE_ACTIONS = {
+    "discrete": spaces.Discrete(2),
+    "box": spaces.Box(-1.0, 1.0, (1,)),
+    "multi": spaces.MultiDiscrete([2]),
+}
+
+
+@pytest.mark.parametrize(
+    ("actions", "shared", "name"),
+    [(actions, False, name) for actions in ("discrete", "box") for name in PROBES]
+    + [("discrete", True, "both"), ("discrete", True, "endless"), ("multi", True, "both"), ("multi", True, "discount")],
+)
+def test_probes(actions, shared, name):
+    config = PPOConfig(gamma=GAMMA, lr=0.02, repeat_per_collect=4, batch_size=32)
+    net = NetConfig(hidden_sizes=(16,), activation="tanh", shared_backbone=shared)
+    algorithm = PPO.from_spaces(config, OBS_SPACE, PROBE_ACTIONS[actions], net, seed=0)
+    train_onpolicy(algorithm, name, 20)
+    assert_solved(algorithm, name, algorithm.policy.value)

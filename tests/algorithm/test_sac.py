@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, greedy, train_offpolicy
+from probes import NET as PROBE_NET
 
 from argosy.algorithm import SAC, SACConfig
 from argosy.data import Batch
@@ -12,6 +14,11 @@ from argosy.net import NetConfig
 OBS = spaces.Box(-1, 1, (3,), np.float32)
 BOX = spaces.Box(-2.0, 2.0, (2,), np.float32)
 NET = NetConfig(hidden_sizes=(16,))
+
+CASES = {"plain": (SACConfig(), BOX), "fixed": (SACConfig(auto_alpha=False, num_critics=3), BOX)}
+LEARNS = ("policy", "critic")
+FOLLOWS = ("critic_target", "temperature")
+RANGES = [("alpha", 0.0), ("num_critics", 0), ("actor_lr", -1.0), ("tau", 1.5)]
 
 
 def make(space=BOX, **config):
@@ -153,3 +160,18 @@ def test_learns_the_best_action_of_a_bandit():
         algorithm.update(data)
     act = algorithm.policy(Batch(obs=batch(200).obs)).act
     assert act.mean(0).tolist() == pytest.approx([0.5, 0.5], abs=0.15)
+
+
+@pytest.mark.parametrize(("auto_alpha", "name"), [(False, name) for name in PROBES] + [(True, "both")])
+def test_probes(auto_alpha, name):
+    # a small temperature, so that the entropy is worth little beside the reward
+    config = SACConfig(
+        gamma=GAMMA, actor_lr=0.01, critic_lr=0.01, alpha_lr=1e-4, alpha=0.01, auto_alpha=auto_alpha, tau=0.1
+    )
+    algorithm = SAC.from_spaces(config, OBS_SPACE, spaces.Box(-1.0, 1.0, (1,)), PROBE_NET, seed=0)
+    train_offpolicy(algorithm, name, 500)
+
+    def value(obs):
+        return algorithm.critic(obs, torch.full((1, 1), greedy(algorithm, obs.item()))).min()
+
+    assert_solved(algorithm, name, value)

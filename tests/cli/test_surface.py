@@ -1,13 +1,15 @@
-"""The flags of `argosy train` stand in surface.txt: a change is a decision. To write it anew, run this file."""
+"""The flags of `argosy train` stand in surface/: a change is a decision. To write it anew, run this file."""
 
 import dataclasses
 from pathlib import Path
+
+import pytest
 
 from argosy.algorithm import ALGORITHMS, algorithm_class
 from argosy.cli.train import Output, flags_type
 from argosy.experiment import Experiment
 
-FILE = Path(__file__).with_name("surface.txt")
+FOLDER = Path(__file__).with_name("surface")
 
 
 def flags(config, prefix="--"):
@@ -20,20 +22,24 @@ def flags(config, prefix="--"):
             yield prefix + field.name.replace("_", "-")
 
 
-def surface():
-    lines = []
-    for name in sorted(ALGORITHMS):
-        cls = algorithm_class(name)
-        own = sorted(flags(cls.config_type()))
-        lines.append(f"{name}: {' '.join(own)}")
-    shared = Experiment(task="t", algorithm="dqn", config=algorithm_class("dqn").config_type())
-    common = {flag for flag in flags(shared) if not flag.startswith("--config.")} - {"--algorithm"}
-    lines.append(f"all: {' '.join(sorted(common | set(flags(Output()))))}")
-    return "\n".join(lines).replace(" --", "\n  --") + "\n"
+def surface(name):
+    """Text of a file: an algorithm's own flags, or those that all share ("all")."""
+    if name in ALGORITHMS:
+        found = set(flags(algorithm_class(name).config_type()))
+    else:
+        shared = Experiment(task="t", algorithm="dqn", config=algorithm_class("dqn").config_type())
+        found = {flag for flag in flags(shared) if not flag.startswith("--config.")} - {"--algorithm"}
+        found |= set(flags(Output()))
+    return "\n".join(sorted(found)) + "\n"
 
 
-def test_the_flags_are_those_of_the_list():
-    assert surface().splitlines() == FILE.read_text().splitlines(), "run: python tests/cli/test_surface.py"
+@pytest.mark.parametrize("name", ["all", *ALGORITHMS])
+def test_the_flags_are_those_of_the_list(name):
+    assert surface(name) == (FOLDER / f"{name}.txt").read_text(), "run: python tests/cli/test_surface.py"
+
+
+def test_there_is_a_list_for_each_algorithm_and_one_for_what_all_share():
+    assert {path.stem for path in FOLDER.iterdir()} == {"all", *ALGORITHMS}
 
 
 def test_every_flag_has_a_line_of_help():
@@ -60,4 +66,5 @@ def test_the_parser_has_an_experiment_s_fields_and_the_output_s():
 
 
 if __name__ == "__main__":
-    FILE.write_text(surface())
+    for name in ("all", *ALGORITHMS):
+        (FOLDER / f"{name}.txt").write_text(surface(name))

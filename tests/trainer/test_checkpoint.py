@@ -11,9 +11,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from declared import declared
+from gymnasium import spaces
 from parts import counting, envs, parts
 
-from argosy.algorithm import algorithm_class
+from argosy.algorithm import ALGORITHMS, algorithm_class
 from argosy.collect import Collector
 from argosy.data import VectorReplayBuffer
 from argosy.data.buffer import Priority
@@ -29,24 +31,21 @@ from argosy.trainer import (
     statefile,
 )
 
-TASKS = {"dqn": "CartPole-v1", "ppo": "CartPole-v1", "sac": "Pendulum-v1"}
-SETTINGS: dict[str, dict[str, Any]] = {
-    "dqn": {"n_step": 3, "target_update_freq": 7, "eps_decay_steps": 300, "lr_decay": True},
-    "ppo": {"batch_size": 32, "repeat_per_collect": 3},
-    "sac": {},
-}
+ONLINE = [name for name in ALGORITHMS if algorithm_class(name).kind != "offline"]
 
 
 def make_trainer(name: str, seed: int = 1, norm: bool = False, max_epoch: int = 4, **buffer: Any) -> BaseTrainer[Any]:
+    cls = algorithm_class(name)
+    task = "CartPole-v1" if spaces.Discrete in cls.action_spaces else "Pendulum-v1"
+
     def make_env(count: int) -> Any:
-        env = DummyVectorEnv([lambda: gym.make(TASKS[name]) for _ in range(count)])
+        env = DummyVectorEnv([lambda: gym.make(task) for _ in range(count)])
         return VectorEnvNormObs(env) if norm else env
 
     env, test_env = make_env(3), make_env(2)
     if norm:
         test_env.update_obs_rms = False
-    cls = algorithm_class(name)
-    config = cls.config_type(**SETTINGS[name])
+    config = cls.config_type(**declared(name, "RESUME"))
     algorithm = cls.from_spaces(config, env.single_observation_space, env.single_action_space, seed=seed)
     replay = VectorReplayBuffer(180, 3, seed=seed, **buffer)  # small enough to go round within the run
     common: dict[str, Any] = {
@@ -59,7 +58,7 @@ def make_trainer(name: str, seed: int = 1, norm: bool = False, max_epoch: int = 
         "verbose": False,
         "show_progress": False,
     }
-    if name == "ppo":
+    if cls.kind == "onpolicy":
         return OnpolicyTrainer(step_per_collect=60, **common)
     return OffpolicyTrainer(step_per_collect=6, update_per_step=0.3, batch_size=16, start_steps=60, **common)
 
@@ -110,7 +109,7 @@ def check_resume(tmp_path: Path, **how: Any) -> None:
     assert resumed.info().train_step == 480
 
 
-@pytest.mark.parametrize("name", ["dqn", "ppo", "sac"])
+@pytest.mark.parametrize("name", ONLINE)
 @pytest.mark.parametrize("norm", [False, True], ids=["plain", "normalised"])
 def test_resuming_equals_going_on(tmp_path: Path, name: str, norm: bool) -> None:
     check_resume(tmp_path, name=name, norm=norm)
@@ -120,7 +119,7 @@ def test_resuming_equals_going_on_with_a_buffer_that_looks_successors_up(tmp_pat
     check_resume(tmp_path, name="dqn", ignore_obs_next=True)
 
 
-@pytest.mark.parametrize("name", ["dqn", "sac"])
+@pytest.mark.parametrize("name", [name for name in ONLINE if algorithm_class(name).kind == "offpolicy"])
 def test_resuming_equals_going_on_with_prioritised_replay(tmp_path: Path, name: str) -> None:
     check_resume(tmp_path, name=name, priority=Priority(beta_final=1.0, beta_samples=50))
 

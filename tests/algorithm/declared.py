@@ -1,0 +1,29 @@
+"""What each algorithm's own test, `test_NAME.py`, declares for the tests that all algorithms share.
+
+| name | meaning |
+| --- | --- |
+| `CASES` | by a name: a config and an action space for `check_algorithm` |
+| `LEARNS`, `FOLLOWS` | parts of its state, see `check_algorithm`; default: the policy, none |
+| `RANGES` | pairs of a setting and a value that it refuses |
+| `RESUME` | settings with which a run is interrupted and resumed; default: none |
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from argosy.algorithm import ALGORITHMS
+
+DEFAULTS: dict[str, Any] = {"LEARNS": ("policy",), "FOLLOWS": (), "RESUME": {}}
+
+
+def declared(name: str, what: str) -> Any:
+    """Return what an algorithm's test declares under the name `what`."""
+    module = importlib.import_module(f"test_{name}")
+    return getattr(module, what, DEFAULTS[what]) if what in DEFAULTS else getattr(module, what)
+
+
+def cases() -> dict[str, tuple[str, Any, Any]]:
+    """Return name, config and action space of every case of every algorithm."""
+    return {f"{name} {case}": (name, *made) for name in ALGORITHMS for case, made in declared(name, "CASES").items()}
