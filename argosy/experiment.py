@@ -98,12 +98,12 @@ class TrainerConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class StopConfig:
-    """When a run ends before its last epoch, and how it is judged."""
+    """When a run ends before its last epoch, and how it is evaluated."""
 
     test_return: float | None = None
     """End when the mean test return is this high (None: never)."""
     episodes: int = 100
-    """Episodes that confirm that return, and judge the run at its end."""
+    """Episodes that confirm that return, and evaluate the run at its end."""
 
     def __post_init__(self) -> None:
         check_range(self, "episodes", ge=1)

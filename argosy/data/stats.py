@@ -52,6 +52,20 @@ class CollectStats:
     lens: np.ndarray = field(default_factory=_no_lens, repr=False)
     """[E] steps of every ended episode."""
 
+    @classmethod
+    def merged(cls, parts: Sequence[CollectStats]) -> CollectStats | None:
+        """Return what several calls brought together; None for none."""
+        if not parts:
+            return None
+        ended = [part for part in parts if part.n_collected_episodes]
+        return cls(
+            n_collected_episodes=sum(part.n_collected_episodes for part in ended),
+            n_collected_steps=sum(part.n_collected_steps for part in parts),
+            collect_time=sum(part.collect_time for part in parts),
+            returns=np.concatenate([part.returns for part in ended]) if ended else _no_returns(),
+            lens=np.concatenate([part.lens for part in ended]) if ended else _no_lens(),
+        )
+
     @property
     def collect_speed(self) -> float:
         """Transitions per second."""
@@ -189,3 +203,18 @@ class EpochStats(Generic[TrainingStatsT]):
     training_stat: TrainingStatsT | None
     """Means over the epoch's updates; None when there were none (e.g. too little data)."""
     info_stat: InfoStats
+
+    def line(self) -> str:
+        """Say in one line how the epoch went."""
+        info, train, test = self.info_stat, self.train_collect_stat, self.test_collect_stat
+        parts = [
+            f"epoch {self.epoch}",
+            f"{info.gradient_step} updates" if train is None else f"{info.train_step} steps",
+        ]
+        for name, collected in (("train", train), ("test", test)):
+            summary = None if collected is None else collected.returns_stat
+            if summary is not None:
+                parts.append(f"{name} return {summary.mean:.2f} ± {summary.std:.2f}")
+        if test is not None:
+            parts.append(f"best {info.best_reward:.2f}")
+        return ", ".join(parts)

@@ -1,8 +1,9 @@
-"""Loggers: JSON lines, TensorBoard, Weights & Biases, console, and several at once."""
+"""Loggers: JSON lines, TensorBoard, Weights & Biases, console, and several at once; the progress bar."""
 
 from argosy.logger.base import Logger, Loggers, LoggerWarning, SafeLogger
 from argosy.logger.console import ConsoleLogger
 from argosy.logger.jsonl import JSONLLogger, read_jsonl
+from argosy.logger.progress import ProgressBar
 from argosy.logger.tensorboard import TensorBoardLogger
 from argosy.logger.wandb import WandbLogger
 
@@ -12,6 +13,7 @@ __all__ = [
     "Logger",
     "LoggerWarning",
     "Loggers",
+    "ProgressBar",
     "SafeLogger",
     "TensorBoardLogger",
     "WandbLogger",

@@ -14,18 +14,11 @@ import numpy as np
 from argosy.algorithm import Algorithm
 from argosy.collect import Collector
 from argosy.config import check_range
-from argosy.data.stats import (
-    CollectStats,
-    EpochStats,
-    InfoStats,
-    TimingStats,
-    TrainingStatsMean,
-    TrainingStatsT,
-)
+from argosy.data.stats import CollectStats, EpochStats, InfoStats, TimingStats, TrainingStatsMean, TrainingStatsT
 from argosy.errors import ConfigError
-from argosy.logger import Logger
+from argosy.logger import Logger, ProgressBar
 from argosy.policy import Policy
-from argosy.trainer.progress import ProgressBar
+from argosy.trainer.checks import check_kind, check_test_collector
 
 RECENT_EPISODES = 20
 
@@ -109,20 +102,11 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         check_range(self, "max_epoch", ge=1)
         check_range(self, "episode_per_test", ge=1)
         check_range(self, "log_interval_steps", ge=1)
-        if self.algorithm.kind not in self.kinds:
-            raise ConfigError(
-                f"{type(self.algorithm).__name__} is an {self.algorithm.kind} algorithm; {type(self).__name__} trains "
-                f"{' and '.join(self.kinds)} ones"
-            )
-        if self.stop_fn is not None and self.test_collector is None:
-            raise ConfigError("stop_fn judges test results, but there is no test_collector; give one")
+        check_kind(self, self.algorithm, self.kinds)
         if self.test_collector is not None:
-            self._check_policy("test_collector", self.test_collector)
-            if self.test_collector.exploration_noise:
-                raise ConfigError(
-                    "test_collector has exploration_noise=True, so tests would measure the exploration; make it with "
-                    "Collector(policy, env)"
-                )
+            check_test_collector(self.algorithm, self.test_collector)
+        elif self.stop_fn is not None:
+            raise ConfigError("stop_fn judges test results, but there is no test_collector; give one")
         self.state = TrainerState()
         self._interrupted = False
         self._since_log = TrainingStatsMean[TrainingStatsT]()
@@ -140,8 +124,7 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
             self._bar.close()
             raise StopIteration
         self._interrupted = False
-        start = time.perf_counter()
-        self._log_time = start
+        self._log_time = start = time.perf_counter()
         try:
             self._bar.open(self.max_epoch * self._epoch_length, self._position)
             return self._epoch(start)
@@ -193,9 +176,9 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         """Steps of an epoch: of the env, or updates (offline)."""
 
     @property
-    @abstractmethod
     def _position(self) -> int:
         """Steps so far, in the same unit."""
+        return self.state.env_step
 
     @abstractmethod
     def _training_step(self, epoch: EpochRecord[TrainingStatsT]) -> None:
@@ -223,20 +206,20 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
             self.save_checkpoint_fn(state.epoch, state.env_step, state.gradient_step)
         stats = EpochStats(
             epoch=epoch.number,
-            train_collect_stat=_merged(epoch.collected),
+            train_collect_stat=CollectStats.merged(epoch.collected),
             test_collect_stat=epoch.tested,
             training_stat=epoch.updates.mean(),
             info_stat=self.info(),
         )
         if self.verbose:
-            self._bar.write(_line(stats, self._position))
+            self._bar.write(stats.line())
         return stats
 
     def _collect(self, collector: Collector, epoch: EpochRecord[TrainingStatsT], **how: Any) -> CollectStats:
         """Collect training data and count it."""
         state = self.state
         self.algorithm.schedule(state.env_step, self.max_epoch * self._epoch_length)
-        stats = self._judged(collector.collect(**how))
+        stats = self._with_metric(collector.collect(**how))
         epoch.collected.append(stats)
         state.env_step += stats.n_collected_steps
         state.train_episode += stats.n_collected_episodes
@@ -244,14 +227,10 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         if stats.n_collected_episodes:
             means = stats.returns.reshape(len(stats.returns), -1).mean(axis=1)
             state.recent_returns = [*state.recent_returns, *means.tolist()][-RECENT_EPISODES:]
-        if (
-            self.test_in_train
-            and self.stop_fn is not None
-            and stats.n_collected_episodes
-            and self.stop_fn(float(np.mean(state.recent_returns)))
-        ):
-            self._test(epoch)
-            state.recent_returns = []  # so that the next test waits for new episodes
+            mean = float(np.mean(state.recent_returns))
+            if self.test_in_train and self.stop_fn is not None and self.stop_fn(mean):
+                self._test(epoch)
+                state.recent_returns = []  # so that the next test waits for new episodes
         return stats
 
     def _update(self, batch: Any, epoch: EpochRecord[TrainingStatsT]) -> TrainingStatsT:
@@ -270,7 +249,7 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         if self.test_fn is not None:
             self.test_fn(epoch.number, state.env_step)
         self.test_collector.reset_env()
-        stats = self._judged(self.test_collector.collect(n_episode=self.episode_per_test))
+        stats = self._with_metric(self.test_collector.collect(n_episode=self.episode_per_test))
         epoch.tested = stats
         state.test_step += stats.n_collected_steps
         state.test_episode += stats.n_collected_episodes
@@ -285,7 +264,8 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         self._bar.show(test=summary.mean)
         state.stopped = self.stop_fn is not None and self.stop_fn(summary.mean)
 
-    def _judged(self, stats: CollectStats) -> CollectStats:
+    def _with_metric(self, stats: CollectStats) -> CollectStats:
+        """Put what `reward_metric` makes of the returns in their place."""
         if self.reward_metric is None or not stats.n_collected_episodes:
             return stats
         return dataclasses.replace(stats, returns=np.asarray(self.reward_metric(stats.returns)))
@@ -315,73 +295,12 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
             # Offline there are no env steps: updates take their place on the time axis
             self.logger.log(metrics, env_step=self._position, gradient_step=self.state.gradient_step)
 
-    def _check_policy(self, name: str, collector: Collector) -> None:
-        if collector.policy is not self.algorithm.policy:
-            raise ConfigError(
-                f"{name} acts with another policy object than the algorithm trains; make it with "
-                "Collector(algorithm.policy, ...)"
-            )
 
-    def _check_train_collector(self, collector: Collector) -> None:
-        self._check_policy("train_collector", collector)
-        if collector.buffer is None:
-            raise ConfigError(
-                "train_collector has no buffer to learn from; give it one: Collector(policy, env, buffer)"
-            )
-        if not collector.exploration_noise:
-            raise ConfigError(
-                "train_collector has exploration_noise=False, so it would collect the same greedy actions again and "
-                "again; make it with Collector(policy, env, buffer, exploration_noise=True)"
-            )
-
-
+@dataclass(eq=False, repr=False)
 class EpochRecord(Generic[TrainingStatsT]):
     """What has happened in the epoch under way."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.collected: list[CollectStats] = []
-        self.updates = TrainingStatsMean[TrainingStatsT]()
-        self.tested: CollectStats | None = None
-
-
-def _merged(parts: list[CollectStats]) -> CollectStats | None:
-    if not parts:
-        return None
-    ended = [part for part in parts if part.n_collected_episodes]
-    return CollectStats(
-        n_collected_episodes=sum(part.n_collected_episodes for part in ended),
-        n_collected_steps=sum(part.n_collected_steps for part in parts),
-        collect_time=sum(part.collect_time for part in parts),
-        returns=np.concatenate([part.returns for part in ended]) if ended else np.zeros(0),
-        lens=np.concatenate([part.lens for part in ended]) if ended else np.zeros(0, dtype=np.int64),
-    )
-
-
-def _line(stats: EpochStats[Any], position: int) -> str:
-    """Say in one line how an epoch went."""
-    parts = [f"epoch {stats.epoch}", f"{position} steps"]
-    for name, collected in (("train", stats.train_collect_stat), ("test", stats.test_collect_stat)):
-        summary = None if collected is None else collected.returns_stat
-        if summary is not None:
-            parts.append(f"{name} return {summary.mean:.2f} ± {summary.std:.2f}")
-    if stats.test_collect_stat is not None:
-        parts.append(f"best {stats.info_stat.best_reward:.2f}")
-    return ", ".join(parts)
-
-
-def pick_one(trainer: object, first: str, second: str, default: int) -> None:
-    """Resolve two settings of which one may be given: neither sets the first to `default`.
-
-    Raises:
-        ConfigError: both are given, or one is below 1.
-    """
-    if getattr(trainer, first) is not None and getattr(trainer, second) is not None:
-        raise ConfigError(
-            f"{type(trainer).__name__}: {first} is {getattr(trainer, first)} and {second} is "
-            f"{getattr(trainer, second)}; give one of them"
-        )
-    if getattr(trainer, first) is None and getattr(trainer, second) is None:
-        setattr(trainer, first, default)
-    check_range(trainer, first, ge=1)
-    check_range(trainer, second, ge=1)
+    number: int
+    collected: list[CollectStats] = field(default_factory=list)
+    updates: TrainingStatsMean[TrainingStatsT] = field(default_factory=TrainingStatsMean)
+    tested: CollectStats | None = None

@@ -9,8 +9,8 @@ from typing import ClassVar
 from argosy.config import check_range
 from argosy.data.buffer import ReplayBuffer
 from argosy.data.stats import TrainingStatsT
-from argosy.errors import ConfigError
 from argosy.trainer.base import BaseTrainer, EpochRecord
+from argosy.trainer.checks import check_batch_size
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -29,13 +29,9 @@ class OfflineTrainer(BaseTrainer[TrainingStatsT]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, "update_per_epoch", ge=1)
-        self._sampling = self.algorithm.sampling
         check_range(self, "batch_size", ge=1)
-        if self.batch_size > len(self.buffer):
-            raise ConfigError(
-                f"batch_size is {self.batch_size}, but the buffer holds {len(self.buffer)} transitions; "
-                "give more data or make the batch smaller"
-            )
+        self._sampling = self.algorithm.sampling
+        check_batch_size(self.batch_size, self.buffer, fixed=True)
 
     @property
     def _epoch_length(self) -> int:

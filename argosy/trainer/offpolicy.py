@@ -9,8 +9,8 @@ from typing import ClassVar, Literal
 from argosy.collect import Collector
 from argosy.config import check_choice, check_range
 from argosy.data.stats import TrainingStatsT
-from argosy.errors import ConfigError
-from argosy.trainer.base import BaseTrainer, EpochRecord, pick_one
+from argosy.trainer.base import BaseTrainer, EpochRecord
+from argosy.trainer.checks import check_batch_size, check_train_collector, pick_one
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -44,24 +44,14 @@ class OffpolicyTrainer(BaseTrainer[TrainingStatsT]):
         check_range(self, "batch_size", ge=1)
         check_range(self, "start_steps", ge=0)
         check_choice(self, "start_actions", ("random", "policy"))
-        self._check_train_collector(self.train_collector)
-        buffer = self.train_collector.buffer
-        assert buffer is not None
-        if self.batch_size > buffer.maxsize:
-            raise ConfigError(
-                f"batch_size is {self.batch_size}, but the buffer holds at most {buffer.maxsize} transitions; "
-                "make the buffer larger or the batch smaller"
-            )
+        buffer = check_train_collector(self.algorithm, self.train_collector)
+        check_batch_size(self.batch_size, buffer)
         self._sampling = self.algorithm.sampling
         self._prioritized = None if buffer.priorities is None else buffer
 
     @property
     def _epoch_length(self) -> int:
         return self.step_per_epoch
-
-    @property
-    def _position(self) -> int:
-        return self.state.env_step
 
     def _training_step(self, epoch: EpochRecord[TrainingStatsT]) -> None:
         state, collector = self.state, self.train_collector

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from dataclasses import dataclass
 from typing import ClassVar
 
 from argosy.collect import Collector
-from argosy.config import check_range
+from argosy.config import check_range, replaced
 from argosy.data.stats import TrainingStatsT
 from argosy.errors import ConfigError
-from argosy.trainer.base import BaseTrainer, EpochRecord, pick_one
+from argosy.trainer.base import BaseTrainer, EpochRecord
+from argosy.trainer.checks import check_rollout_fits, check_train_collector, pick_one
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -37,36 +37,17 @@ class OnpolicyTrainer(BaseTrainer[TrainingStatsT]):
         super().__post_init__()
         check_range(self, "step_per_epoch", ge=1)
         pick_one(self, "step_per_collect", "episode_per_collect", default=2048)
-        self._check_train_collector(self.train_collector)
-        self._set_config()
-        buffer, num_envs = self.train_collector.buffer, self.train_collector.env.num_envs
-        assert buffer is not None
+        buffer = check_train_collector(self.algorithm, self.train_collector)
         if self.step_per_collect is not None:
-            rows, room = -(-self.step_per_collect // num_envs), buffer.maxsize // buffer.buffer_num
-            if rows > room:
-                raise ConfigError(
-                    f"step_per_collect is {self.step_per_collect}, {rows} steps of each of {num_envs} envs, but the "
-                    f"buffer holds {room} of each; make it VectorReplayBuffer({rows * num_envs}, {num_envs}) or larger"
-                )
-
-    def _set_config(self) -> None:
-        """Hand `repeat_per_collect` and `batch_size` to the algorithm, whose settings they are."""
-        changes = {name: getattr(self, name) for name in ("repeat_per_collect", "batch_size")}
-        changes = {name: value for name, value in changes.items() if value is not None}
-        config = self.algorithm.config
-        for name in changes:
-            if not hasattr(config, name):
-                raise ConfigError(f"{name} is given, but {type(config).__name__} has no such setting")
+            check_rollout_fits(buffer, self.train_collector.env.num_envs, self.step_per_collect)
+        given = {"repeat_per_collect": self.repeat_per_collect, "batch_size": self.batch_size}
+        changes = {name: value for name, value in given.items() if value is not None}
         if changes:
-            self.algorithm.config = dataclasses.replace(config, **changes)
+            self.algorithm.config = replaced(self.algorithm.config, changes)
 
     @property
     def _epoch_length(self) -> int:
         return self.step_per_epoch
-
-    @property
-    def _position(self) -> int:
-        return self.state.env_step
 
     def _training_step(self, epoch: EpochRecord[TrainingStatsT]) -> None:
         state, collector = self.state, self.train_collector

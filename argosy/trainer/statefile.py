@@ -170,7 +170,7 @@ def _unpack(value: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
     return {key: _unpack(item, tensors) for key, item in value.items()}
 
 
-# The file's layout is that of safetensors: length of the header (8 bytes), header (JSON), bytes of the tensors.
+# The file is laid out as safetensors says: length of the header (8 bytes), header (JSON), bytes of the tensors.
 
 DTYPES = {
     np.dtype(name): code
@@ -194,8 +194,8 @@ TORCH_DTYPES[torch.bfloat16] = "BF16"
 _DIGEST = "0" * 64  # its place in the header, until it is known
 
 
-def layout(tensors: Mapping[str, Stored], metadata: Mapping[str, str]) -> bytes:
-    """Return how a file begins in which the bytes of these tensors follow, in this order."""
+def safetensors_header(tensors: Mapping[str, Stored], metadata: Mapping[str, str]) -> bytes:
+    """Return the header of a file in which the bytes of these tensors follow, in this order."""
     header: dict[str, object] = {"__metadata__": dict(metadata)}
     end = 0
     for name, value in tensors.items():
@@ -206,7 +206,7 @@ def layout(tensors: Mapping[str, Stored], metadata: Mapping[str, str]) -> bytes:
     return struct.pack("<Q", len(encoded)) + encoded
 
 
-def octets(tensor: torch.Tensor) -> np.ndarray:
+def tensor_bytes(tensor: torch.Tensor) -> np.ndarray:
     """Return the bytes of a tensor, uint8 [n]; no copy where it lies in one piece on the CPU."""
     flat: np.ndarray = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
     return flat
@@ -215,7 +215,7 @@ def octets(tensor: torch.Tensor) -> np.ndarray:
 def _write_tensors(file: IO[bytes], tensors: Mapping[str, Stored], metadata: Mapping[str, str]) -> None:
     """Write header and tensors in one pass; the checksum is put in afterwards."""
     names = sorted(tensors, key=lambda name: (-_item_size(tensors[name]), name))  # so that each lies aligned
-    head = layout({name: tensors[name] for name in names}, {**metadata, "sha256": _DIGEST})
+    head = safetensors_header({name: tensors[name] for name in names}, {**metadata, "sha256": _DIGEST})
     file.write(head)
     digest = hashlib.sha256(metadata["skeleton"].encode())
     for name in names:
@@ -240,7 +240,7 @@ def _parts(value: Stored) -> Iterator[memoryview]:
                 .data
             )
     elif value.numel():
-        flat = octets(value)
+        flat = tensor_bytes(value)
         for start in range(0, len(flat), _CHUNK):
             yield flat[start : start + _CHUNK].data
 

@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from argosy.data.stats import CollectStats, SequenceSummaryStats, TrainingStats, TrainingStatsMean
+from argosy.data.stats import (
+    CollectStats,
+    EpochStats,
+    InfoStats,
+    SequenceSummaryStats,
+    TrainingStats,
+    TrainingStatsMean,
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,6 +53,36 @@ def test_collect_stats_metrics_carry_their_prefix() -> None:
     assert metrics["test/length_mean"] == 2.5
     assert metrics["test/count"] == 2.0
     assert all(key.startswith("test/") for key in metrics)
+
+
+def test_what_several_calls_brought_is_one() -> None:
+    first = CollectStats(n_collected_episodes=1, n_collected_steps=3, collect_time=1.0, returns=np.array([2.0]))
+    first = dataclasses.replace(first, lens=np.array([3]))
+    without_an_end = CollectStats(n_collected_steps=4, collect_time=0.5)
+    merged = CollectStats.merged([first, without_an_end, first])
+    assert merged is not None
+    assert (merged.n_collected_episodes, merged.n_collected_steps, merged.collect_time) == (2, 10, 2.5)
+    assert (merged.returns.tolist(), merged.lens.tolist()) == ([2.0, 2.0], [3, 3])
+    assert CollectStats.merged([]) is None
+
+
+def test_an_epoch_in_one_line_counts_steps_or_without_an_env_updates() -> None:
+    info = InfoStats(
+        gradient_step=7,
+        best_reward=3.0,
+        best_reward_std=0.0,
+        train_step=40,
+        train_episode=8,
+        test_step=0,
+        test_episode=0,
+    )
+    tested = CollectStats(n_collected_episodes=2, returns=np.array([1.0, 2.0]), lens=np.array([1, 2]))
+    epoch = EpochStats(
+        epoch=2, train_collect_stat=CollectStats(), test_collect_stat=tested, training_stat=None, info_stat=info
+    )
+    assert epoch.line() == "epoch 2, 40 steps, test return 1.50 ± 0.50, best 3.00"
+    offline = dataclasses.replace(epoch, train_collect_stat=None, test_collect_stat=None)
+    assert offline.line() == "epoch 2, 7 updates"
 
 
 def test_training_metrics_are_named_by_kind_and_leave_out_arrays() -> None:

@@ -20,7 +20,7 @@ import torch
 
 from argosy.errors import CheckpointError, ConfigError, nearest
 from argosy.policy.base import PolicyCheckpoint
-from argosy.trainer.statefile import TORCH_DTYPES, layout, octets
+from argosy.trainer.statefile import TORCH_DTYPES, safetensors_header, tensor_bytes
 
 Blob: TypeAlias = np.ndarray
 """A checkpoint as safetensors bytes, uint8 [n]."""
@@ -44,8 +44,8 @@ def encode(checkpoint: PolicyCheckpoint) -> Blob:
     for key, tensor in tensors.items():
         if tensor.dtype not in TORCH_DTYPES:
             raise CheckpointError(f"{key!r} is a tensor of {tensor.dtype}; a checkpoint holds {list(TORCH_DTYPES)}")
-    head = layout(tensors, {_VERSION_KEY: str(checkpoint["version"])})
-    return np.concatenate([np.frombuffer(head, np.uint8), *map(octets, tensors.values())])
+    head = safetensors_header(tensors, {_VERSION_KEY: str(checkpoint["version"])})
+    return np.concatenate([np.frombuffer(head, np.uint8), *map(tensor_bytes, tensors.values())])
 
 
 def decode(blob: Blob) -> PolicyCheckpoint:
@@ -66,7 +66,7 @@ def decode(blob: Blob) -> PolicyCheckpoint:
 
 def _tensor(data: Blob, dtype: str, shape: list[int], data_offsets: list[int]) -> torch.Tensor:
     tensor = torch.empty(shape, dtype=_DTYPES[dtype])
-    own, given = octets(tensor), data[slice(*data_offsets)]
+    own, given = tensor_bytes(tensor), data[slice(*data_offsets)]
     if len(given) != len(own):
         raise ValueError(f"{len(given)} bytes for {shape} of {dtype}")
     own[:] = given

@@ -11,8 +11,8 @@ from tqdm import tqdm
 class ProgressBar:
     """Steps of the whole run, with the numbers of interest; nothing where stderr is no terminal."""
 
-    def __init__(self, enabled: bool) -> None:
-        self.enabled = enabled
+    def __init__(self, enabled: bool, unit: str = "step") -> None:
+        self.enabled, self.unit = enabled, unit
         self._bar: tqdm[NoReturn] | None = None
         self._total = 0
         self._shown: dict[str, str] = {}
@@ -21,7 +21,7 @@ class ProgressBar:
         """Show the bar at `position`, if it is not there yet."""
         self._total = total
         if self._bar is None and self.enabled:
-            self._bar = tqdm(total=total, initial=position, unit="step", dynamic_ncols=True, disable=None)
+            self._bar = tqdm(total=total, initial=position, unit=self.unit, dynamic_ncols=True, disable=None)
 
     def move(self, position: int) -> None:
         """Move to `position` (no further than the end)."""
@@ -31,10 +31,9 @@ class ProgressBar:
 
     def show(self, **numbers: float) -> None:
         """Show numbers beside the bar; those shown before stay."""
-        bar = self._bar
-        if bar is not None and not bar.disable:
+        if self._bar is not None and not self._bar.disable:
             self._shown |= {name: f"{value:.4g}" for name, value in numbers.items()}
-            bar.set_postfix(self._shown, refresh=False)
+            self._bar.set_postfix(self._shown, refresh=False)
 
     def write(self, line: str) -> None:
         """Write a line to stderr, above the bar."""
