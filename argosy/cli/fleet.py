@@ -50,8 +50,8 @@ def _status(folder: Path, as_json: bool) -> int:
     print(f"{folder.name}: {state}, as of {age:.0f} s ago")
     print(f"  {status['wall_s']:.0f} s, {status['steps_per_s']:,.0f} steps/s, {status['updates_per_s']:,.1f} updates/s")
     for name, steps in status["env_steps"].items():
-        judged = status["evaluations"].get(name)
-        shown = "" if judged is None else f", return {judged['return_mean']:.1f} (version {judged['version']})"
+        evaluated = status["evaluations"].get(name)
+        shown = "" if evaluated is None else f", return {evaluated['return_mean']:.1f} (version {evaluated['version']})"
         print(f"  {name}: {steps:,} steps, {status['updates'][name]:,} updates{shown}")
     rows = [(name, worker["state"], str(worker["restarts"])) for name, worker in status["workers"].items()]
     print("", *table(("worker", "state", "restarts"), rows), sep="\n  ")

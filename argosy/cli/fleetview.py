@@ -87,14 +87,14 @@ def _padded(column: Sequence[str]) -> list[str]:
 def _policy(snapshot: Snapshot, name: str, env_steps: int | None) -> tuple[str, ...]:
     trainers = [worker for key, worker in snapshot.workers.items() if key.startswith(f"trainer.{name}.")]
     first = trainers[0] if trainers else {}
-    judged = snapshot.evaluations.get(name)
+    evaluated = snapshot.evaluations.get(name)
     of = f" of {env_steps:,}" if env_steps is not None else ""
     return (
         name,
         f"{snapshot.env_steps[name]:,}{of}",
         f"{snapshot.updates[name]:,}",
         _number(first.get("return_mean")),
-        "-" if judged is None else f"{judged.return_mean:.1f} +- {judged.return_std:.1f}",
+        "-" if evaluated is None else f"{evaluated.return_mean:.1f} +- {evaluated.return_std:.1f}",
         _number(first.get("version")),
         _number(first.get("lag_mean")),
         _number(sum(worker.get("queue", 0.0) for worker in trainers)),

@@ -11,7 +11,7 @@ import numpy as np
 from argosy.collect.hooks import CollectHook, EpisodeEvent, StepEvent
 from argosy.collect.random_actions import act_randomly
 from argosy.collect.rows import Rows, check_finite
-from argosy.collect.stage import Stage
+from argosy.collect.staging import Staging
 from argosy.collect.state import CollectorState, HasState
 from argosy.data import Batch, tree
 from argosy.data.buffer import ReplayBuffer
@@ -23,8 +23,8 @@ from argosy.policy.recurrence import with_state
 from argosy.rng import Rng
 
 _EMPTY = Batch()
-STAGE_FROM = 4
-"""Vector steps from which on a collection is stored in stages instead of step by step."""
+STAGING_FROM = 4
+"""Vector steps from which on a collection is staged instead of stored step by step."""
 Ended: TypeAlias = list[tuple[np.ndarray, np.ndarray]]  # returns and lengths of episodes, in order of their ends
 
 
@@ -69,7 +69,7 @@ class Collector:
         self._rows: Rows | None = None
         self._stale = np.ones(self.env.num_envs, dtype=bool)
         self._is_evaluation = None if exploration_noise else np.ones(self.env.num_envs, dtype=bool)
-        self._staging = False
+        self._may_stage = False
         self.reset_stat()
 
     # what a user calls
@@ -90,7 +90,7 @@ class Collector:
         self._buffer = buffer
         self._stored_info = tuple(buffer.info_keys) if buffer is not None else ()
         # Hooks are told where each step is stored, so with hooks each is stored at once
-        self._stage = Stage(buffer, n) if buffer is not None and not self.hooks else None
+        self._staging = Staging(buffer, n) if buffer is not None and not self.hooks else None
 
     def collect(
         self,
@@ -123,14 +123,14 @@ class Collector:
         start = time.perf_counter()
         ended: Ended = []
         steps = self.collect_step
-        self._staging = quota is None and remaining >= STAGE_FROM * self.env.num_envs
+        self._may_stage = quota is None and remaining >= STAGING_FROM * self.env.num_envs
         try:
             self._loop(quota, remaining, random, render, kwargs, ended)
         except BaseException:
             self._abandon()
             raise
         finally:
-            self._staging = False
+            self._may_stage = False
         self._flush()
         elapsed = time.perf_counter() - start
         self.collect_time += elapsed
@@ -332,7 +332,7 @@ class Collector:
                 fields["policy"] = stored
             if self._stored_info:
                 fields["info"] = {key: info_column(info, key) for key in self._stored_info}
-            if not (self._staging and rows.is_all and self._stage is not None and self._stage.put(fields)):
+            if not (self._may_stage and rows.is_all and self._staging is not None and self._staging.put(fields)):
                 # None: every ring in order, which spares the buffer from looking
                 ids = None if rows.is_all and len(rows) == self.buffer.buffer_num else rows.env_ids
                 slots = self.buffer.add(tree.rebuild(_EMPTY, fields), ids)[0]
@@ -373,8 +373,8 @@ class Collector:
         time.sleep(seconds)
 
     def _flush(self) -> None:
-        if self._stage is not None:
-            self._stage.flush()
+        if self._staging is not None:
+            self._staging.flush()
 
     def _abandon(self) -> None:
         """Give up the episodes under way; what was stored of them ends there."""

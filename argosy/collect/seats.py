@@ -18,7 +18,7 @@ from argosy.collect.rows import check_finite
 from argosy.env import Environment, StepResult, VectorEnv
 from argosy.env.base import Info, Obs
 from argosy.env.spaces import allocate, copy_rows, take, write
-from argosy.errors import ConfigError, EnvError
+from argosy.errors import EnvError
 
 
 @dataclass(eq=False)
@@ -285,15 +285,3 @@ class StackedArena:
     def close(self) -> None:
         """Free everything."""
         self._arena.close()
-
-
-def stacked_space(space: object, depth: int) -> spaces.Box:
-    """Return the space of `depth` stacked observations.
-
-    Raises:
-        ConfigError: the observation is no Box.
-    """
-    if not isinstance(space, spaces.Box):
-        raise ConfigError(f"AgentSpec.frame_stack needs a Box observation space, got {space}")
-    low, high = (np.repeat(bound[None], depth, axis=0) for bound in (space.low, space.high))
-    return spaces.Box(low, high, dtype=space.dtype.type)

@@ -9,9 +9,10 @@ from typing import Any, Protocol
 
 from gymnasium import spaces
 
-from argosy.collect.seats import AgentArena, Arena, StackedArena, VectorArena, stacked_space
+from argosy.collect.seats import AgentArena, Arena, StackedArena, VectorArena
 from argosy.env import EnvConfig, Environment, make_environment, make_vector_env, registered_environments, task_spaces
 from argosy.env.agents.registry import register
+from argosy.env.spaces import stacked
 from argosy.errors import ConfigError
 from argosy.named import Source
 from argosy.rng import spawn_seeds
@@ -101,7 +102,11 @@ class EnvSource:
 
     def _stacked(self, spec: int, observation: Space, action: Space) -> tuple[Space, Space]:
         depth = self.agents[spec].frame_stack
-        return (observation if depth == 1 else stacked_space(observation, depth)), action
+        if depth == 1:
+            return observation, action
+        if not isinstance(observation, spaces.Box):
+            raise ConfigError(f"AgentSpec.frame_stack needs a Box observation space, got {observation}")
+        return stacked(observation, depth), action
 
     def _nobody_for(self, specs: Collection[int]) -> None:
         if specs:

@@ -18,7 +18,7 @@ def test_pipeline(
     updates: int = 2,  # noqa: PT028  # not a test
     timeout_s: float = 120.0,  # noqa: PT028
 ) -> Snapshot:
-    """Run one worker of each kind in threads until every policy has learned and was judged by two episodes.
+    """Run one worker of each kind in threads until every policy has learned and was evaluated by two episodes.
 
     What passes here, the fleet runs.
 

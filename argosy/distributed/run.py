@@ -267,8 +267,8 @@ class FleetRun:
             for result in listener.poll():
                 self._results.append(result)
                 _append(self._results_file, result)
-                judged_last = self.curriculum.is_last and result.stage == self.curriculum.stage
-                if judged_last and result.return_mean >= self.fleet.stop.return_mean.get(result.policy, float("inf")):
+                in_last_stage = self.curriculum.is_last and result.stage == self.curriculum.stage
+                if in_last_stage and result.return_mean >= self.fleet.stop.return_mean.get(result.policy, float("inf")):
                     self._reached.add(result.policy)
                 self.curriculum.hear(result)
         self.curriculum.poll()

@@ -235,14 +235,14 @@ class ActorGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class EvalGroup:
-    """Workers that judge versions, each in environments of its own, without exploration.
+    """Workers that evaluate versions, each in environments of its own, without exploration.
 
     Raises:
         ConfigError: a value is out of range.
     """
 
     count: int = 1
-    """Evaluation workers; 0: nothing is judged."""
+    """Evaluation workers; 0: nothing is evaluated."""
     num_envs: int = 4
     """Environments per worker."""
     episodes: int = 20

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from argosy.env.spaces import Space
+from argosy.env.spaces import Space, stacked
 from argosy.errors import ConfigError, SpaceError
 
 Env: TypeAlias = "gym.Env[object, object]"
@@ -105,8 +105,7 @@ class FrameStack(gym.Wrapper[object, object, object, object]):
         if num_stack < 1:
             raise ConfigError(f"num_stack is {num_stack}; it must be >= 1")
         self._frames: deque[object] = deque(maxlen=num_stack)
-        low, high = (np.repeat(bound[None], num_stack, axis=0) for bound in (box.low, box.high))
-        self.observation_space = cast(Space, spaces.Box(low, high, dtype=box.dtype.type))
+        self.observation_space = cast(Space, stacked(box, num_stack))
 
     def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[Array, Info]:
         """Start an episode: num_stack times its first observation."""

@@ -1,10 +1,13 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from games import Turns
 from gymnasium import spaces
 
-from argosy.collect.seats import AgentArena, StackedArena, VectorArena, stacked_space
-from argosy.env import DummyVectorEnv, Environment, FrameStack, StepResult
+from argosy.collect.seats import AgentArena, StackedArena, VectorArena
+from argosy.collect.source import EnvSource
+from argosy.env import DummyVectorEnv, EnvConfig, Environment, FrameStack, StepResult
 from argosy.env.wrappers import gym
 from argosy.errors import ConfigError, EnvError
 
@@ -27,7 +30,6 @@ class Count(gym.Env):
 def test_stacks_are_those_of_the_wrapper():
     ours = StackedArena(VectorArena(DummyVectorEnv([Count])), [3])
     theirs = VectorArena(DummyVectorEnv([lambda: FrameStack(Count(), 3)]))
-    assert stacked_space(Count.observation_space, 3) == FrameStack(Count(), 3).observation_space
     for arena in (ours, theirs):
         arena.reset()
     for _ in range(8):
@@ -62,8 +64,10 @@ def test_agents_that_act_in_turn_have_stacks_of_their_own():
 
 
 def test_only_boxes_are_stacked():
+    every = SimpleNamespace(agents=".*", frame_stack=2)
+    assert EnvSource("CartPole-v1", None, {}, EnvConfig(), (every,)).spaces()[0][0].shape == (2, 4)
     with pytest.raises(ConfigError, match="needs a Box"):
-        stacked_space(spaces.Discrete(3), 2)
+        EnvSource("FrozenLake-v1", None, {}, EnvConfig(), (every,)).spaces()
 
 
 class Staged(Environment):

@@ -74,7 +74,7 @@ class Sink:
     def put(self, segment):
         from argosy.distributed.host.base import PeerLostError
 
-        accepted = self.inbox.put(segment)
+        accepted = self.inbox.put_nowait(segment)
         self.puts += accepted
         if accepted and self.lose_every and self.puts % self.lose_every == 0:
             raise PeerLostError("the answer got lost")

@@ -193,10 +193,10 @@ class ParameterStore:
         known.metadata[version].update(values)
         self._changed(name, known, parameters=False)
 
-    def judge(self, name: str, version: int, values: Mapping[str, object], *, key: str, tag: str) -> bool:
+    def tag_best(self, name: str, version: int, values: Mapping[str, object], *, key: str, tag: str) -> bool:
         """Add `values` to what is known of a version; move `tag` there if it has more of `key` than the tag's.
 
-        The store compares with what it knows itself, so that this holds across judges and their restarts.
+        The store compares with what it knows itself, so that this holds across evaluation workers and their restarts.
         """
         known = self._known(name)
         self.update_metadata(name, version, values)

@@ -76,10 +76,10 @@ class ParameterServer:
             self._store.tag(name, version, tag)
             return self._when_saved(None)
 
-    def judge(self, name: str, version: int, values: Mapping[str, object], key: str, tag: str) -> Future[bool]:
-        """Add to what is known of a version and compare; see `ParameterStore.judge`."""
+    def tag_best(self, name: str, version: int, values: Mapping[str, object], key: str, tag: str) -> Future[bool]:
+        """Add to what is known of a version and compare; see `ParameterStore.tag_best`."""
         with self._lock:
-            return self._when_saved(self._store.judge(name, version, values, key=key, tag=tag))
+            return self._when_saved(self._store.tag_best(name, version, values, key=key, tag=tag))
 
     def versions(self, name: str) -> list[int]:
         """Return the versions that are kept."""

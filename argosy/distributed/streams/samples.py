@@ -42,7 +42,7 @@ class Inbox:
     """The receiving end: bounded, thread-safe, drops duplicates.
 
     Args:
-        capacity: segments that may wait; more are refused, or kept at the door, which makes the senders wait.
+        capacity: segments that may wait; more are refused, or kept waiting, and their senders with them.
             0: each is taken only when somebody gets it.
     """
 
@@ -50,12 +50,12 @@ class Inbox:
         self.capacity = capacity
         self.duplicates = 0
         self._segments: deque[Segment] = deque()
-        self._door: deque[tuple[Segment, Future[bool]]] = deque()
+        self._waiting: deque[tuple[Segment, Future[bool]]] = deque()
         self._closed = False
         self._seen: dict[str, tuple[int, int]] = {}  # producer -> (incarnation, seq) of its newest segment
         self._filled = threading.Condition()
 
-    def put(self, segment: Segment) -> bool:
+    def put_nowait(self, segment: Segment) -> bool:
         """Take a segment and return True; False when full. A duplicate is taken too, and dropped."""
         with self._filled:
             if self._known(segment):
@@ -66,14 +66,14 @@ class Inbox:
             self._take(segment)
             return True
 
-    def knock(self, segment: Segment) -> Future[bool]:
+    def put(self, segment: Segment) -> Future[bool]:
         """Take a segment as soon as there is room; the future says when."""
         answer: Future[bool] = Future()
         with self._filled:
             if self._closed:
                 answer.set_exception(PeerLostError("the inbox is closed"))
                 return answer
-            self._door.append((segment, answer))
+            self._waiting.append((segment, answer))
             self._admit(self.capacity)
             self._filled.notify()
         return answer
@@ -81,7 +81,7 @@ class Inbox:
     def get(self, timeout_s: float = 0.0) -> Segment | None:
         """Return the oldest segment, None if there is none for `timeout_s`."""
         with self._filled:
-            if not self._segments and not self._door and timeout_s > 0:
+            if not self._segments and not self._waiting and timeout_s > 0:
                 self._filled.wait(timeout_s)
             self._admit(max(self.capacity, 1))
             segment = self._segments.popleft() if self._segments else None
@@ -89,22 +89,22 @@ class Inbox:
             return segment
 
     def close(self) -> None:
-        """Send away those who wait at the door."""
+        """Tell those who wait that nothing will be taken any more."""
         with self._filled:
             self._closed = True
-            while self._door:
-                self._door.popleft()[1].set_exception(PeerLostError("the inbox is closed"))
+            while self._waiting:
+                self._waiting.popleft()[1].set_exception(PeerLostError("the inbox is closed"))
 
     def __len__(self) -> int:
-        return len(self._segments) + len(self._door)
+        return len(self._segments) + len(self._waiting)
 
     def seen(self) -> dict[str, list[int]]:
         """Return, per producer, (incarnation, seq) of the newest segment that was handed out by `get`."""
         with self._filled:
-            waiting: dict[str, tuple[int, int]] = {}
+            queued: dict[str, tuple[int, int]] = {}
             for segment in self._segments:
-                waiting.setdefault(segment.producer, (segment.incarnation, segment.seq - 1))
-            return {producer: list(waiting.get(producer, at)) for producer, at in self._seen.items()}
+                queued.setdefault(segment.producer, (segment.incarnation, segment.seq - 1))
+            return {producer: list(queued.get(producer, at)) for producer, at in self._seen.items()}
 
     def restore(self, seen: Mapping[str, Sequence[int]]) -> None:
         """Go on from what `seen` returned: older segments count as duplicates."""
@@ -120,9 +120,9 @@ class Inbox:
         self._filled.notify()
 
     def _admit(self, room: int) -> None:
-        """Take from the door what fits."""
-        while self._door and (len(self._segments) < room or self._known(self._door[0][0])):
-            segment, answer = self._door.popleft()
+        """Take of those that wait what fits."""
+        while self._waiting and (len(self._segments) < room or self._known(self._waiting[0][0])):
+            segment, answer = self._waiting.popleft()
             if self._known(segment):
                 self.duplicates += 1
             else:

@@ -39,7 +39,7 @@ class EvalResult:
 
 
 class EvalWorker:
-    """Judges the newest versions, one evaluation after the other.
+    """Evaluates the newest versions, one evaluation after the other.
 
     Args:
         context: where it runs; versions that it plays with carry its name as a tag, so that they are kept meanwhile.
@@ -79,7 +79,7 @@ class EvalWorker:
         self._policies, self._readers, self._store = policies, readers, store
         self._quota = -(-episodes // num_envs)
         self._results: list[EvalResult] = []
-        self._judged: dict[str, int] = {}
+        self._evaluated: dict[str, int] = {}
         self._running = False
         self._steps = 0
 
@@ -92,7 +92,7 @@ class EvalWorker:
         return self._tolerance.last
 
     def set_curriculum_stage(self, name: str) -> None:
-        """Judge in this stage from the next evaluation on; the one under way is of no use any more."""
+        """Evaluate in this stage from the next evaluation on; the one under way is of no use any more."""
         self._next_stage = name
 
     def poll(self) -> Progress:
@@ -123,9 +123,9 @@ class EvalWorker:
         for reader in self._readers.values():
             reader.poll()
         tokens = {name: reader.token for name, reader in self._readers.items()}
-        if 0 in tokens.values() or (tokens == self._judged and self._stage == self._next_stage):
+        if 0 in tokens.values() or (tokens == self._evaluated and self._stage == self._next_stage):
             return False
-        self._judged = tokens
+        self._evaluated = tokens
         if not self._call_store([("tag", name, policy.version, self._name) for name, policy in self._policies.items()]):
             return False  # dropped meanwhile: there is a newer one
         if self._stage != self._next_stage:
@@ -180,7 +180,7 @@ class EvalWorker:
         self._arena = self._make_arena(self._rng.draw_seed())
         for player, seat in zip(self._players, self._arena.seats, strict=True):
             player.seat = seat
-        self._running, self._judged, self._stage = False, {}, ""
+        self._running, self._evaluated, self._stage = False, {}, ""
 
     def _end(self) -> None:
         self._running = False
@@ -212,7 +212,7 @@ class EvalWorker:
         if result.stage:  # what was best in another stage need not be in this one
             key = f"return_mean in {result.stage}"
             values[key] = result.return_mean
-        self._call_store([("judge", result.policy, result.version, values, key, "best")])
+        self._call_store([("tag_best", result.policy, result.version, values, key, "best")])
 
     def _call_store(self, calls: Sequence[tuple[object, ...]]) -> bool:
         """Call methods of the store; returns whether all could be done."""

@@ -31,7 +31,7 @@ _TIMEOUT = datetime.timedelta(seconds=60)
 
 
 @dataclass(frozen=True)
-class Seat:
+class Placement:
     """Where a member learns."""
 
     device: str
@@ -42,28 +42,29 @@ class Seat:
     """Whether this build of PyTorch has it."""
 
     @classmethod
-    def of(cls, device: torch.device) -> Seat:
+    def of(cls, device: torch.device) -> Placement:
         """Look at this process's device."""
         if device.type != "cuda":
             return cls(device.type)
         return cls("cuda", str(torch.cuda.get_device_properties(device).uuid), dist.is_nccl_available())
 
 
-def choose_backend(seats: Sequence[Seat]) -> tuple[Literal["nccl", "gloo"], str]:
+def choose_backend(placements: Sequence[Placement]) -> tuple[Literal["nccl", "gloo"], str]:
     """Say by what a group averages gradients, the same in all its members, and why not by NCCL though on GPUs.
 
     Args:
-        seats: of all members, in the order of their ranks.
+        placements: of all members, in the order of their ranks.
     """
-    if any(seat.device != "cuda" for seat in seats):
+    if any(placement.device != "cuda" for placement in placements):
         return "gloo", ""
-    without = [rank for rank, seat in enumerate(seats) if not seat.nccl]
+    without = [rank for rank, placement in enumerate(placements) if not placement.nccl]
     if without:
         return "gloo", f"the PyTorch of trainers {without} has no NCCL"
-    if len({seat.gpu for seat in seats}) < len(seats):
+    gpus = [placement.gpu for placement in placements]
+    if len(set(gpus)) < len(gpus):
         return "gloo", (
-            f"NCCL wants a GPU for each trainer, and theirs are {[seat.gpu for seat in seats]}; give each one of its "
-            "own, e.g. trainer_resources=Resources(num_gpus=1)"
+            f"NCCL wants a GPU for each trainer, and theirs are {gpus}; give each one of its own, e.g. "
+            "trainer_resources=Resources(num_gpus=1)"
         )
     return "nccl", ""
 
@@ -95,7 +96,7 @@ class TrainerGroup:
         if rank == 0:
             self._store = _c10d.TCPStore(host, 0, None, True, _TIMEOUT, wait_for_workers=False)
             self._address = (host, self._store.port)
-            self._sit_down()
+            self._announce()
 
     def address(self) -> tuple[str, int] | None:
         """Return where the members meet; None once they have met: who comes later belongs to the next meeting."""
@@ -109,10 +110,10 @@ class TrainerGroup:
         """
         if self._store is None and not self._find_leader():
             return False
-        if not self._store.check([_seat(rank) for rank in range(self.size)]):
+        if not self._store.check([_placement_key(rank) for rank in range(self.size)]):
             return False
-        seats = [Seat(**json.loads(self._store.get(_seat(rank)))) for rank in range(self.size)]
-        backend, reason = choose_backend(seats)
+        placements = [Placement(**json.loads(self._store.get(_placement_key(rank)))) for rank in range(self.size)]
+        backend, reason = choose_backend(placements)
         if reason and self.rank == 0:
             logging.getLogger(__name__).warning("gradients are averaged by gloo, through host memory: %s", reason)
         self._gloo = _gloo(self._store, self.rank, self.size, self._host)
@@ -191,11 +192,11 @@ class TrainerGroup:
         if address is None:
             return False
         self._store = _c10d.TCPStore(*address, None, False, _TIMEOUT, wait_for_workers=False)
-        self._sit_down()
+        self._announce()
         return True
 
-    def _sit_down(self) -> None:
-        self._store.set(_seat(self.rank), json.dumps(dataclasses.asdict(Seat.of(self._device))))
+    def _announce(self) -> None:
+        self._store.set(_placement_key(self.rank), json.dumps(dataclasses.asdict(Placement.of(self._device))))
 
     def _broadcast(self, tensor: torch.Tensor) -> None:
         options = _c10d.BroadcastOptions()
@@ -203,9 +204,9 @@ class TrainerGroup:
         self._gloo.broadcast([tensor], options).wait()
 
 
-def _seat(rank: int) -> str:
+def _placement_key(rank: int) -> str:
     """Return the store's key for where a member learns."""
-    return f"seat.{rank}"
+    return f"placement.{rank}"
 
 
 def _gloo(store: Any, rank: int, size: int, host: str) -> Any:

@@ -102,7 +102,7 @@ class TrainerWorker:
 
     def put(self, segment: Segment) -> Future[bool]:
         """Take a segment, as soon as there is room for it."""
-        return self._inbox.knock(segment)
+        return self._inbox.put(segment)
 
     def finish(self) -> None:
         """Make no more updates; all trainers of a group stop after the same one."""

@@ -32,10 +32,10 @@ def test_readers_hear_at_once_and_who_pushed_when_it_is_on_the_disk(server, tmp_
     assert ParameterStore(tmp_path / "p").get("a")["version"] == 0
 
 
-def test_tags_judgements_and_what_was_forgotten_are_on_the_disk_before_the_answer(server, tmp_path):
+def test_tags_evaluations_and_what_was_forgotten_are_on_the_disk_before_the_answer(server, tmp_path):
     for version in range(3):
         server.push("a", blob(version), version)
-    answers = [server.tag("a", 2, "mine"), server.judge("a", 1, {"r": 5.0}, "r", "best"), server.roll_back("a", 1)]
+    answers = [server.tag("a", 2, "mine"), server.tag_best("a", 1, {"r": 5.0}, "r", "best"), server.roll_back("a", 1)]
     assert not any(answer.done() for answer in answers)
     server.poll()
     assert [answer.result(0) for answer in answers] == [None, True, [2]]
@@ -89,6 +89,6 @@ def test_a_version_is_read_once_however_many_ask_for_it_and_tags_need_none(serve
     server.poll()
     (tmp_path / "p" / "a" / "0.safetensors").unlink()
     assert fetched(first)["version"] == fetched(server.newest("a"))["version"] == 0
-    server.judge("a", 0, {"r": 1.0}, "r", "best")
+    server.tag_best("a", 0, {"r": 1.0}, "r", "best")
     server.poll()
     assert server.tags("a") == {"latest": 0, "best": 0}

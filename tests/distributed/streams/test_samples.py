@@ -138,25 +138,25 @@ def test_large_segments_arrive_whole(sinks_in_ray):
 
 def test_inbox_counts_each_segment_once():
     inbox = Inbox(capacity=3)
-    assert inbox.put(segment(0))
-    assert inbox.put(segment(0))  # taken, and dropped
-    assert inbox.put(segment(0, producer="actor-1"))
-    assert inbox.put(segment(1))
-    assert not inbox.put(segment(2))
-    assert inbox.put(segment(1))  # a duplicate is never refused
+    assert inbox.put_nowait(segment(0))
+    assert inbox.put_nowait(segment(0))  # taken, and dropped
+    assert inbox.put_nowait(segment(0, producer="actor-1"))
+    assert inbox.put_nowait(segment(1))
+    assert not inbox.put_nowait(segment(2))
+    assert inbox.put_nowait(segment(1))  # a duplicate is never refused
     assert (len(inbox), inbox.duplicates) == (3, 2)
     assert [(s.producer, s.seq) for s in (inbox.get(), inbox.get())] == [("actor-0", 0), ("actor-1", 0)]
-    assert inbox.put(segment(0, incarnation=1))  # restarted: counts from 0 again
-    assert inbox.put(segment(7))  # the former incarnation's straggler
+    assert inbox.put_nowait(segment(0, incarnation=1))  # restarted: counts from 0 again
+    assert inbox.put_nowait(segment(7))  # the former incarnation's straggler
     assert inbox.duplicates == 3
     assert Inbox(1).get(timeout_s=0.01) is None
 
 
-def test_a_full_inbox_lets_segments_wait_at_the_door():
+def test_a_full_inbox_lets_segments_wait():
     inbox = Inbox(capacity=1)
-    answers = [inbox.knock(segment(seq)) for seq in (0, 1, 1, 2)]
+    answers = [inbox.put(segment(seq)) for seq in (0, 1, 1, 2)]
     assert [answer.done() for answer in answers] == [True, False, False, False]
-    assert inbox.seen() == {"actor-0": [0, -1]}  # those at the door would be sent again
+    assert inbox.seen() == {"actor-0": [0, -1]}  # those that wait would be sent again
     assert inbox.get().seq == 0
     assert [answer.done() for answer in answers] == [True, True, True, False]
     assert (len(inbox), inbox.duplicates) == (2, 1)
@@ -166,13 +166,13 @@ def test_a_full_inbox_lets_segments_wait_at_the_door():
 
 def test_an_inbox_without_room_takes_a_segment_when_it_is_needed():
     inbox = Inbox(capacity=0)
-    answers = [inbox.knock(segment(seq)) for seq in (0, 1)]
-    assert not inbox.put(segment(2))
+    answers = [inbox.put(segment(seq)) for seq in (0, 1)]
+    assert not inbox.put_nowait(segment(2))
     assert not answers[0].done()
     assert inbox.get().seq == 0
     assert [answer.done() for answer in answers] == [True, False]
     inbox.close()
-    for answer in (answers[1], inbox.knock(segment(1))):
+    for answer in (answers[1], inbox.put(segment(1))):
         with pytest.raises(PeerLostError, match="closed"):
             answer.result(0)
 
@@ -180,12 +180,12 @@ def test_an_inbox_without_room_takes_a_segment_when_it_is_needed():
 def test_inbox_remembers_only_what_was_handed_out():
     inbox = Inbox(capacity=3)
     for seq in range(3):
-        inbox.put(segment(seq))
+        inbox.put_nowait(segment(seq))
     inbox.get()
     assert inbox.seen() == {"actor-0": [0, 0]}
     again = Inbox(capacity=3)
     again.restore(inbox.seen())
-    assert again.put(segment(0))
+    assert again.put_nowait(segment(0))
     assert len(again) == 0
-    assert again.put(segment(1))
+    assert again.put_nowait(segment(1))
     assert len(again) == 1

@@ -103,13 +103,13 @@ def test_evaluation_does_not_survive_without_end(tmp_path):
         list(driver)
 
 
-def test_best_is_best_for_every_judge(tmp_path):
+def test_best_is_best_for_every_evaluator(tmp_path):
     store = ParameterStore(tmp_path)
     for version in range(3):
         store.push("p", {"version": version, "state_dict": {"w": torch.zeros(1)}})
-    assert store.judge("p", 0, {"return_mean": 5.0}, key="return_mean", tag="best")
-    assert not ParameterStore(tmp_path).judge("p", 1, {"return_mean": 4.0}, key="return_mean", tag="best")
+    assert store.tag_best("p", 0, {"return_mean": 5.0}, key="return_mean", tag="best")
+    assert not ParameterStore(tmp_path).tag_best("p", 1, {"return_mean": 4.0}, key="return_mean", tag="best")
     assert store.version_of("p", "best") == 0
-    assert store.judge("p", 2, {"return_mean": 6.0}, key="return_mean", tag="best")
+    assert store.tag_best("p", 2, {"return_mean": 6.0}, key="return_mean", tag="best")
     assert store.tags("p") == {"latest": 2, "best": 2}
     assert store.metadata("p", 2)["return_mean"] == 6.0

@@ -25,7 +25,7 @@ from argosy.distributed import (
 from argosy.distributed.host.base import PeerLostError, Resources, ThreadLauncher, end
 from argosy.distributed.roles import Plan
 from argosy.distributed.workers import group as group_module
-from argosy.distributed.workers.group import Seat, TrainerGroup, choose_backend
+from argosy.distributed.workers.group import Placement, TrainerGroup, choose_backend
 from argosy.distributed.workers.trainer import KIND
 from argosy.errors import ConfigError
 from argosy.presets import preset
@@ -122,17 +122,17 @@ def test_who_leaves_is_missed_at_once():
     assert end - start < 30.0  # an exchange may take 60
 
 
-GPUS = [Seat("cuda", "GPU-1", True), Seat("cuda", "GPU-2", True)]
+GPUS = [Placement("cuda", "GPU-1", True), Placement("cuda", "GPU-2", True)]
 
 
 @pytest.mark.parametrize(
     ("seats", "backend", "reason"),
     [
-        ([Seat("cpu"), Seat("cpu")], "gloo", ""),
+        ([Placement("cpu"), Placement("cpu")], "gloo", ""),
         (GPUS, "nccl", ""),
-        ([GPUS[0], Seat("cpu")], "gloo", ""),
+        ([GPUS[0], Placement("cpu")], "gloo", ""),
         ([GPUS[0], GPUS[0]], "gloo", r"a GPU for each trainer, and theirs are \['GPU-1', 'GPU-1'\]; give each one"),
-        ([GPUS[0], Seat("cuda", "GPU-2", False)], "gloo", r"trainers \[1\] has no NCCL"),
+        ([GPUS[0], Placement("cuda", "GPU-2", False)], "gloo", r"trainers \[1\] has no NCCL"),
     ],
 )
 def test_backend_follows_the_devices(seats, backend, reason):
@@ -161,7 +161,7 @@ def test_members_on_two_gpus_average_by_nccl(monkeypatch):
 
     numbers = itertools.count()
     monkeypatch.setattr(group_module, "_nccl", Nccl)
-    monkeypatch.setattr(Seat, "of", classmethod(lambda cls, device: cls("cuda", f"GPU-{next(numbers)}", True)))
+    monkeypatch.setattr(Placement, "of", classmethod(lambda cls, device: cls("cuda", f"GPU-{next(numbers)}", True)))
 
     def work(group):
         agreed = group.agree(float(group.rank))
@@ -178,7 +178,7 @@ def test_members_on_two_gpus_average_by_nccl(monkeypatch):
 
 
 def test_shared_gpu_is_said_in_the_log(monkeypatch, caplog):
-    monkeypatch.setattr(Seat, "of", classmethod(lambda cls, device: cls("cuda", "GPU-1", True)))
+    monkeypatch.setattr(Placement, "of", classmethod(lambda cls, device: cls("cuda", "GPU-1", True)))
     first, _ = in_two_threads(lambda group: group.mean(torch.tensor([2.0]) * group.rank).tolist())
     assert first == [1.0]
     (record,) = caplog.records  # of the leader alone

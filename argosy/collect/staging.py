@@ -15,7 +15,7 @@ MAX_BYTES = 1 << 16
 """Larger steps (images) go straight to the buffer: copying them twice would cost more than it spares."""
 
 
-class Stage:
+class Staging:
     """Room for some vector steps of all envs. Checking and storing them together costs a third of doing it one by one.
 
     Args:
