@@ -12,6 +12,7 @@ from argosy.collect.random_actions import act_randomly
 from argosy.collect.rows import put_rows
 from argosy.collect.seats import Seat, Stepped
 from argosy.data import tree
+from argosy.data.stats import CollectStats
 from argosy.env.spaces import take
 from argosy.policy import Policy, RolloutRequest, RolloutResult
 from argosy.policy.recurrence import begin_anew, first_states, with_state
@@ -128,6 +129,11 @@ class Player:
             self._state = _merged(self._state, rows, result.policy_state, self.seat.rows)
         return self.policy.map_action(result.action)
 
+    def play(self) -> np.ndarray:
+        """Ask, wait, and return the actions."""
+        self.ask()
+        return self.act()
+
     def act_randomly(self, rng: np.random.Generator) -> np.ndarray:
         """Return uniformly random actions instead of the policy's, which is asked only where its state must go on."""
         self._asking = np.flatnonzero(self.seat.acting)
@@ -135,8 +141,7 @@ class Player:
         act, env_act = act_randomly(policy, take(self.seat.obs, self._asking), count, rng)
         fields: dict[str, Any] = {"act": act, "version": np.full(count, policy.version)}
         if self._state is not None and count:
-            self.ask()
-            self.act()
+            self.play()
             fields["policy"] = tree.index(self._acted["policy"], self._asking)
         self._remember(fields)
         return env_act
@@ -161,6 +166,45 @@ class Player:
         seat, rows = self.seat, self._asking
         fields["obs"] = seat.obs if len(rows) == seat.rows else take(seat.obs, rows)
         self._acted = _merged(self._acted, rows, fields, seat.rows)
+
+
+class Scores:
+    """Returns and lengths of each row's first episodes: equally many, so that short ones do not count more.
+
+    Args:
+        rows: R.
+        quota: episodes of each row.
+    """
+
+    def __init__(self, rows: int, quota: int) -> None:
+        self._quota = quota
+        self._played = np.zeros(rows, np.int64)
+        self._returns, self._lengths = np.zeros(rows), np.zeros(rows, np.int64)
+        self._ended: list[tuple[float, int]] = []
+
+    @property
+    def complete(self) -> bool:
+        """Whether all rows have played theirs."""
+        return bool((self._played >= self._quota).all())
+
+    def add(self, stepped: Stepped) -> None:
+        """Count the transitions that a step completed."""
+        rows = stepped.rows
+        self._returns[rows] += stepped.rew
+        self._lengths[rows] += 1
+        for row in rows[stepped.terminated | stepped.truncated]:
+            if self._played[row] < self._quota:
+                self._ended.append((self._returns[row], self._lengths[row]))
+            self._played[row] += 1
+            self._returns[row] = self._lengths[row] = 0
+
+    def stats(self) -> CollectStats:
+        """Return the episodes that ended."""
+        returns = np.array([episode_return for episode_return, _ in self._ended])
+        lens = np.array([length for _, length in self._ended], np.int64)
+        return CollectStats(
+            n_collected_episodes=len(lens), n_collected_steps=int(lens.sum()), returns=returns, lens=lens
+        )
 
 
 def _merged(old: Any, rows: np.ndarray, new: Any, count: int) -> Any:

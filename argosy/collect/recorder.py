@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from argosy.data import NamedArray, tree
+from argosy.data import Batch, NamedArray, tree
+from argosy.data.join import join
 from argosy.env.base import Info, info_column
 
 Fields = Mapping[str, object]
@@ -44,6 +45,24 @@ class Segment:
         """The oldest version of the policy that acted."""
         version, mask = self.data["version"], self.data.get("mask")
         return int((version if mask is None else version[mask]).min())
+
+
+def join_segments(segments: Sequence[Segment]) -> Batch:
+    """Join segments into what an on-policy update takes: [T, B, ...] side by side, with `cut` [T, B].
+
+    Segments of unequal lengths become one column [N, 1, ...], row after row. `mask` [T, B] is there if some steps are
+    not to be learned from.
+    """
+    batches = [_batch(segment) for segment in segments]
+    if len(batches) == 1:
+        return batches[0]
+    if any("mask" in batch for batch in batches):  # specs that differ feed one trainer
+        for batch in batches:
+            batch.mask = batch.get("mask", np.ones(batch.rew.shape, bool))
+    if all(len(batch.rew) == len(batches[0].rew) for batch in batches):
+        return join(batches, lambda leaves: np.concatenate(leaves, axis=1), like=Batch())
+    columns = [tree.map_leaves(_column, batch) for batch in batches]
+    return join(columns, np.concatenate, like=Batch())
 
 
 class Recorder:
@@ -253,3 +272,19 @@ def _present(fields: object) -> list[tuple[str, np.ndarray]]:
         for name, leaf in tree.leaves(dict(fields) if isinstance(fields, Mapping) else fields)
         if leaf is not None
     ]
+
+
+def _batch(segment: Segment) -> Batch:
+    data = segment.data
+    batch = tree.rebuild(
+        Batch(), {name: value for name, value in data.items() if name != "version" and value is not None}
+    )
+    batch.cut = batch.terminated | batch.truncated
+    batch.cut[-1] = True
+    return batch
+
+
+def _column(leaf: np.ndarray) -> np.ndarray:
+    """[T, B, ...] -> [B * T, 1, ...], each row's time in one piece."""
+    swapped = np.swapaxes(leaf, 0, 1)
+    return swapped.reshape(-1, 1, *leaf.shape[2:])

@@ -31,12 +31,12 @@ from argosy.distributed.workers.actor import ActorWorker, Group, Seated
 from argosy.distributed.workers.buffer import BufferWorker
 from argosy.distributed.workers.evaluation import EvalWorker
 from argosy.distributed.workers.group import TrainerGroup
-from argosy.distributed.workers.learning import Learning, OffpolicyLearning, OnpolicyLearning
 from argosy.distributed.workers.policy import PolicyWorker
 from argosy.distributed.workers.trainer import TrainerWorker
 from argosy.errors import ConfigError
 from argosy.policy import Policy
 from argosy.rng import Rng, spawn_seeds
+from argosy.trainer.learning import Learning, OffpolicyLearning, OnpolicyLearning
 
 STORE = "parameters"
 _MAKING = threading.Lock()  # layers draw their first values from torch's global generator; workers may be threads

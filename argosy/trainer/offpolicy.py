@@ -69,10 +69,15 @@ class OffpolicyTrainer(BaseTrainer[TrainingStatsT]):
             return
         start = time.perf_counter()
         state.updates_owed += stats.n_collected_steps * self.update_per_step
-        while state.updates_owed > 1 - 1e-9:  # sums of fractions like 0.1 fall a little short
+        while update_is_due(state.updates_owed):
             batch, indices = buffer.sample(self.batch_size, self._sampling)
             result = self._update(batch, epoch)
             if self._prioritized is not None and result.priorities is not None:
                 self._prioritized.update_weight(indices, result.priorities)
             state.updates_owed -= 1
         state.update_time += time.perf_counter() - start
+
+
+def update_is_due(owed: float) -> bool:
+    """Whether steps have earned an update, `update_per_step` each; sums of fractions like 0.1 fall a little short."""
+    return owed > 1 - 1e-9

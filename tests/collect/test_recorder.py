@@ -1,12 +1,6 @@
 import numpy as np
-import pytest
-import torch
 
-from argosy.algorithm import DQN
-from argosy.collect.recorder import Recorder
-from argosy.distributed.workers.learning import OffpolicyLearning, rollout
-from argosy.env import task_spaces
-from argosy.presets import preset
+from argosy.collect.recorder import Recorder, join_segments
 
 
 def play(recorder, values, done=(), info=None):
@@ -68,7 +62,7 @@ def test_whole_episodes_have_their_own_length():
     (second,) = recorder.add(both, fields([3, 30], done=[1]))
     assert second.data.rew.tolist() == [[10], [20], [30]]
     # side by side they have no common length: one column, cut where one ends
-    joined = rollout([first, second])
+    joined = join_segments([first, second])
     assert joined.rew.tolist() == [[1], [2], [10], [20], [30]]
     assert joined.cut.tolist() == [[False], [True], [False], [False], [True]]
 
@@ -84,13 +78,13 @@ def test_cut_ends_what_was_recorded_and_leaves_a_gap():
     assert segments[0].episode_returns.size == 0
 
 
-def test_rollout_puts_equal_segments_side_by_side():
+def test_equal_segments_go_side_by_side():
     segments = []
     for start in (0, 100):
         recorder = Recorder("a", 0, rows=1, steps=2)
         recorder.add(np.array([0]), fields([start + 1]))
         segments += recorder.add(np.array([0]), fields([start + 2]))
-    joined = rollout(segments)
+    joined = join_segments(segments)
     assert joined.rew.tolist() == [[1, 101], [2, 102]]
     assert joined.cut.tolist() == [[False, False], [True, True]]
 
@@ -148,7 +142,7 @@ def test_padding_gives_all_segments_one_length():
     assert [s.steps for s in segments] == [3, 1]
     whole = Recorder("a", 0, rows=1, steps=3, whole_episodes=True, pad=True)
     assert seen(play(whole, [1, 2], done=[2])) == [([1, 2, 0], [1, 1, 0])]
-    assert rollout(segments).rew.T.tolist() == [[1, 2, 3, 4], [4, 0, 0, 0]]
+    assert join_segments(segments).rew.T.tolist() == [[1, 2, 3, 4], [4, 0, 0, 0]]
 
 
 def test_a_cut_ends_whole_episodes():
@@ -174,7 +168,7 @@ def test_postprocessing_sees_the_episode_as_a_whole():
     recorder = Recorder("a", 0, rows=1, steps=2, send_after_done=True, postprocess=to_go)
     segments = play(recorder, [1, 2, 3], done=[3])
     assert [s.data.returns[:, 0].tolist() for s in segments] == [[6, 5], [3]]
-    assert rollout(segments[:1]).returns.tolist() == [[6], [5]]  # it reaches the algorithm
+    assert join_segments(segments[:1]).returns.tolist() == [[6], [5]]  # it reaches the algorithm
 
 
 def test_episode_info_is_what_was_said_at_the_end():
@@ -182,42 +176,3 @@ def test_episode_info_is_what_was_said_at_the_end():
     (segment,) = play(recorder, [1, 2, 3, 4], done=[2, 3], info=lambda value: {"won": 10 * value})
     assert segment.episode_info["won"].tolist() == [20.0, 30.0]
     assert np.isnan(segment.episode_info["missing"]).all()
-
-
-def off_policy(**settings):
-    experiment = preset("dqn", "CartPole-v1", **settings.pop("changes", {}))
-    algorithm = DQN.from_spaces(experiment.config, *task_spaces("CartPole-v1"), seed=0)
-    return OffpolicyLearning(algorithm, experiment, {"a": 1}, seed=0, save_buffer=False, **settings), algorithm
-
-
-def transition(value):
-    obs = np.full((1, 4), value, np.float32)
-    return {**fields([value]), "obs": obs, "obs_next": obs + 1, "act": np.zeros(1, np.int64)}
-
-
-def test_hidden_rows_are_no_part_of_a_replay_buffer():
-    learning, _ = off_policy()
-    recorder = Recorder("a", 0, rows=1, steps=2, burn_in=1, bootstrap=2)
-    for value in range(1, 8):
-        for segment in recorder.add(np.array([0]), transition(value)):
-            learning.take([segment])
-    assert learning.buffer.rew[:5].tolist() == [1, 2, 3, 4, 0]
-
-
-@pytest.mark.parametrize("alpha", [0.0, 0.6])
-def test_batches_drawn_ahead_are_those_drawn_in_time(alpha):
-    learned = []
-    for prefetch in (False, True):
-        changes = {"trainer": {"start_steps": 0, "batch_size": 8, "update_per_step": 1.0}}
-        changes["buffer"] = {"priority": {"alpha": alpha}}
-        learning, algorithm = off_policy(prefetch=prefetch, changes=changes)
-        recorder = Recorder("a", 0, rows=1, steps=10)
-        for value in range(1, 31):
-            for segment in recorder.add(np.array([0]), transition(value)):
-                learning.take([segment])
-            while learning.due:
-                learning.update()
-        learned.append(torch.cat([p.detach().flatten() for p in algorithm.policy.parameters()]))
-        assert algorithm.num_updates == 30
-    # drawn from the same buffer in the same order; only priorities are one update old
-    assert torch.equal(*learned) == (alpha == 0.0)

@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-import numpy as np
-
-from argosy.collect.player import Player
+from argosy.collect.player import Player, Scores
 from argosy.collect.seats import Arena
+from argosy.data.stats import CollectStats
 from argosy.distributed.host.base import Context, Peer, PeerLostError, Progress
 from argosy.distributed.streams.inference import ParameterReader
 from argosy.distributed.workers.env_failures import Tolerance
@@ -102,7 +101,7 @@ class EvalWorker:
         for _ in range(_STEPS_PER_POLL):
             if not self._step():
                 break
-            if all((played >= self._quota).all() for played in self._played):
+            if all(scores.complete for scores in self._scores):
                 self._end()
                 break
         return Progress.BUSY
@@ -138,34 +137,21 @@ class EvalWorker:
             return False
         for player in self._players:
             player.forget()
-        rows = [player.seat.rows for player in self._players]
-        self._played = [np.zeros(n, np.int64) for n in rows]
-        self._returns, self._lengths = [np.zeros(n) for n in rows], [np.zeros(n) for n in rows]
-        self._finished: list[list[tuple[float, float]]] = [[] for _ in rows]
+        self._scores = [Scores(player.seat.rows, self._quota) for player in self._players]
         self._running = True
         return True
 
     def _step(self) -> bool:
         """Step all environments; returns whether they did."""
-        actions = []
-        for player in self._players:
-            player.ask()
-            actions.append(player.act())
+        actions = [player.play() for player in self._players]
         try:
             outcome = self._arena.step(actions)
         except Exception as error:  # whatever a user's environment raises
             self._survive(error)
             return False
-        for seat, stepped in enumerate(outcome):
-            rows = stepped.rows
-            self._steps += len(rows)
-            self._returns[seat][rows] += stepped.rew
-            self._lengths[seat][rows] += 1
-            for row in rows[stepped.terminated | stepped.truncated]:
-                if self._played[seat][row] < self._quota:
-                    self._finished[seat].append((self._returns[seat][row], self._lengths[seat][row]))
-                self._played[seat][row] += 1
-                self._returns[seat][row] = self._lengths[seat][row] = 0.0
+        for scores, stepped in zip(self._scores, outcome, strict=True):
+            self._steps += len(stepped.rows)
+            scores.add(stepped)
         return True
 
     def _survive(self, error: Exception) -> None:
@@ -185,20 +171,16 @@ class EvalWorker:
     def _end(self) -> None:
         self._running = False
         for name, policy in self._policies.items():
-            pairs = [
-                pair
-                for own, finished in zip(self._policy_of_seat, self._finished, strict=True)
-                for pair in finished
-                if own == name
-            ]
-            returns, lengths = np.array(pairs).T
+            own = [s.stats() for s, seated in zip(self._scores, self._policy_of_seat, strict=True) if seated == name]
+            played = CollectStats.merged(own)
+            assert played is not None
             result = EvalResult(
                 policy=name,
                 version=policy.version,
-                return_mean=float(returns.mean()),
-                return_std=float(returns.std()),
-                length_mean=float(lengths.mean()),
-                episodes=len(pairs),
+                return_mean=float(played.returns.mean()),
+                return_std=float(played.returns.std()),
+                length_mean=float(played.lens.mean()),
+                episodes=played.n_collected_episodes,
                 time=time.time(),
                 stage=self._stage,
             )

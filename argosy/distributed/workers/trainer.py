@@ -18,8 +18,8 @@ from argosy.distributed.specs import StalenessConfig
 from argosy.distributed.store.parameters import encode, write_atomically
 from argosy.distributed.streams.samples import Inbox
 from argosy.distributed.workers.group import TrainerGroup
-from argosy.distributed.workers.learning import Learning
 from argosy.errors import ConfigError
+from argosy.trainer.learning import Learning
 from argosy.trainer.statefile import read_state, write_state
 
 KIND = "fleet trainer"

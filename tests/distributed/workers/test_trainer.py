@@ -13,10 +13,10 @@ from argosy.data import NamedArray
 from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec
 from argosy.distributed.host.base import PeerLostError
 from argosy.distributed.specs import StalenessConfig
-from argosy.distributed.workers.learning import OnpolicyLearning
 from argosy.distributed.workers.trainer import KIND, TrainerWorker
 from argosy.env import Environment, StepResult, register, registered_environments
 from argosy.presets import preset
+from argosy.trainer.learning import OnpolicyLearning
 from argosy.trainer.statefile import read_state
 
 ROLLOUT = 64

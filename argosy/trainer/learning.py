@@ -1,4 +1,4 @@
-"""From segments to updates: what a trainer worker does with experience, on-policy or from a replay buffer."""
+"""From segments to updates: on-policy or from a replay buffer, in a trainer of several agents or a fleet's workers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from argosy.algorithm.base import Algorithm
-from argosy.collect.recorder import Segment
-from argosy.data import Batch, as_tensors, tree
-from argosy.data.join import join
+from argosy.collect.recorder import Segment, join_segments
+from argosy.data import Batch, as_tensors
 from argosy.data.stats import TrainingStats
 from argosy.data.wire import dumps, loads
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
+from argosy.trainer.offpolicy import update_is_due
 
 
 class Learning(Protocol):
@@ -73,7 +73,7 @@ class OnpolicyLearning:
     def update(self) -> TrainingStats:
         """Learn from the rollout and forget it."""
         segments, self._waiting = self._waiting, []
-        stats: TrainingStats = self._algorithm.update(rollout(segments))
+        stats: TrainingStats = self._algorithm.update(join_segments(segments))
         return stats
 
     def state_dict(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class OffpolicyLearning:
         for segment in segments:
             self._check_continuity(segment)
         ids = np.concatenate([self._first_row[s.producer] + s.rows for s in segments])
-        data = rollout(segments)
+        data = join_segments(segments)
         length = len(data.rew)
         if data.rew.shape[1] != len(ids):  # segments of unequal lengths came as one long column: store them one by one
             for segment in segments:
@@ -157,7 +157,7 @@ class OffpolicyLearning:
     @property
     def due(self) -> bool:
         """Whether the transitions so far have earned an update."""
-        return self._owed > 1 - 1e-9  # sums of fractions like 0.1 fall a little short
+        return update_is_due(self._owed)
 
     @property
     def size(self) -> int:
@@ -168,7 +168,8 @@ class OffpolicyLearning:
         """Learn from one sample."""
         batch, indices = self._draw() if self._drawn is None else self._drawn.result()
         self._drawn = None
-        if self._drawer is not None and self._owed > 2 - 1e-9:  # the next update follows before anything is taken in
+        # The next update follows before anything is taken in
+        if self._drawer is not None and update_is_due(self._owed - 1):
             self._drawn = self._drawer.submit(self._draw)
         stats: TrainingStats = self._algorithm.update(batch)
         if self.buffer.priorities is not None and stats.priorities is not None:
@@ -212,24 +213,6 @@ class OffpolicyLearning:
         self._newest[segment.producer] = at
 
 
-def rollout(segments: Sequence[Segment]) -> Batch:
-    """Join segments into what an on-policy update takes: [T, B, ...] side by side, with `cut` [T, B].
-
-    Segments of unequal lengths become one column [N, 1, ...], row after row. `mask` [T, B] is there if some steps are
-    not to be learned from.
-    """
-    batches = [_batch(segment) for segment in segments]
-    if len(batches) == 1:
-        return batches[0]
-    if any("mask" in batch for batch in batches):  # specs that differ feed one trainer
-        for batch in batches:
-            batch.mask = batch.get("mask", np.ones(batch.rew.shape, bool))
-    if all(len(batch.rew) == len(batches[0].rew) for batch in batches):
-        return join(batches, lambda leaves: np.concatenate(leaves, axis=1), like=Batch())
-    columns = [tree.map_leaves(_column, batch) for batch in batches]
-    return join(columns, np.concatenate, like=Batch())
-
-
 def _packed(segment: Segment) -> dict[str, Any]:
     """Return a segment as what a state file can hold."""
     return {**vars(segment), "data": np.frombuffer(dumps(segment.data, "raw_bytes"), np.uint8)}
@@ -237,19 +220,3 @@ def _packed(segment: Segment) -> dict[str, Any]:
 
 def _unpacked(packed: Mapping[str, Any]) -> Segment:
     return Segment(**{**packed, "data": loads(packed["data"].tobytes())})
-
-
-def _batch(segment: Segment) -> Batch:
-    data = segment.data
-    batch = tree.rebuild(
-        Batch(), {name: value for name, value in data.items() if name != "version" and value is not None}
-    )
-    batch.cut = batch.terminated | batch.truncated
-    batch.cut[-1] = True
-    return batch
-
-
-def _column(leaf: np.ndarray) -> np.ndarray:
-    """[T, B, ...] -> [B * T, 1, ...], each row's time in one piece."""
-    swapped = np.swapaxes(leaf, 0, 1)
-    return swapped.reshape(-1, 1, *leaf.shape[2:])

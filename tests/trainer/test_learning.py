@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+import torch
+
+from argosy.algorithm import DQN
+from argosy.collect.recorder import Recorder
+from argosy.env import task_spaces
+from argosy.presets import preset
+from argosy.trainer.learning import OffpolicyLearning
+
+
+def off_policy(**settings):
+    experiment = preset("dqn", "CartPole-v1", **settings.pop("changes", {}))
+    algorithm = DQN.from_spaces(experiment.config, *task_spaces("CartPole-v1"), seed=0)
+    return OffpolicyLearning(algorithm, experiment, {"a": 1}, seed=0, save_buffer=False, **settings), algorithm
+
+
+def transition(value):
+    obs = np.full((1, 4), value, np.float32)
+    return {
+        "obs": obs,
+        "obs_next": obs + 1,
+        "act": np.zeros(1, np.int64),
+        "rew": np.full(1, value, np.float32),
+        "terminated": np.zeros(1, bool),
+        "truncated": np.zeros(1, bool),
+        "policy": None,
+    }
+
+
+def test_hidden_rows_are_no_part_of_a_replay_buffer():
+    learning, _ = off_policy()
+    recorder = Recorder("a", 0, rows=1, steps=2, burn_in=1, bootstrap=2)
+    for value in range(1, 8):
+        for segment in recorder.add(np.array([0]), transition(value)):
+            learning.take([segment])
+    assert learning.buffer.rew[:5].tolist() == [1, 2, 3, 4, 0]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_batches_drawn_ahead_are_those_drawn_in_time(alpha):
+    learned = []
+    for prefetch in (False, True):
+        changes = {"trainer": {"start_steps": 0, "batch_size": 8, "update_per_step": 1.0}}
+        changes["buffer"] = {"priority": {"alpha": alpha}}
+        learning, algorithm = off_policy(prefetch=prefetch, changes=changes)
+        recorder = Recorder("a", 0, rows=1, steps=10)
+        for value in range(1, 31):
+            for segment in recorder.add(np.array([0]), transition(value)):
+                learning.take([segment])
+            while learning.due:
+                learning.update()
+        learned.append(torch.cat([p.detach().flatten() for p in algorithm.policy.parameters()]))
+        assert algorithm.num_updates == 30
+    # drawn from the same buffer in the same order; only priorities are one update old
+    assert torch.equal(*learned) == (alpha == 0.0)
