@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from argosy.algorithm import Algorithm as Algorithm
     from argosy.algorithm import algorithm_class as algorithm_class
     from argosy.algorithm import algorithm_names as algorithm_names
+    from argosy.algorithm import register_algorithm as register_algorithm
     from argosy.algorithm.table import *  # noqa: F403  # all of it
     from argosy.collect import Collector as Collector
     from argosy.data import Batch as Batch
@@ -61,6 +62,7 @@ _HOME = {
     "evaluate": "argosy.run.play",
     "make_vector_env": "argosy.env",
     "preset": "argosy.presets",
+    "register_algorithm": "argosy.algorithm",
     "resume": "argosy.run.train",
     "train": "argosy.run.train",
 }

@@ -32,6 +32,10 @@ class CheckpointError(ArgosyError, RuntimeError):
     """A checkpoint is missing, damaged, foreign or written by a newer version."""
 
 
+class TrustError(ArgosyError, RuntimeError):
+    """A file names code to import that nobody has named or allowed in this process."""
+
+
 class MissingExtraError(ArgosyError, ImportError):
     """An optional dependency is needed; the message names the extra that brings it."""
 

@@ -11,19 +11,22 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import argosy
-from argosy.algorithm import algorithm_class
+from argosy.algorithm import ALGORITHMS, algorithm_class, algorithm_name, remember_algorithm
 from argosy.algorithm.base import AlgorithmConfig
 from argosy.config import Plain, check_range, from_plain, replaced, to_plain
 from argosy.data import VectorReplayBuffer
 from argosy.data.buffer import Priority
 from argosy.env import EnvConfig
 from argosy.errors import ConfigError, nearest
+from argosy.named import check_trusted, trust_names
 from argosy.net import NetConfig
 
 FORMAT = 1
+_NO_CODE = ("device", "data", "logger.wandb_project")  # a colon in these means something else
+_OWN_CLASS = "(class)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +135,7 @@ class Experiment:
     task: str
     """Environment id, e.g. CartPole-v1, HalfCheetah-v5, ALE/Pong-v5."""
     algorithm: str
-    """Name of the algorithm, as in `argosy algorithms`."""
+    """Name of the algorithm, as in `argosy algorithms`, or "MODULE:CLASS"; a class is turned into its name."""
     config: AlgorithmConfig
     """Settings of the algorithm."""
     env: EnvConfig = field(default_factory=EnvConfig)
@@ -157,6 +160,7 @@ class Experiment:
     def __post_init__(self) -> None:
         check_range(self, "seed", ge=0)
         check_range(self, "threads", ge=0)
+        object.__setattr__(self, "algorithm", algorithm_name(self.algorithm))
         cls = algorithm_class(self.algorithm)
         if not isinstance(self.config, cls.config_type):
             wanted, given = cls.config_type.__name__, type(self.config).__name__
@@ -216,14 +220,20 @@ class Experiment:
         return from_plain(cls, fields)
 
     def save(self, path: str | Path) -> None:
-        """Write the experiment as JSON."""
+        """Write the experiment as JSON. What it names as "MODULE:CLASS" is trusted in this process from now on."""
+        trust_names(self.to_dict())
         Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n")
 
     @classmethod
-    def load(cls, path: str | Path) -> Experiment:
+    def load(cls, path: str | Path, *, trust: bool = False) -> Experiment:
         """Read what `save` wrote, or what a person wrote like it.
 
+        Args:
+            path: the file.
+            trust: import what it names as "MODULE:CLASS", even if nobody has named that in this process.
+
         Raises:
+            TrustError: it names such code, and `trust` is not set.
             ConfigError: the file is missing, is no JSON, or `from_dict` refuses it.
         """
         try:
@@ -234,7 +244,22 @@ class Experiment:
             raise ConfigError(f"{str(path)!r} is not a readable JSON file ({error})") from None
         if not isinstance(data, dict):
             raise ConfigError(f"{str(path)!r} holds {type(data).__name__}; an experiment is a JSON object")
+        if trust:
+            trust_names(data)
+        else:
+            check_trusted(data, repr(str(path)), but=_NO_CODE)
         return cls.from_dict(data)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Take an algorithm of one's own along: a process that receives the experiment knows no name of it."""
+        own = self.algorithm not in ALGORITHMS
+        return {**vars(self), _OWN_CLASS: algorithm_class(self.algorithm) if own else None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        cls = state.pop(_OWN_CLASS, None)
+        vars(self).update(state)
+        if cls is not None:
+            remember_algorithm(self.algorithm, cls)
 
 
 _OWN = frozenset(f.name for f in dataclasses.fields(Experiment)) - {"algorithm", "config"}

@@ -1,16 +1,59 @@
-"""Classes by name: those that were registered, and "MODULE:CLASS"; imported when they are needed."""
+"""Classes by name: those that were registered, and "MODULE:CLASS"; imported when they are needed.
+
+A file of settings can hold such names, too, and who wrote it then chooses what is imported. So names in files count
+only when the user of this process has given them as well: registered, run or trusted.
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from operator import attrgetter
 from typing import TypeAlias, cast
 
-from argosy.errors import ConfigError, nearest
+from argosy.errors import ConfigError, TrustError, nearest
 
 Maker: TypeAlias = Callable[..., object]
 Source: TypeAlias = tuple[Maker | str, str | None]
 """A class (or a function that makes its like), or a name and the module that holds it."""
+
+_TRUSTED: set[str] = set()
+
+
+def trust_names(data: object) -> None:
+    """Let files name all the code that is named in plain data."""
+    _TRUSTED.update(name for _, name in _code(data))
+
+
+def check_trusted(data: object, file: str, *, but: Container[str] = ()) -> None:
+    """Check that plain data from a file names no code but what the user has named.
+
+    Args:
+        data: dicts and lists of numbers and text. A text with a colon in it counts as "MODULE:CLASS".
+        file: where it comes from, for the error message.
+        but: keys, with dots, whose values name no code.
+
+    Raises:
+        TrustError: it does; names it and says how to allow it.
+    """
+    unknown = [f"{key} {name!r}" for key, name in _code(data) if name not in _TRUSTED and key not in but]
+    if unknown:
+        raise TrustError(
+            f"{file} names code that would be imported: {', '.join(unknown)}; if you know what it does, allow it by "
+            "--trust (in Python: trust=True), or register it under this name"
+        )
+
+
+def _code(data: object, key: str = "") -> Iterator[tuple[str, str]]:
+    """Yield key and text of everything in plain data that may be "MODULE:CLASS"."""
+    if isinstance(data, Mapping):
+        for name, value in data.items():
+            yield from _code(value, f"{key}.{name}" if key else str(name))
+    elif isinstance(data, list | tuple):
+        for value in data:
+            yield from _code(value, key)
+    elif isinstance(data, str) and ":" in data:
+        yield key, data
 
 
 class Registry:
@@ -43,6 +86,21 @@ class Registry:
         if isinstance(cls, str) and module is None:
             raise ConfigError(f"{self._kind} {name!r}: a class given by its name ({cls!r}) needs module=...")
         self._sources[name] = (cls, module)
+        _TRUSTED.add(name)
+
+    def name_of(self, cls: type) -> str:
+        """Return the name of a class; one that has none is known as "MODULE:CLASS" from now on."""
+        for name, source in self._sources.items():
+            if source in ((cls, None), (cls.__qualname__, cls.__module__)):
+                return name
+        name = f"{cls.__module__}:{cls.__qualname__}"
+        self.remember(name, cls)
+        return name
+
+    def remember(self, name: str, cls: type) -> None:
+        """Let a name stand for a class, whatever it stood for before (a class can be defined anew)."""
+        self._sources[name] = (cls, None)
+        _TRUSTED.add(name)
 
     def source(self, name: str) -> Source:
         """Return what `register` was given for a name, or the parts of "MODULE:CLASS".
@@ -68,7 +126,7 @@ class Registry:
             return cls
         assert module is not None
         try:
-            return cast(Maker, getattr(importlib.import_module(module), cls))
+            return cast(Maker, attrgetter(cls)(importlib.import_module(module)))
         except (ImportError, AttributeError) as error:
             raise ConfigError(
                 f"{self._kind} {name!r}: {cls!r} could not be imported from {module!r}: {error}"

@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[1]
 PUBLIC = {
     "Algorithm", "ArgosyError", "Batch", "Collector", "EnvConfig", "Experiment", "NetConfig", "OfflineTrainer",
     "OffpolicyTrainer", "OnpolicyTrainer", "Policy", "ReplayBuffer", "Result", "VectorReplayBuffer", "__version__",
-    "algorithm_class", "algorithm_names", "build", "evaluate", "make_vector_env", "preset", "resume", "train",
+    "algorithm_class", "algorithm_names", "build", "evaluate", "make_vector_env", "preset",
+    "register_algorithm", "resume", "train",
 }  # fmt: skip
 
 HEAVY = ("ray", "tensorboard", "wandb", "envpool", "ale_py", "h5py", "matplotlib")

@@ -1,11 +1,13 @@
 """Classes by name."""
 
+import collections
 import re
 
 import pytest
 
-from argosy.errors import ConfigError
-from argosy.named import Registry
+from argosy import named
+from argosy.errors import ConfigError, TrustError
+from argosy.named import Registry, check_trusted, trust_names
 
 
 def test_a_class_is_found_by_its_name_given_as_itself_or_by_module():
@@ -44,3 +46,31 @@ def test_names_are_given_once_and_with_a_module():
         registry.register("ordered", dict)
     with pytest.raises(ConfigError, match="needs module="):
         registry.register("counter", "Counter")
+
+
+@pytest.fixture
+def nothing_trusted(monkeypatch):
+    monkeypatch.setattr(named, "_TRUSTED", set())
+
+
+def test_a_class_has_one_name(nothing_trusted):
+    registry = Registry("shape", {"ordered": ("OrderedDict", "collections")})
+    assert registry.name_of(collections.OrderedDict) == "ordered"
+    assert registry.name_of(collections.Counter) == "collections:Counter"
+    assert registry.load("collections:Counter") is collections.Counter
+    anew = type("Counter", (), {"__module__": "collections"})
+    assert registry.name_of(anew) == "collections:Counter"
+    assert registry.load("collections:Counter") is anew
+
+
+def test_classes_within_classes_are_found():
+    assert Registry("shape").load("collections:OrderedDict.fromkeys") == collections.OrderedDict.fromkeys
+
+
+def test_code_that_a_file_names_has_to_be_named_by_the_user(nothing_trusted):
+    data = {"a": ["x:X", {"b": "y:Y"}], "c": "plain", "device": "cuda:1", "d": 3}
+    with pytest.raises(TrustError, match=re.escape("'f' names code that would be imported: a 'x:X', a.b 'y:Y'; ")):
+        check_trusted(data, "'f'", but=("device",))
+    trust_names({"anywhere": "x:X"})
+    Registry("shape").register("y:Y", dict)
+    check_trusted(data, "'f'", but=("device",))

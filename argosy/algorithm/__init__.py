@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from argosy.errors import ConfigError, nearest
+from argosy.named import Registry
 
 if TYPE_CHECKING:
     from argosy.algorithm.base import Algorithm as Algorithm
@@ -28,26 +29,56 @@ _TABLE = _read_table()
 EXPORTS = {name: module for module, names in _TABLE.items() for name in names}
 """Classes and configs of all algorithms, by the modules that define them."""
 
-ALGORITHMS: dict[str, str] = {module.rpartition(".")[2]: f"{module}:{names[0]}" for module, names in _TABLE.items()}
-"""Name -> "module:class"."""
+ALGORITHMS = {module.rpartition(".")[2]: (names[0], module) for module, names in _TABLE.items()}
+"""Name -> (class, module)."""
+
+_REGISTRY = Registry("algorithm", ALGORITHMS)
+
+
+def register_algorithm(name: str, cls: type[Algorithm[Any, Any]] | str, *, module: str | None = None) -> None:
+    """Give an algorithm of one's own a name, for `train`, experiments and fleets.
+
+    Args:
+        name: how experiments call it.
+        cls: the class; or its name in `module`, which is imported when it is needed.
+        module: needed with a class's name.
+
+    Raises:
+        ConfigError: the name is taken, or a class's name came without module.
+    """
+    _REGISTRY.register(name, cls, module)
 
 
 def algorithm_class(name: str) -> type[Algorithm[Any, Any]]:
-    """Return the class of an algorithm by its name.
+    """Return the class of an algorithm by its name, of the table or registered, or by "MODULE:CLASS".
 
     Raises:
-        ConfigError: there is none; offers the nearest name.
+        ConfigError: there is none (offers the nearest name), it cannot be imported, or it is no algorithm.
     """
-    if name not in ALGORITHMS:
-        raise ConfigError(f"unknown algorithm {name!r}: {nearest(name, ALGORITHMS)}")
-    module, cls = ALGORITHMS[name].split(":")
-    found: type[Algorithm[Any, Any]] = getattr(importlib.import_module(module), cls)
+    if name not in _REGISTRY and ":" not in name:
+        hint = "one of your own is given as MODULE:CLASS, or registered first (argosy.register_algorithm)"
+        raise ConfigError(f"unknown algorithm {name!r}: {nearest(name, _REGISTRY.names())} ({hint})")
+    found = _REGISTRY.load(name)
+    from argosy.algorithm.base import Algorithm  # here, because it needs torch
+
+    if not (isinstance(found, type) and issubclass(found, Algorithm)):
+        raise ConfigError(f"algorithm {name!r} is {found!r}; it must be a subclass of argosy.Algorithm")
     return found
 
 
+def algorithm_name(algorithm: str | type[Algorithm[Any, Any]]) -> str:
+    """Return the name of a class, for experiments: a known one or "MODULE:CLASS". A name stays as it is."""
+    return algorithm if isinstance(algorithm, str) else _REGISTRY.name_of(algorithm)
+
+
 def algorithm_names() -> list[str]:
-    """Return the names of all algorithms."""
-    return list(ALGORITHMS)
+    """Return the names of all algorithms: those of the table, then those that were registered."""
+    return [*ALGORITHMS, *(name for name in _REGISTRY.names() if name not in ALGORITHMS and ":" not in name)]
+
+
+def remember_algorithm(name: str, cls: type[Algorithm[Any, Any]]) -> None:
+    """Let a name stand for a class in this process, as it does in the one that sent both."""
+    _REGISTRY.remember(name, cls)
 
 
 if not TYPE_CHECKING:  # who checks types has read the table

@@ -7,6 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypedDict, TypeVar
 
 import numpy as np
@@ -68,6 +69,8 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
     """Action spaces that it can learn in."""
     default_net: ClassVar[NetConfig] = NetConfig()
     """Network used where the caller gives none."""
+    presets: ClassVar[Mapping[str, Mapping[str, object]] | Path] = {}
+    """Of an algorithm of one's own: settings for each family of tasks ("classic", ...), or a TOML file of them."""
     takes_recurrent: ClassVar[bool] = False
     """Whether it learns with policies that have a state."""
 

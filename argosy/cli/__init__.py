@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from argosy.errors import ArgosyError, CheckpointError, ConfigError, MissingExtraError, SpaceError, nearest
+from argosy.errors import ArgosyError, CheckpointError, ConfigError, MissingExtraError, SpaceError, TrustError, nearest
 
 COMMANDS = {
     "train": ("argosy.cli.train", "train ALGO --task TASK: learn, test, draw the curve"),
@@ -21,7 +21,7 @@ COMMANDS = {
     "check-env": ("argosy.cli.check_env", "check-env MODULE:ENV: is this environment sound?"),
 }
 
-USER_ERRORS = (ConfigError, SpaceError, CheckpointError, MissingExtraError)
+USER_ERRORS = (ConfigError, SpaceError, CheckpointError, MissingExtraError, TrustError)
 
 
 def usage() -> str:

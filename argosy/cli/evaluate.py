@@ -23,6 +23,8 @@ class EvalFlags:
     """Episodes to play."""
     seed: int = 0
     """Seed of the environments."""
+    trust: bool = False
+    """Import the code that the run names as MODULE:CLASS."""
     json: bool = False
     """Print the result as one line of JSON, last, on standard output."""
 
@@ -32,7 +34,7 @@ def main(args: Sequence[str]) -> int:
     flags = parse(
         EvalFlags, args, prog="argosy eval", description="Play with a run's best policy, without exploration."
     )
-    stats = evaluate(flags.run, episodes=flags.episodes, seed=flags.seed)
+    stats = evaluate(flags.run, episodes=flags.episodes, seed=flags.seed, trust=flags.trust)
     returns, lens = stats.returns_stat, stats.lens_stat
     assert returns is not None
     assert lens is not None

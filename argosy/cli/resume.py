@@ -19,6 +19,8 @@ class ResumeFlags:
 
     run: Annotated[str, tyro.conf.Positional]
     """The run's folder."""
+    trust: bool = False
+    """Import the code that the run names as MODULE:CLASS."""
     json: bool = False
     """Print the result as one line of JSON, last, on standard output."""
     quiet: bool = False
@@ -30,4 +32,5 @@ def main(args: Sequence[str]) -> int:
     flags = parse(
         ResumeFlags, args, prog="argosy resume", description="Go on with a run that was stopped, from its checkpoint."
     )
-    return finish(resume(flags.run, show_progress=not flags.quiet), json=flags.json, quiet=flags.quiet)
+    result = resume(flags.run, show_progress=not flags.quiet, trust=flags.trust)
+    return finish(result, json=flags.json, quiet=flags.quiet)

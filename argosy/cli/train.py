@@ -13,6 +13,7 @@ from argosy.cli.flags import parse
 from argosy.cli.show import finish, show_start
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
+from argosy.named import trust_names
 from argosy.presets import preset, preset_name
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ USAGE = """usage: argosy train ALGO --task TASK [--seed N] [options]
 Train a policy, test it, keep the run under runs/ and draw its learning curve. Settings come from the preset for
 ALGO and TASK (or from FILE, the config.json of a run); flags change them.
 
-ALGO is one of: {algorithms}
+ALGO is one of: {algorithms}; or MODULE:CLASS for one of your own.
 `argosy train ALGO --help` lists all flags; with --task TASK it shows that preset's values as defaults.
 """
 
@@ -35,6 +36,8 @@ class Output:
 
     runs: str = "runs"
     """Folder under which the run gets its own."""
+    trust: bool = False
+    """Import the code that FILE names as MODULE:CLASS, though this command line does not."""
     json: bool = False
     """Print the result as one line of JSON, last, on standard output."""
     quiet: bool = False
@@ -53,7 +56,8 @@ def main(args: Sequence[str]) -> int:
             return 0
         raise ConfigError(f"which algorithm? argosy train ALGO --task TASK, with ALGO one of {', '.join(ALGORITHMS)}")
     if config is not None:
-        default = Experiment.load(config)
+        trust_names([part for arg in (algorithm or "", *args) for part in (arg, arg.partition("=")[2])])
+        default = Experiment.load(config, trust="--trust" in args)
         if algorithm not in (None, default.algorithm):
             raise ConfigError(f"{config} is about {default.algorithm!r}, not about {algorithm!r}")
         source = f"settings of {config}"
@@ -99,7 +103,7 @@ def _parse(default: Experiment, args: Sequence[str]) -> tuple[Experiment, Output
         names=default.setting_names(),
     )
     experiment = Experiment(**{name: getattr(parsed, name) for name in names})
-    return experiment, Output(runs=parsed.runs, json=parsed.json, quiet=parsed.quiet)
+    return experiment, Output(**{field.name: getattr(parsed, field.name) for field in dataclasses.fields(Output)})
 
 
 def _preset_for_help(algorithm: str) -> Experiment:

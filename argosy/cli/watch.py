@@ -27,13 +27,17 @@ class WatchFlags:
     """Seed of the environment."""
     max_steps: int = 2000
     """Steps of the film at most."""
+    trust: bool = False
+    """Import the code that the run names as MODULE:CLASS."""
 
 
 def main(args: Sequence[str]) -> int:
     """Film the policy."""
     flags = parse(WatchFlags, args, prog="argosy watch", description="Film a run's best policy.")
     path = flags.video or str(Path(flags.run) / "video.gif")
-    stats = film(flags.run, path, episodes=flags.episodes, seed=flags.seed, max_steps=flags.max_steps)
+    stats = film(
+        flags.run, path, episodes=flags.episodes, seed=flags.seed, max_steps=flags.max_steps, trust=flags.trust
+    )
     for number, (episode_return, length) in enumerate(zip(stats.returns, stats.lens, strict=True), 1):
         print(f"episode {number}: return {episode_return:.1f} in {length} steps")
     print(f"film: {path}")

@@ -12,8 +12,9 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from argosy.algorithm import algorithm_class
+from argosy.algorithm import ALGORITHMS, Algorithm, algorithm_class, algorithm_name
 from argosy.env import task_family
 from argosy.errors import ConfigError, nearest
 from argosy.experiment import Experiment
@@ -22,14 +23,17 @@ Settings = Mapping[str, object]
 Sections = Mapping[str, Settings]
 
 
-def preset(algorithm: str, task: str, **changes: object) -> Experiment:
+def preset(algorithm: str | type[Algorithm[Any, Any]], task: str, **changes: object) -> Experiment:
     """Return the experiment that suits `algorithm` on `task`, with `changes` (see `Experiment.replaced`).
+
+    An algorithm of one's own is given as the class, as "MODULE:CLASS" or by its registered name; its presets are what
+    its class has as `presets`.
 
     Raises:
         ConfigError: algorithm, task or a changed setting are unknown (the nearest name is offered).
     """
     family = task_family(task)
-    experiment = _by_family(algorithm, task)[family]
+    experiment = _by_family(algorithm_name(algorithm), task)[family]
     experiment = _replaced(experiment, "tasks.toml", task, read_sections("tasks.toml"))
     return experiment.replaced(changes)
 
@@ -44,39 +48,51 @@ def preset_name(algorithm: str, task: str) -> str:
 
 def tuned_families(algorithm: str) -> list[str]:
     """Return the families of tasks for which an algorithm has settings of its own."""
-    return list(_own_sections(algorithm))
+    return list(_own_sections(algorithm)[1])
 
 
 @cache
 def read_sections(file: str) -> Sections:
-    """Return the sections of a file of this folder."""
-    return tomllib.loads(Path(__file__).with_name(file).read_text(encoding="utf-8"))
+    """Return the sections of a file, of this folder if its path is relative.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    try:
+        return tomllib.loads((Path(__file__).parent / file).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file!r} is not a readable TOML file ({error})") from None
 
 
-def _own_sections(algorithm: str) -> Sections:
-    """Return an algorithm's sections, one per family of tasks.
+def _own_sections(algorithm: str) -> tuple[str, Sections]:
+    """Return where an algorithm's presets stand, and its sections, one per family of tasks.
 
     Raises:
         ConfigError: there is no such family.
     """
-    file = f"{algorithm}.toml"
-    sections = read_sections(file) if Path(__file__).with_name(file).is_file() else {}
+    cls = algorithm_class(algorithm)
+    if algorithm in ALGORITHMS:
+        file, sections = f"{algorithm}.toml", read_sections(f"{algorithm}.toml")
+    elif isinstance(cls.presets, Path):
+        file, sections = str(cls.presets), read_sections(str(cls.presets.absolute()))
+    else:
+        file, sections = f"{cls.__name__}.presets", cls.presets
     families = read_sections("families.toml")
     for section in sections:
         if section not in families:
             raise ConfigError(f"unknown section [{section}] of {file}: {nearest(section, families)}")
-    return sections
+    return file, sections
 
 
 def _by_family(algorithm: str, task: str) -> dict[str, Experiment]:
     """Return the preset for every family; all of them, so that a slip anywhere in a file is refused."""
-    cls, own = algorithm_class(algorithm), _own_sections(algorithm)
+    cls, (file, own) = algorithm_class(algorithm), _own_sections(algorithm)
     plain = Experiment(task=task, algorithm=algorithm, config=cls.config_type(), net=cls.default_net)
     found = {}
     for family in read_sections("families.toml"):
         experiment = _replaced(plain, "families.toml", family, read_sections("families.toml"))
         experiment = _replaced(experiment, "kinds.toml", cls.kind, read_sections("kinds.toml"))
-        found[family] = _replaced(experiment, f"{algorithm}.toml", family, own)
+        found[family] = _replaced(experiment, file, family, own)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 import warnings
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ class RunFolder:
     @classmethod
     def create(cls, root: str | Path, task: str, algorithm: str, seed: int) -> RunFolder:
         """Make a new folder under `root`; two runs of the same second get different ones."""
-        parent = Path(root) / task.replace("/", "-").replace(":", "-") / algorithm
+        parent = Path(root) / re.sub("[/:]", "-", task) / re.sub("[/:]", "-", algorithm)
         stamp = time.strftime("%Y%m%d-%H%M%S")
         for attempt in range(1000):
             path = parent / (f"{stamp}-{seed}" + (f"-{attempt}" if attempt else ""))
@@ -63,14 +64,16 @@ class RunFolder:
             return cls(path)
         raise CheckpointError(f"no free name for a run under {str(parent)!r}")
 
-    def experiment(self) -> Experiment:
+    def experiment(self, *, trust: bool = False) -> Experiment:
         """Return the experiment of the run.
 
         Raises:
+            TrustError: it names code of one's own as "MODULE:CLASS" that nobody has named in this process; `trust`
+                imports it.
             CheckpointError: its file cannot be read.
         """
         try:
-            return Experiment.load(self.config)
+            return Experiment.load(self.config, trust=trust)
         except ConfigError as error:
             raise CheckpointError(f"the run {str(self.path)!r} is damaged: {error}") from error
 

@@ -52,16 +52,23 @@ def load_policy(folder: RunFolder, experiment: Experiment, env: VectorEnv) -> Po
     return policy
 
 
-def evaluate(run_dir: str | Path, *, episodes: int = 100, seed: int = 0) -> CollectStats:
+def evaluate(run_dir: str | Path, *, episodes: int = 100, seed: int = 0, trust: bool = False) -> CollectStats:
     """Play `episodes` with the best policy of a run, without exploration, in fresh test environments.
 
+    Args:
+        run_dir: the run's folder.
+        episodes: episodes to play.
+        seed: of the environments.
+        trust: import the code that the run names as "MODULE:CLASS", though nobody has named it in this process.
+
     Raises:
+        TrustError: the run names such code, and `trust` is not set.
         CheckpointError: there is no such run, or its policy is missing or damaged.
     """
     if episodes < 1:
         raise ConfigError(f"episodes is {episodes}; it must be >= 1")
     folder = RunFolder.find(run_dir)
-    experiment = folder.experiment()
+    experiment = folder.experiment(trust=trust)
     num_envs = min(experiment.env.test_num_envs, episodes)
     env = make_vector_env(experiment.task, num_envs, test=True, config=experiment.env)
     with contextlib.closing(env), computing_threads(experiment.threads):
@@ -70,7 +77,13 @@ def evaluate(run_dir: str | Path, *, episodes: int = 100, seed: int = 0) -> Coll
 
 
 def film(
-    run_dir: str | Path, path: str | Path, *, episodes: int = 1, seed: int = 0, max_steps: int = 2000
+    run_dir: str | Path,
+    path: str | Path,
+    *,
+    episodes: int = 1,
+    seed: int = 0,
+    max_steps: int = 2000,
+    trust: bool = False,
 ) -> CollectStats:
     """Film the best policy of a run.
 
@@ -80,8 +93,10 @@ def film(
         episodes: episodes to show.
         seed: of the environment.
         max_steps: frames of the film at most, however long the episodes last.
+        trust: import the code that the run names as "MODULE:CLASS", though nobody has named it in this process.
 
     Raises:
+        TrustError: the run names such code, and `trust` is not set.
         CheckpointError: there is no such run, or its policy is missing or damaged.
         ConfigError: the film's ending is neither .gif nor .mp4.
         EnvError: the environment gives no pictures.
@@ -92,7 +107,7 @@ def film(
         if value < 1:
             raise ConfigError(f"{name} is {value}; it must be >= 1")
     folder = RunFolder.find(run_dir)
-    experiment = folder.experiment()
+    experiment = folder.experiment(trust=trust)
     if not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws without a screen, and without complaints
     env = make_vector_env(experiment.task, 1, test=True, config=experiment.env, render_mode="rgb_array")

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from argosy.algorithm import Algorithm
 from argosy.config import to_plain
 from argosy.errors import CheckpointError, ConfigError, DataError, EnvError
 from argosy.experiment import Experiment
@@ -24,7 +25,7 @@ from argosy.trainer.checkpoint import load_checkpoint, save_checkpoint
 
 
 def train(
-    algorithm: str | Experiment,
+    algorithm: str | type[Algorithm[Any, Any]] | Experiment,
     task: str | None = None,
     *,
     runs: str | Path = "runs",
@@ -40,7 +41,7 @@ def train(
     `resume` goes on.
 
     Args:
-        algorithm: its name, see `argosy algorithms`, or an experiment.
+        algorithm: its name, see `argosy algorithms`; a class of one's own, or "MODULE:CLASS"; or an experiment.
         task: id of the environment; an experiment names its own.
         runs: folder under which the run gets its own.
         show_progress: a progress bar and a line per epoch, on standard error.
@@ -64,14 +65,20 @@ def train(
         folder.remove_if_empty()
 
 
-def resume(run_dir: str | Path, *, show_progress: bool = True) -> Result:
+def resume(run_dir: str | Path, *, show_progress: bool = True, trust: bool = False) -> Result:
     """Go on with the run in the folder `run_dir`, from its checkpoint.
 
+    Args:
+        run_dir: the run's folder.
+        show_progress: a progress bar and a line per epoch, on standard error.
+        trust: import the code that the run names as "MODULE:CLASS", though nobody has named it in this process.
+
     Raises:
+        TrustError: the run names such code, and `trust` is not set.
         CheckpointError: there is no such run, it has no checkpoint, or the checkpoint is damaged.
     """
     folder = RunFolder.find(run_dir)
-    experiment = folder.experiment()
+    experiment = folder.experiment(trust=trust)
     if not folder.checkpoint.is_file():
         raise CheckpointError(f"the run {str(run_dir)!r} has no checkpoint to go on from")
     return _train(experiment, folder, from_checkpoint=True, show_progress=show_progress)
