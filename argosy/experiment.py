@@ -46,6 +46,15 @@ class BufferConfig:
         check_range(self, "size", ge=1)
         check_range(self, "stack_num", ge=1)
 
+    @property
+    def stored(self) -> dict[str, Any]:
+        """What is stored of observations, and how it is read: options of a buffer."""
+        return {
+            "stack_num": self.stack_num,
+            "ignore_obs_next": self.ignore_obs_next,
+            "save_only_last_obs": self.stack_num > 1,
+        }
+
     def make(self, rows: int, seed: int) -> VectorReplayBuffer:
         """Return an empty replay buffer for `rows` environments.
 
@@ -57,9 +66,7 @@ class BufferConfig:
         return VectorReplayBuffer(
             self.size,
             rows,
-            stack_num=self.stack_num,
-            ignore_obs_next=self.ignore_obs_next,
-            save_only_last_obs=self.stack_num > 1,
+            **self.stored,
             priority=self.priority if self.priority.alpha else None,
             seed=seed,
         )

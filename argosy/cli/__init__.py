@@ -14,6 +14,7 @@ COMMANDS = {
     "resume": ("argosy.cli.resume", "resume RUN: go on with a run that was stopped"),
     "eval": ("argosy.cli.evaluate", "eval RUN --episodes N: play with a run's best policy"),
     "watch": ("argosy.cli.watch", "watch RUN --video FILE: film a run's best policy"),
+    "collect": ("argosy.cli.collect", "collect RUN --steps N -o FILE: a data set of a run's best policy"),
     "launch": ("argosy.cli.launch", "launch FILE [--address A]: run a fleet on this machine or a Ray cluster"),
     "fleet": ("argosy.cli.fleet", "fleet status|stop NAME: look at a running fleet, or end it"),
     "algorithms": ("argosy.cli.algorithms", "list the algorithms and what they are for"),

@@ -37,7 +37,7 @@ class AsyncCollector(Collector):
         self,
         quota: np.ndarray | None,
         remaining: int,
-        random: bool,
+        random: float,
         render: float | None,
         reset_kwargs: Mapping[str, object],
         ended: Ended,
@@ -86,7 +86,7 @@ class AsyncCollector(Collector):
             self._async_env.send_reset(ids, **reset_kwargs)
             self._at_work[ids], self._stale[ids] = True, False
 
-    def _send(self, rows: Rows, ids: np.ndarray, random: bool) -> None:
+    def _send(self, rows: Rows, ids: np.ndarray, random: float) -> None:
         """Act for the envs `ids` and start their steps."""
         if not len(ids):
             return

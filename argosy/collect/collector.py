@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from argosy.collect.hooks import CollectHook, EpisodeEvent, StepEvent
-from argosy.collect.random_actions import act_randomly
+from argosy.collect.random_actions import act_randomly, mixed
 from argosy.collect.rows import Rows, check_finite
 from argosy.collect.staging import Staging
 from argosy.collect.state import CollectorState, HasState
@@ -96,7 +96,7 @@ class Collector:
         self,
         n_step: int | None = None,
         n_episode: int | None = None,
-        random: bool = False,
+        random: float = False,
         render: float | None = None,
         gym_reset_kwargs: Mapping[str, object] | None = None,
     ) -> CollectStats:
@@ -109,7 +109,7 @@ class Collector:
         Args:
             n_step: transitions over all envs, rounded up to a multiple of their number.
             n_episode: episodes over all envs.
-            random: act uniformly at random instead of asking the policy.
+            random: share of actions that are drawn uniformly instead of asking the policy; True: all.
             render: call the env's `render` after each step and sleep so many seconds.
             gym_reset_kwargs: for every `env.reset`.
 
@@ -221,7 +221,7 @@ class Collector:
         self,
         quota: np.ndarray | None,
         remaining: int,
-        random: bool,
+        random: float,
         render: float | None,
         reset_kwargs: Mapping[str, object],
         ended: Ended,
@@ -286,11 +286,11 @@ class Collector:
         self._stale[:] = False
         return Rows.first(obs, n, self.policy)
 
-    def _act(self, rows: Rows, random: bool) -> tuple[np.ndarray, np.ndarray, object, object]:
+    def _act(self, rows: Rows, random: float) -> tuple[np.ndarray, np.ndarray, object, object]:
         """Return actions in the policy's scale, in the env's, the next policy state, and what is stored."""
         policy = self.policy
         drawn = act_randomly(policy, rows.obs, len(rows), self.rng.numpy) if random else None
-        if drawn is not None and rows.policy_state is None:
+        if drawn is not None and random >= 1 and rows.policy_state is None:
             return *drawn, None, None
         # A recurrent policy is asked even where its action is not taken: its state must see every observation.
         is_evaluation = self._is_evaluation
@@ -300,7 +300,9 @@ class Collector:
             obs=rows.obs, policy_state=rows.policy_state, is_evaluation=is_evaluation, on_reset=rows.on_reset
         )
         result = policy.rollout(request)
-        act, env_act = (result.action, policy.map_action(result.action)) if drawn is None else drawn
+        act, env_act = result.action, policy.map_action(result.action)
+        if drawn is not None:
+            act, env_act = drawn if random >= 1 else mixed((act, env_act), drawn, random, self.rng.numpy)
         return act, env_act, result.policy_state, with_state(result.analyzed_result, rows.policy_state)
 
     def _record(

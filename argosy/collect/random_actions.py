@@ -21,6 +21,15 @@ def act_randomly(policy: Policy, obs: Obs, count: int, rng: np.random.Generator)
     return policy.map_action_inverse(env_act), env_act
 
 
+def mixed(
+    own: tuple[np.ndarray, np.ndarray], drawn: tuple[np.ndarray, np.ndarray], share: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the pair `own` of actions [N, *act], each row with probability `share` from `drawn` instead."""
+    rows = rng.random(len(own[0])) < share
+    act, env_act = (np.where(rows.reshape(-1, *[1] * (a.ndim - 1)), b, a) for a, b in zip(own, drawn, strict=True))
+    return act, env_act
+
+
 def random_actions(
     space: spaces.Space[object], count: int, rng: np.random.Generator, mask: object = None
 ) -> np.ndarray:

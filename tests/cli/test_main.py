@@ -59,6 +59,11 @@ def test_every_command_explains_itself(capsys):
         (["doctor", "--foo"], "unknown flag '--foo'"),
         (["eval", "nowhere"], "there is no run 'nowhere': the folder does not exist"),
         (["resume", "nowhere"], "there is no run 'nowhere': the folder does not exist"),
+        (
+            ["collect", "nowhere", "--steps", "9", "-o", "a.hdf5"],
+            "there is no run 'nowhere': the folder does not exist",
+        ),
+        (["collect", "nowhere", "-o", "a.hdf5", "--steps", "0"], "steps is 0; it must be >= 1"),
         (["watch", "nowhere", "--video", "a.gif"], "there is no run 'nowhere': the folder does not exist"),
     ],
 )

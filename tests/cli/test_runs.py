@@ -147,3 +147,15 @@ def test_ctrl_c_saves_says_how_to_resume_and_leaves_no_process(tmp_path, vector)
     assert f"Go on with: argosy resume {result['run_dir']}" in err
     assert "Traceback" not in err
     assert psutil.wait_procs(children, timeout=10)[1] == []
+
+
+def test_collect_writes_a_data_set_and_reports(trained, tmp_path, capsys):
+    pytest.importorskip("h5py")
+    run = trained[1]["run_dir"]
+    assert cli.main(["collect", run, "--steps", "200", "-o", str(tmp_path / "a.hdf5"), "--eps", "0.5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["return", "steps", "file"]
+    assert lines[1].split()[1] == "200"
+    assert len(argosy.ReplayBuffer.load_hdf5(tmp_path / "a.hdf5")) == 200
+    assert cli.main(["collect", run, "--steps=200", f"--output={tmp_path / 'b.hdf5'}", "--quiet"]) == 0
+    assert capsys.readouterr().out == ""

@@ -199,6 +199,17 @@ def test_random_actions_come_from_the_collectors_seed_and_not_from_the_policy() 
     assert set(actions(1)[0]) == {0, 1, 2, 3}
 
 
+def test_a_share_of_the_actions_is_random_the_rest_is_the_policys() -> None:
+    collector = make([2000], [2000], size=4000)
+    collector.collect(n_step=4000, random=0.25)
+    batch = collector.buffer.rollout()
+    strange = batch.act != batch.obs[..., 2] % 4  # what the policy would not do; three quarters of the random actions
+    assert strange.mean() == pytest.approx(0.25 * 0.75, abs=0.02)
+    assert set(batch.act[strange].tolist()) == {0, 1, 2, 3}
+    assert (strange[:, 0] & strange[:, 1]).mean() < 0.06  # drawn for each env
+    assert collector.env.get_env_attr("actions") == batch.act.T.tolist()
+
+
 def test_a_recurrent_policy_sees_the_observations_of_random_steps() -> None:
     collector = make([100], recurrent=True)
     collector.collect(n_step=3, random=True)

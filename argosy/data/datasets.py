@@ -1,0 +1,150 @@
+"""Data sets: transitions of several envs in one HDF5 file, written as they come; `ReplayBuffer.load_hdf5` reads it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+import numpy as np
+
+from argosy.data.buffer.hdf5 import SCHEMA
+from argosy.data.tree import fields_of
+from argosy.errors import DataError, require
+
+COLUMNS = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
+PACKED_BYTES = 1 << 16
+"""Images are compressed in blocks of about so many bytes."""
+
+
+class DatasetWriter:
+    """Writes equally many steps of each of some envs, part by part; only the part under way is in memory.
+
+    In the file each env is a ring of a buffer, full with its steps in order of time. `finish` gives the file its name;
+    until then it is another one, which the end of a `with` block removes.
+
+    Args:
+        path: the file; one that is there is replaced in the end.
+        num_envs: envs.
+        steps: of each env.
+        options: of the buffer, see `ReplayBuffer.options`.
+
+    Raises:
+        DataError: the file cannot be written.
+        MissingExtraError: h5py is not installed.
+    """
+
+    def __init__(
+        self, path: str | PathLike[str], num_envs: int, steps: int, options: Mapping[str, Any] | None = None
+    ) -> None:
+        h5py = require("h5py", "hdf5")
+        self.path, self.num_envs, self.steps = Path(path), num_envs, steps
+        self.written = 0
+        """Steps of each env so far."""
+        self._part = self.path.with_name(f"{self.path.name}.part")
+        self._ended = np.ones(num_envs, np.bool_)  # whether the newest row of each env ended its episode
+        with self._naming_errors():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = h5py.File(self._part, "w")
+            self._file.attrs["argosy_buffer"] = SCHEMA
+            self._file.attrs["options"] = json.dumps(dict(options or {}))
+
+    def write(self, batch: Any) -> None:
+        """Append the next T steps of all envs: obs, act, rew, terminated, truncated, obs_next [T, num_envs, ...].
+
+        Raises:
+            DataError: there are more steps than were announced, or the disk refuses.
+        """
+        done = np.logical_or(batch.terminated, batch.truncated)
+        written = self.written + len(done)
+        if written > self.steps:
+            raise DataError(f"{self.path} is for {self.steps} steps of each env, not for {written}")
+        first = np.concatenate([self._ended[None], done[:-1]])
+        self._ended = done[-1]
+        stop = done.copy()
+        stop[-1] |= written == self.steps  # nothing follows the newest row
+        with self._naming_errors():
+            self._append("rings/first", first)
+            self._append("rings/stop", stop)
+            for name in COLUMNS:
+                for path, value in _leaves(batch[name], f"columns/{name}"):
+                    self._append(path, value)
+        self.written = written
+
+    def finish(self, attributes: Mapping[str, str | float]) -> None:
+        """Complete the file and give it its name; `attributes` say what is to be known about the data.
+
+        Raises:
+            DataError: steps are missing, or the disk refuses.
+        """
+        if self.written < self.steps:
+            raise DataError(f"{self.path} has {self.written} of {self.steps} steps of each env; it is not complete")
+        oldest = np.arange(self.num_envs, dtype=np.int64) * self.steps
+        zero, every = np.zeros(self.num_envs, np.int64), np.full(self.num_envs, self.steps, np.int64)
+        rings = {"capacity": every, "count": every, "head": oldest, "last": oldest + self.steps - 1}
+        rings |= {"ep_start": oldest, "ep_len": zero, "ep_rew": zero.astype(np.float64), "closed": zero == 0}
+        with self._naming_errors():
+            for name, value in rings.items():
+                self._file[f"rings/{name}"] = value
+            self._file.attrs.update(attributes)
+            self._file.close()
+            os.replace(self._part, self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with contextlib.suppress(OSError, RuntimeError):  # a full disk refuses even this
+            self._file.close()
+        self._part.unlink(missing_ok=True)
+
+    def _append(self, path: str, value: np.ndarray) -> None:
+        """Write [T, num_envs, ...] behind what each env has; the first part makes room for all."""
+        if path not in self._file:
+            shape = value.shape[2:]
+            rows = max(1, min(self.steps, PACKED_BYTES // max(int(np.prod(shape)), 1)))
+            packed = {"compression": "lzf", "chunks": (rows, *shape)} if value.dtype == np.uint8 else {}
+            self._file.create_dataset(path, (self.num_envs * self.steps, *shape), value.dtype, **packed)
+        column = self._file[path]
+        for env in range(self.num_envs):
+            start = env * self.steps + self.written
+            column[start : start + len(value)] = value[:, env]
+
+    @contextlib.contextmanager
+    def _naming_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise DataError(f"{self.path} could not be written: {error}") from error
+
+
+def read_attributes(path: str | PathLike[str]) -> dict[str, Any]:
+    """Return what a file says about its data.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    h5py = require("h5py", "hdf5")
+    try:
+        with h5py.File(path, "r") as file:
+            return dict(file.attrs)
+    except OSError as error:
+        raise DataError(f"{os.fspath(path)} cannot be read as an HDF5 file: {error}") from error
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the arrays of a nested container with their paths in the file."""
+    fields = fields_of(value)
+    if fields is None:
+        yield path, np.asarray(value)
+    else:
+        for key, item in fields.items():
+            yield from _leaves(item, f"{path}/{quote(key, safe='')}")
