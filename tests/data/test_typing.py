@@ -1,4 +1,4 @@
-"""A user's program with typed batches passes `mypy --strict`; the same program with mistakes does not."""
+"""A user's program with typed batches and configs passes `mypy --strict`; the same program with mistakes does not."""
 
 import subprocess
 import sys
@@ -10,6 +10,8 @@ RIGHT = """
 import numpy as np
 import torch
 
+import argosy
+from argosy.algorithm import DQN, DQNConfig
 from argosy.data import Batch, NamedArray, as_tensors, namedarray
 from argosy.data.protocols import (
     ActionBatchProtocol,
@@ -60,6 +62,10 @@ def weighted(batch: PrioBatchProtocol) -> torch.Tensor:
     return batch.weight * batch.rew
 
 
+def settings(algorithm: DQN) -> DQNConfig:
+    return argosy.DQNConfig(gamma=algorithm.config.gamma)
+
+
 sample = Batch(obs=np.zeros((4, 2)), rew=np.zeros(4))
 sample.act = np.zeros(4)
 update(sample)
@@ -81,6 +87,8 @@ WRONG = [  # (line added to the program, part of mypy's message)
     ("Memory(hidden='text')", "incompatible type"),
     ("memory.hiden", 'has no attribute "hiden"'),
     ("memory.cell.sum()", 'Item "None" of'),
+    ("DQNConfig(gama=0.9)", 'Unexpected keyword argument "gama"'),
+    ("argosy.DQM", 'has no attribute "DQM"'),
 ]
 
 
