@@ -26,6 +26,8 @@ class CollectFlags:
     """Probability of a uniformly random action instead of the policy's."""
     seed: int = 0
     """Seed of the environments and of random actions."""
+    trust: bool = False
+    """Import the code that the run names as MODULE:CLASS."""
     quiet: bool = False
     """No progress bar and no report."""
 
@@ -39,7 +41,13 @@ def main(args: Sequence[str]) -> int:
         description="Write what a run's best policy does, without exploration, to a file for `argosy train --data`.",
     )
     stats = collect_data(
-        flags.run, flags.output, steps=flags.steps, eps=flags.eps, seed=flags.seed, show_progress=not flags.quiet
+        flags.run,
+        flags.output,
+        steps=flags.steps,
+        eps=flags.eps,
+        seed=flags.seed,
+        show_progress=not flags.quiet,
+        trust=flags.trust,
     )
     if not flags.quiet:
         returns = stats.returns_stat

@@ -33,6 +33,7 @@ def collect_data(
     eps: float = 0.0,
     seed: int = 0,
     show_progress: bool = False,
+    trust: bool = False,
 ) -> CollectStats:
     """Play with the best policy of a run, without exploration, and write the transitions to one HDF5 file.
 
@@ -47,8 +48,10 @@ def collect_data(
         eps: probability of a uniformly random action instead of the policy's.
         seed: of the environments and of random actions.
         show_progress: a progress bar, on standard error.
+        trust: import the code that the run names as "MODULE:CLASS", though nobody has named it in this process.
 
     Raises:
+        TrustError: the run names such code, and `trust` is not set.
         CheckpointError: there is no such run, or its policy is missing or damaged.
         ConfigError: `steps` or `eps` are out of range.
         DataError: the file cannot be written.
@@ -59,7 +62,7 @@ def collect_data(
     if not 0 <= eps <= 1:
         raise ConfigError(f"eps is {eps}; it must be >= 0 and <= 1")
     folder = RunFolder.find(run_dir)
-    experiment = folder.experiment()
+    experiment = folder.experiment(trust=trust)
     num_envs = max(1, min(experiment.env.test_num_envs, steps // STEPS_PER_ENV))
     each, parts = -(-steps // num_envs), []
     stored = experiment.buffer.stored

@@ -80,7 +80,14 @@ def test_nothing_is_imported_that_only_the_run_names(field, tmp_path):
     folder = RunFolder.find(result.run_dir)
     data = json.loads(folder.config.read_text())
     folder.config.write_text(json.dumps({**data, field: "this:Poem"}))  # a module that speaks when it is imported
-    for use in (argosy.resume, argosy.evaluate, lambda run: film(run, tmp_path / "film.gif")):
+
+    def movie(run):
+        return film(run, tmp_path / "film.gif")
+
+    def collect(run):
+        return argosy.collect_data(run, tmp_path / "data.hdf5", steps=10)
+
+    for use in (argosy.resume, argosy.evaluate, movie, collect):
         with pytest.raises(TrustError, match=f"{field} 'this:Poem'"):
             use(folder.path)
     assert main(["eval", str(folder.path)]) == main(["train", "--config", str(folder.config)]) == 2
@@ -102,7 +109,7 @@ def test_the_command_takes_an_algorithm_by_module_and_class(tmp_path, capsys, mo
     assert main([*train, f"--runs={tmp_path}", *FLAGS]) == 0
     run = json.loads(capsys.readouterr().out)["run_dir"]
     later(monkeypatch)
-    for command in (["resume", run], ["eval", run, "--episodes=2"], ["watch", run]):
+    for command in (["resume", run], ["eval", run], ["watch", run], ["collect", run, "--steps=9", "-o=f"]):
         assert main(command) == 2
         assert "names code that would be imported: algorithm 'own:Steady'" in capsys.readouterr().err
     assert main(["eval", run, "--episodes=2", "--trust"]) == 0
