@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gymnasium import spaces
@@ -13,6 +13,7 @@ from argosy.collect.seats import AgentArena, Arena, StackedArena, VectorArena
 from argosy.env import EnvConfig, Environment, make_environment, make_vector_env, registered_environments, task_spaces
 from argosy.env.agents.registry import register
 from argosy.env.spaces import stacked
+from argosy.env.wrappers import register_missing
 from argosy.errors import ConfigError
 from argosy.named import Source
 from argosy.rng import spawn_seeds
@@ -44,6 +45,8 @@ class EnvSource:
     """Settings of a vector env."""
     agents: tuple[Agents, ...]
     """The first that matches an agent is its."""
+    wrappers: Mapping[str, Source] = field(default_factory=dict)
+    """What stands behind the names of registered wrappers."""
 
     def spaces(self) -> list[tuple[Space, Space]]:
         """Return the observation and the action space of each agent spec.
@@ -55,6 +58,7 @@ class EnvSource:
             if not re.fullmatch(self.agents[0].agents, "0"):
                 raise ConfigError(f"{self.task!r} has one agent, '0', and no spec matches it")
             self._nobody_for(range(1, len(self.agents)))
+            self._register()
             return [self._stacked(0, *task_spaces(self.task, self.config))]
         env = self._make_environment()
         try:
@@ -88,17 +92,22 @@ class EnvSource:
 
     def _arena(self, num_envs: int, seed: int, *, test: bool) -> Arena:
         if self.registered is None:
+            self._register()
             return VectorArena(make_vector_env(self.task, num_envs, seed=seed, test=test, config=self.config))
         envs = [self._make_environment() for _ in range(num_envs)]
         for env, own in zip(envs, spawn_seeds(seed, num_envs), strict=True):
             env.seed(own)
         return AgentArena(envs, self._specs(envs[0]))
 
-    def _make_environment(self) -> Environment:
-        assert self.registered is not None
-        if self.task not in registered_environments() and ":" not in self.task:
+    def _register(self) -> None:
+        """Let this process know the names that the one which described the fleet knew."""
+        register_missing(self.wrappers)
+        if self.registered is not None and self.task not in registered_environments() and ":" not in self.task:
             register(self.task, self.registered[0], module=self.registered[1])
-        return make_environment(self.task, self.args)
+
+    def _make_environment(self) -> Environment:
+        self._register()
+        return make_environment(self.task, self.args, wrappers=self.config.wrappers)
 
     def _stacked(self, spec: int, observation: Space, action: Space) -> tuple[Space, Space]:
         depth = self.agents[spec].frame_stack

@@ -16,6 +16,7 @@ from argosy.distributed.curriculum import CurriculumStage, check_stages
 from argosy.distributed.host.supervisor import RestartConfig
 from argosy.distributed.specs import ActorGroup, AgentSpec, EvalGroup, FleetStop, PolicySpec
 from argosy.env.agents.registry import environment_source
+from argosy.env.wrappers import wrapper_sources
 from argosy.errors import ConfigError, nearest
 from argosy.experiment import Experiment
 
@@ -93,8 +94,9 @@ class Fleet:
 
     def source(self) -> EnvSource:
         """Return what makes the environments, also in other processes."""
-        task = self.experiment.task
-        return EnvSource(task, environment_source(task), dict(self.env_args), self.experiment.env, self.agents)
+        task, env = self.experiment.task, self.experiment.env
+        wrappers = wrapper_sources(env.wrappers)
+        return EnvSource(task, environment_source(task), dict(self.env_args), env, self.agents, wrappers)
 
     def _check_streams(self) -> None:
         played = {agent.policy for agent in self.agents}

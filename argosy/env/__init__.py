@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         FrameStack,
         MultiDiscreteToDiscrete,
         TruncatedAsTerminated,
+        register_wrapper,
     )
 
 _HOME = {
@@ -65,6 +66,7 @@ _HOME = {
     "make_environment": "agents.registry",
     "make_vector_env": "registry",
     "register": "agents.registry",
+    "register_wrapper": "wrappers",
     "registered_environments": "agents.registry",
     "task_family": "registry",
     "task_spaces": "registry",
@@ -106,6 +108,7 @@ __all__ = [
     "make_environment",
     "make_vector_env",
     "register",
+    "register_wrapper",
     "registered_environments",
     "task_family",
     "task_spaces",

@@ -36,6 +36,9 @@ class EnvConfig:
     Up to a tenth faster where the policy acts on the CPU; on a machine that others fill, the envs stand still."""
     max_episode_steps: int | None = None
     """Steps after which an episode is truncated; None: the task's own limit. Atari counts agent steps."""
+    wrappers: tuple[str, ...] = ()
+    """Wrappers around each env, the first one innermost: registered names or MODULE:CLASS, where needed with arguments,
+    as in "MODULE:CLASS(size=4)"."""
     norm_obs: bool = False
     """Whether observations are normalised by a running mean and standard deviation."""
     frame_stack: int = 4
@@ -67,6 +70,14 @@ class EnvConfig:
         check_range(self, "noop_max", ge=1)
         check_range(self, "image_size", ge=8)
         check_range(self, "repeat_action_probability", ge=0.0, le=1.0)
+        wrappers: object = self.wrappers  # what users write
+        if isinstance(wrappers, str):
+            raise ConfigError(f"EnvConfig.wrappers is {wrappers!r}; it must be a tuple: ({wrappers!r},)")
+        if self.wrappers and self.vector == "envpool":
+            raise ConfigError(
+                f"EnvConfig.wrappers is {self.wrappers}, but EnvPool's envs are stepped in C++, where no wrapper gets; "
+                "use vector='shmem', 'subproc' or 'dummy', or leave wrappers out"
+            )
         if self.wait_num is not None and self.wait_num > self.num_envs:
             raise ConfigError(f"EnvConfig.wait_num is {self.wait_num}; it must be <= num_envs, {self.num_envs}")
         if self.background and self.wait_num is None:

@@ -13,7 +13,7 @@ from typing import Literal, Protocol, cast
 
 import gymnasium as gym
 
-from argosy.env.agents.registry import registered_environments
+from argosy.env.agents.registry import environment_maker, gymnasium_env, registered_environments
 from argosy.env.atari import make_atari_env
 from argosy.env.base import VectorEnv, num_cores, yield_cpu
 from argosy.env.config import EnvConfig
@@ -22,6 +22,7 @@ from argosy.env.vector.envpool import EnvPoolVectorEnv, Pool
 from argosy.env.vector.kinds import DummyVectorEnv, ShmemVectorEnv, SubprocVectorEnv
 from argosy.env.vector.norm import VectorEnvNormObs
 from argosy.env.worker.base import EnvFn
+from argosy.env.wrappers import wrapped
 from argosy.errors import ConfigError, MissingExtraError, nearest, require
 from argosy.rng import spawn_seeds
 
@@ -43,8 +44,9 @@ def make_vector_env(
 
     Args:
         task: a registered gymnasium id ("CartPole-v1", "HalfCheetah-v5"); an Atari game ("Pong", "Pong-v5",
-            "ALE/Pong-v5", "PongNoFrameskip-v4": all the same, see EnvConfig for what is done to its frames); or
-            "MODULE:NAME" where NAME is an id that MODULE registers, or a class or function in it that makes an env.
+            "ALE/Pong-v5", "PongNoFrameskip-v4": all the same, see EnvConfig for what is done to its frames);
+            "MODULE:NAME" where NAME is an id that MODULE registers, or a class or function in it that makes an env (of
+            a PettingZoo game, that of all agents); or a name that `argosy.env.register` was given for such an env.
         num_envs: how many.
         seed: the first reset starts the envs from seeds derived from it.
         test: for testing: no reward clip, no episodic life, synchronous, no update of the observations' statistics.
@@ -52,7 +54,7 @@ def make_vector_env(
         render_mode: "rgb_array" lets `render` return frames.
 
     Raises:
-        ConfigError: unknown task (the nearest name is offered) or a config that does not fit it.
+        ConfigError: unknown task or wrapper (the nearest name is offered) or a config that does not fit the task.
         MissingExtraError: the task or the config needs a package that is not installed.
         EnvError: an env could not be made.
     """
@@ -115,21 +117,28 @@ def env_factory(task: str, config: EnvConfig, *, test: bool = False, render_mode
     """Return a function that makes one env of the task with Python wrappers only.
 
     Raises:
-        ConfigError: unknown task; the nearest name is offered.
+        ConfigError: unknown task or wrapper; the nearest name is offered.
         MissingExtraError: the task needs a package that is not installed.
     """
+    return wrapped(_unwrapped_factory(task, config, test=test, render_mode=render_mode), config.wrappers)
+
+
+def _unwrapped_factory(task: str, config: EnvConfig, *, test: bool, render_mode: str | None) -> EnvFn:
     limit = config.max_episode_steps
     rendering: dict[str, str] = {} if render_mode is None else {"render_mode": render_mode}
-    if ":" in task:
+    make: object = None
+    if task in registered_environments():
+        make = environment_maker(task)
+    elif ":" in task:
         module_name, task = task.split(":", 1)
         try:
-            module = importlib.import_module(module_name)
+            make = getattr(importlib.import_module(module_name), task, None)
         except ImportError as error:
             raise ConfigError(f"module {module_name!r} could not be imported: {error}") from error
-        if callable(make := getattr(module, task, None)):
-            return _limited(partial(cast(EnvFn, make), **rendering), limit)
     elif game := atari_game(task):
         return lambda: cast("gym.Env[object, object]", make_atari_env(game, config, test=test, render_mode=render_mode))
+    if callable(make):
+        return _limited(partial(gymnasium_env, make, **rendering), limit)
     env_id = _registered(task)
     return lambda: gym.make(env_id, max_episode_steps=limit, disable_env_checker=True, **rendering)
 
@@ -137,7 +146,7 @@ def env_factory(task: str, config: EnvConfig, *, test: bool = False, render_mode
 def atari_game(task: str) -> str | None:
     """Return the name of the Atari game that `task` means ("Pong"), or None if it means none."""
     spec = gym.registry.get(task)
-    if spec is not None and "ale_py" not in str(spec.entry_point):
+    if task in registered_environments() or (spec is not None and "ale_py" not in str(spec.entry_point)):
         return None
     match = ATARI_NAME.fullmatch(task)
     return _atari_games().get(match[1].lower()) if match else None
@@ -168,7 +177,8 @@ def _registered(task: str) -> str:
     known = [
         i for i in gym.registry if "NoFrameskip" not in i and "Deterministic" not in i and not i.startswith("ALE/")
     ]
-    raise ConfigError(f"unknown task {task!r}; {nearest(task, [*known, *(f'{game}-v5' for game in games.values())])}")
+    known += [*registered_environments(), *(f"{game}-v5" for game in games.values())]
+    raise ConfigError(f"unknown task {task!r}; {nearest(task, known)}")
 
 
 def _limited(make: Callable[[], gym.Env[object, object]], limit: int | None) -> EnvFn:
@@ -180,7 +190,7 @@ def _vector_kind(task: str, config: EnvConfig, num_envs: int) -> str:
         return config.vector
     if ":" in task or atari_game(task) is None:
         return "dummy"
-    if importlib.util.find_spec("envpool"):
+    if not config.wrappers and importlib.util.find_spec("envpool"):
         return "envpool"
     return "shmem" if num_envs > 1 else "dummy"
 

@@ -1,9 +1,10 @@
-"""Wrappers around one env: other action spaces, ends of episodes, stacked frames, action masks."""
+"""Wrappers around one env: by name, and those of our own (action spaces, ends of episodes, stacked frames, masks)."""
 
 from __future__ import annotations
 
+import ast
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, cast
 
 import gymnasium as gym
@@ -11,12 +12,97 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from argosy.config import check_arguments
 from argosy.env.spaces import Space, stacked
-from argosy.errors import ConfigError, SpaceError
+from argosy.env.worker.base import EnvFn
+from argosy.errors import ConfigError, EnvError, SpaceError
+from argosy.named import Maker, Registry, Source
 
 Env: TypeAlias = "gym.Env[object, object]"
 Info: TypeAlias = "dict[str, object]"
 Array: TypeAlias = "NDArray[np.generic]"
+
+
+_OWN = ("ActionMaskFromInfo", "ContinuousToDiscrete", "FrameStack", "MultiDiscreteToDiscrete", "TruncatedAsTerminated")
+_WRAPPERS = Registry("wrapper", {name: (name, __name__) for name in _OWN})
+
+
+def register_wrapper(name: str, cls: Callable[..., Env] | str, *, module: str | None = None) -> None:
+    """Give a wrapper a name for `EnvConfig.wrappers`.
+
+    Args:
+        name: how settings call it.
+        cls: the class, or a function that takes an env and returns one; or its name in `module`, which is imported when
+            it is needed.
+        module: needed with a class's name.
+
+    Raises:
+        ConfigError: the name is taken, or a class's name came without module.
+    """
+    _WRAPPERS.register(name, cls, module)
+
+
+def wrapper_sources(wrappers: Iterable[str]) -> dict[str, Source]:
+    """Return what stands behind the registered names among `EnvConfig.wrappers`, for processes that lack them."""
+    names = {wrapper.partition("(")[0] for wrapper in wrappers}
+    return {name: _WRAPPERS.source(name) for name in sorted(names) if name in _WRAPPERS}
+
+
+def register_missing(sources: Mapping[str, Source]) -> None:
+    """Register those of another process's wrappers that are unknown here."""
+    for name, (cls, module) in sources.items():
+        if name not in _WRAPPERS:
+            _WRAPPERS.register(name, cls, module)
+
+
+def wrapped(make: EnvFn, wrappers: Sequence[str]) -> EnvFn:
+    """Return a function that makes an env and puts wrappers around it, the first one innermost.
+
+    Args:
+        make: makes the env.
+        wrappers: as in `EnvConfig.wrappers`.
+
+    Raises:
+        ConfigError: a wrapper is unknown, cannot be imported, or does not take its arguments.
+    """
+    if not wrappers:
+        return make
+    calls = [(wrapper, *_parsed(wrapper)) for wrapper in wrappers]
+
+    def make_wrapped() -> Env:
+        env = make()
+        for wrapper, cls, kwargs in calls:
+            try:
+                outer = cls(env, **kwargs)
+            except Exception as error:
+                raise EnvError(f"wrapper {wrapper!r} does not fit {env}: {type(error).__name__}: {error}") from error
+            if not isinstance(outer, gym.Env):
+                raise EnvError(f"wrapper {wrapper!r} returned a {type(outer).__name__}; it must return a gymnasium.Env")
+            env = outer
+        return env
+
+    return make_wrapped
+
+
+def _parsed(wrapper: str) -> tuple[Maker, dict[str, object]]:
+    """Return the class of "NAME" or "NAME(key=value, ...)", and the arguments."""
+    name, bracket, _ = wrapper.partition("(")
+    cls = _WRAPPERS.load(name)
+    kwargs: dict[str, object] = {}
+    if bracket:
+        try:
+            call = cast(ast.Call, ast.parse("_" + wrapper.removeprefix(name), mode="eval").body)
+            kwargs = {cast(str, keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+            understood = isinstance(call.func, ast.Name) and not call.args and None not in kwargs
+        except (SyntaxError, ValueError, AttributeError):
+            understood = False
+        if not understood:
+            raise ConfigError(
+                f"wrapper {wrapper!r}: what stands in brackets must be keyword arguments with plain values, as in "
+                f"'{name}(size=4)'"
+            )
+    check_arguments(cls, kwargs, f"wrapper {wrapper!r}", positional=1)
+    return cls, kwargs
 
 
 class ContinuousToDiscrete(gym.ActionWrapper[object, object, object]):

@@ -159,3 +159,27 @@ def test_collect_writes_a_data_set_and_reports(trained, tmp_path, capsys):
     assert len(argosy.ReplayBuffer.load_hdf5(tmp_path / "a.hdf5")) == 200
     assert cli.main(["collect", run, "--steps=200", f"--output={tmp_path / 'b.hdf5'}", "--quiet"]) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_a_wrapper_of_one_s_own(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import gymnasium as gym\n"
+        "def scaled(env, by):\n"
+        "    return gym.wrappers.TransformReward(env, lambda rew: by * rew)\n"
+    )
+    wrapper = "mine:scaled(by=-1.0)"
+    command = ["train", "dqn", "--task=CartPole-v1", "--json", "--quiet", "--env.wrappers", wrapper, *SMALL]
+    environ = {**os.environ, "PYTHONPATH": str(Path(argosy.__file__).parents[1])}
+
+    def argosy_command(*args):
+        command = [sys.executable, "-c", RUN, *args]
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environ)
+
+    done = argosy_command(*command)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["test_return_mean"] < 0
+    asked = argosy_command("eval", result["run_dir"], "--episodes=2")
+    assert asked.returncode == 2
+    assert f"env.wrappers {wrapper!r}" in asked.stderr
+    assert argosy_command("eval", result["run_dir"], "--episodes=2", "--trust").returncode == 0

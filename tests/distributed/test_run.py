@@ -69,6 +69,15 @@ def test_asynchronous_fleet_learns_and_judges(experiment, inference, tmp_path):
     assert json.loads((tmp_path / "run" / "status.json").read_text())["done"]
 
 
+def test_wrappers_reach_the_envs(tmp_path):
+    wrappers = ("FrameStack(num_stack=2)", "gymnasium.wrappers:FlattenObservation")
+    experiment = dataclasses.replace(PPO, env=dataclasses.replace(PPO.env, wrappers=wrappers))
+    driver = run(fleet(experiment), tmp_path)
+    last = driver.run()
+    assert last.reason == "updates reached", driver.supervisor.failures
+    assert [space.shape for space, _ in driver.fleet.source().spaces()] == [(8,)]
+
+
 def test_resume_counts_on_and_never_twice(tmp_path):
     first = run(fleet(policies={"p": PolicySpec(experiment=PPO, save_updates=1)}), tmp_path)
     before = first.run()

@@ -10,14 +10,16 @@ import pytest
 from argosy.env import (
     DummyVectorEnv,
     EnvConfig,
+    Environment,
     ShmemVectorEnv,
     SubprocVectorEnv,
     make_vector_env,
+    register,
     task_family,
     task_spaces,
 )
 from argosy.env.registry import atari_game
-from argosy.errors import ConfigError, MissingExtraError
+from argosy.errors import ConfigError, EnvError, MissingExtraError
 
 
 @pytest.mark.parametrize(
@@ -169,3 +171,28 @@ def test_rendering():
     env.reset()
     assert [frame.shape[-1] for frame in env.render()] == [3, 3]
     env.close()
+
+
+def test_registered_envs_and_games_are_tasks():
+    register("swing", lambda: gym.make("Pendulum-v1"))
+    register("atari pong", lambda: gym.make("CartPole-v1"))
+    assert make_vector_env("swing", 2, config=EnvConfig(max_episode_steps=1)).reset()[0].shape == (2, 3)
+    assert task_spaces("atari pong")[0].shape == (4,)
+    with pytest.raises(ConfigError, match="did you mean 'swing'"):
+        make_vector_env("swings", 1)
+
+    class Pair(Environment):
+        def reset(self):
+            return []
+
+        def step(self, actions):
+            return []
+
+    register("a pair", Pair)
+    with pytest.raises(EnvError, match="Pair is an Environment of several agents; fleets play those"):
+        make_vector_env("a pair", 1)
+    pytest.importorskip("pettingzoo")
+    env = make_vector_env("pettingzoo.classic.rps_v2:parallel_env", 3)
+    env.reset()
+    _, rew, *_ = env.step({"player_0": np.array([0, 0, 0]), "player_1": np.array([0, 1, 2])})
+    assert rew.tolist() == [[0, 0], [-1, 1], [1, -1]]

@@ -9,11 +9,18 @@ from argosy.env import (
     ActionMaskFromInfo,
     ContinuousToDiscrete,
     DummyVectorEnv,
+    EnvConfig,
     FrameStack,
     MultiDiscreteToDiscrete,
+    ShmemVectorEnv,
+    SubprocVectorEnv,
     TruncatedAsTerminated,
+    make_vector_env,
+    register_wrapper,
+    task_spaces,
 )
-from argosy.errors import ConfigError, SpaceError
+from argosy.env.registry import env_factory
+from argosy.errors import ConfigError, EnvError, SpaceError
 
 
 class Echo(gym.Env):
@@ -134,3 +141,87 @@ def test_action_masks_of_infos_reach_the_observation():
         ActionMaskFromInfo(Echo(spaces.Box(0, 1, (1,))))
     with pytest.raises(SpaceError, match="has an entry 'action_mask' already"):
         ActionMaskFromInfo(wrapped)
+
+
+def plus_one(env):
+    return gym.wrappers.TransformObservation(env, lambda obs: obs + 1, spaces.Box(-99, 99, env.observation_space.shape))
+
+
+def doubled(env):
+    return gym.wrappers.TransformObservation(env, lambda obs: 2 * obs, spaces.Box(-99, 99, env.observation_space.shape))
+
+
+register_wrapper("plus one", plus_one)
+register_wrapper("doubled", doubled)
+register_wrapper("flat", "FlattenObservation", module="gymnasium.wrappers")
+register_wrapper("nothing", lambda env: None)
+
+
+@pytest.mark.parametrize("vector", ["dummy", "subproc", "shmem"])
+def test_wrappers_by_name_in_their_order(vector):
+    wrappers = ("plus one", "doubled", "FrameStack(num_stack=3)", "gymnasium.wrappers:FlattenObservation")
+    plain = make_vector_env("Pendulum-v1", 3, seed=1).reset()[0]
+    config = EnvConfig(vector=vector, wrappers=wrappers)
+    env = make_vector_env("Pendulum-v1", 3, seed=1, config=config)
+    assert env.single_observation_space.shape == task_spaces("Pendulum-v1", config)[0].shape == (9,)
+    np.testing.assert_array_equal(env.reset()[0], np.tile(2 * (plain + 1), 3))
+    env.close()
+
+
+def test_registered_wrappers_reach_processes_that_do_not_know_them():
+    make = env_factory("Pendulum-v1", EnvConfig(wrappers=("doubled", "FrameStack(num_stack=2)", "flat")))
+    env = SubprocVectorEnv([make] * 2, context="spawn")
+    assert env.reset()[0].shape == (2, 6)
+    env.close()
+
+
+def test_time_limits_are_inside():
+    config = EnvConfig(max_episode_steps=2, wrappers=("TruncatedAsTerminated",))
+    env = make_vector_env("Pendulum-v1", 1, config=config)
+    env.reset()
+    assert [env.step(np.zeros((1, 1)))[2].tolist() for _ in range(2)] == [[False], [True]]
+
+
+def test_atari_with_wrappers_is_stepped_in_python():
+    pytest.importorskip("ale_py")
+    config = EnvConfig(frame_stack=2, wrappers=("gymnasium.wrappers:FlattenObservation",))
+    assert task_spaces("Pong", config)[0].shape == (2 * 84 * 84,)
+    env = make_vector_env("Pong", 2, config=config)
+    assert type(env) is ShmemVectorEnv
+    env.close()
+    with pytest.raises(ConfigError, match=r"EnvConfig\.wrappers is \('flat',\), but EnvPool's envs"):
+        EnvConfig(vector="envpool", wrappers=("flat",))
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "says"),
+    [
+        ("FrameStak", "unknown wrapper 'FrameStak'; did you mean 'FrameStack'"),
+        ("no_such_module:Wrapper", "wrapper 'no_such_module:Wrapper': 'Wrapper' could not be imported"),
+        ("gymnasium.wrappers:Nothing", "'Nothing' could not be imported from 'gymnasium.wrappers'"),
+        ("FrameStack", r"wrapper 'FrameStack' lacks num_stack"),
+        ("FrameStack(num=3)", r"wrapper 'FrameStack\(num=3\)' holds 'num', .* did you mean 'num_stack'"),
+        ("FrameStack(num_stack='3')", r"\['num_stack'\] is '3'; it must be int"),
+        ("FrameStack(3)", r"keyword arguments with plain values, as in 'FrameStack\(size=4\)'"),
+        ("FrameStack(num_stack=open('x'))", "keyword arguments with plain values"),
+        ("FrameStack(num_stack=3", "keyword arguments with plain values"),
+        ("FrameStack(num_stack=3).close()", "keyword arguments with plain values"),
+    ],
+)
+def test_wrappers_that_cannot_be_are_named(wrapper, says):
+    with pytest.raises(ConfigError, match=says):
+        make_vector_env("Pendulum-v1", 1, config=EnvConfig(wrappers=(wrapper,)))
+
+
+@pytest.mark.parametrize("vector", ["dummy", "subproc"])
+def test_wrappers_that_do_not_fit_are_named(vector):
+    for wrapper, says in {
+        "MultiDiscreteToDiscrete": "wrapper 'MultiDiscreteToDiscrete' does not fit .*Pendulum.*: SpaceError: Multi",
+        "nothing": "wrapper 'nothing' returned a NoneType; it must return a gymnasium.Env",
+    }.items():
+        with pytest.raises(EnvError, match=says):
+            make_vector_env("Pendulum-v1", 1, config=EnvConfig(vector=vector, wrappers=(wrapper,)))
+    with pytest.raises(ConfigError, match=r"it must be a tuple: \('flat',\)"):
+        EnvConfig(wrappers="flat")
+    with pytest.raises(ConfigError, match="wrapper 'flat' is registered already"):
+        register_wrapper("flat", plus_one)

@@ -235,3 +235,17 @@ def test_an_experiment_trains_as_it_says_but_for_changes(tmp_path):
 def test_an_algorithm_s_name_needs_a_task(tmp_path):
     with pytest.raises(ConfigError, match=r"which task\? argosy.train\('dqn', task\)"):
         argosy.train("dqn", runs=tmp_path)
+
+
+def test_what_wrappers_change_is_seen_by_whatever_plays(tmp_path):
+    env = {**QUICK["env"], "wrappers": ["FrameStack(num_stack=3)", "gymnasium.wrappers:FlattenObservation"]}
+    result = quick(tmp_path, env=env)
+    assert Experiment.load(RunFolder.find(result.run_dir).config).env.wrappers == tuple(env["wrappers"])
+    shapes = [value.shape for value in flat(parameters(result.run_dir)) if getattr(value, "ndim", 0) == 2]
+    assert any(12 in shape for shape in shapes)
+    assert argosy.evaluate(result.run_dir, episodes=2).n_collected_episodes == 2
+
+
+def flat(state):
+    for value in state.values() if isinstance(state, dict) else state:
+        yield from flat(value) if isinstance(value, dict | list) else [value]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 import gymnasium as gym
 
 from argosy.env.agents.environment import Environment, StepResult
-from argosy.env.agents.pettingzoo import PettingZoo
+from argosy.env.agents.pettingzoo import PettingZoo, joint_env
+from argosy.env.wrappers import wrapped
 from argosy.errors import ConfigError, EnvError
-from argosy.named import Registry, Source
+from argosy.named import Maker, Registry, Source
 
 _ENVIRONMENTS = Registry("environment")
 
@@ -49,31 +50,62 @@ def environment_source(name: str) -> Source | None:
     return _ENVIRONMENTS.source(name) if isinstance(found, type) and issubclass(found, Environment) else None
 
 
-def make_environment(name: str, args: Mapping[str, object] | None = None) -> Environment:
-    """Make a registered environment, or "MODULE:CLASS", with keyword arguments.
+def environment_maker(name: str) -> Maker:
+    """Return what `register` was given for a name.
 
     Raises:
-        ConfigError: there is no such environment (the nearest name is offered), or it cannot be imported.
+        ConfigError: nothing (the nearest name is offered), or it cannot be imported.
+    """
+    return _ENVIRONMENTS.load(name)
+
+
+def gymnasium_env(make: Maker, **kwargs: object) -> gym.Env[object, object]:
+    """Call what makes an env; of a PettingZoo game all agents become one env.
+
+    Raises:
+        EnvError: it made an `Environment`.
+    """
+    env = make(**kwargs)
+    if isinstance(env, Environment):
+        raise EnvError(f"{type(env).__name__} is an Environment of several agents; fleets play those (docs: The fleet)")
+    return joint_env(env) if hasattr(env, "possible_agents") else cast("gym.Env[object, object]", env)
+
+
+def make_environment(
+    name: str, args: Mapping[str, object] | None = None, *, wrappers: Sequence[str] = ()
+) -> Environment:
+    """Make a registered environment, or "MODULE:CLASS".
+
+    Args:
+        name: which.
+        args: keyword arguments for it.
+        wrappers: around a gymnasium env, as in `EnvConfig.wrappers`.
+
+    Raises:
+        ConfigError: there is no such environment (the nearest name is offered), or it cannot be imported; or wrappers
+            are given for one of several agents.
         EnvError: its constructor raised.
     """
     cls = _ENVIRONMENTS.load(name)
     try:
-        env = _adapted(cls(**(args or {})))
+        env = cls(**(args or {}))
     except Exception as error:
         raise EnvError(f"environment {name!r} could not be made with {dict(args or {})}: {error!r}") from error
+    if isinstance(env, gym.Env):
+        made = env
+        return Gymnasium(wrapped(lambda: made, wrappers)())
+    if wrappers:
+        raise ConfigError(
+            f"EnvConfig.wrappers is {tuple(wrappers)}, but {name!r} is no gymnasium env that they could wrap"
+        )
+    if hasattr(env, "possible_agents"):
+        return PettingZoo(env)
     if not isinstance(env, Environment):
         raise EnvError(
             f"environment {name!r} is a {type(env).__name__}; it must be an argosy.env.Environment, a PettingZoo or a "
             "gymnasium env"
         )
     return env
-
-
-def _adapted(env: object) -> object:
-    """Wrap PettingZoo's and gymnasium's envs."""
-    if hasattr(env, "possible_agents"):
-        return PettingZoo(env)
-    return Gymnasium(env) if isinstance(env, gym.Env) else env
 
 
 class Gymnasium(Environment):
