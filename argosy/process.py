@@ -1,9 +1,10 @@
-"""What a process that trains asks of its allocator and its arithmetic; in nobody's process but our own, and in runs."""
+"""A process and its machine: cores, and what one that trains asks of its allocator and its arithmetic."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import sys
 from collections.abc import Iterator
 
@@ -13,8 +14,21 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 _DENORMAL = torch.tensor(1e-40)
 
 
+def num_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def yield_cpu() -> None:
+    """Let this thread, and those it starts, run only while no other one wants their core (Linux; elsewhere nothing)."""
+    if hasattr(os, "SCHED_IDLE"):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
 def tune_process() -> None:
     """Keep freed memory, and count denormal numbers as 0 (in this thread and in those that it starts from now on).
+
+    Only in processes of our own, and in runs: never because someone makes a buffer or an algorithm.
 
     By itself glibc's malloc gives freed memory back to the system, and every new sample of images, every minibatch's
     activations then pay for page faults: 3x the cost of a copy, a tenth of a PPO update on Atari images (measured).

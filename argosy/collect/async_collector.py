@@ -9,7 +9,7 @@ import numpy as np
 from argosy.collect.collector import Collector, Ended
 from argosy.collect.rows import Rows, check_finite, put_rows
 from argosy.data import tree
-from argosy.env import AsyncVectorEnv, EnvPoolVectorEnv, Info, Received
+from argosy.env import AsyncVectorEnv, EnvPoolVectorEnv, Infos, Received
 from argosy.env.spaces import take
 from argosy.errors import ConfigError, EnvError
 
@@ -120,7 +120,7 @@ class AsyncCollector(Collector):
         return first, ids, ids[:0] if done is None else ids[done]
 
 
-def _select(info: Info, which: np.ndarray) -> Info:
+def _select(info: Infos, which: np.ndarray) -> Infos:
     if isinstance(info, dict):
         return {key: column[which] for key, column in info.items()}
     rows: np.ndarray = info[which]

@@ -16,7 +16,7 @@ from argosy.collect.state import CollectorState, HasState
 from argosy.data import Batch, tree
 from argosy.data.buffer import ReplayBuffer
 from argosy.data.stats import CollectStats
-from argosy.env import Info, Obs, VectorEnv, as_vector_env, info_column
+from argosy.env import Infos, Obs, VectorEnv, as_vector_env, info_column
 from argosy.errors import ConfigError
 from argosy.policy import Policy, RolloutRequest
 from argosy.policy.recurrence import with_state
@@ -314,7 +314,7 @@ class Collector:
         rew: np.ndarray,
         terminated: np.ndarray,
         truncated: np.ndarray,
-        info: Info,
+        info: Infos,
         ended: Ended,
     ) -> np.ndarray | None:
         """Check, store and count one vector step; return the indices of the rows that are done, None if none is."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from argosy.data.buffer import ReplayBuffer
-from argosy.env.base import Info, Obs, VectorEnv
+from argosy.env.vector.protocol import Infos, Obs, VectorEnv
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class StepEvent:
     terminated: np.ndarray  # [k]
     truncated: np.ndarray  # [k]
     obs_next: Obs  # [k, ...] true successors
-    info: Info
+    info: Infos
     policy: object  # what the policy stores (a Batch [k, ...] or None), e.g. log-probabilities
     buffer: ReplayBuffer | None
     slots: np.ndarray | None  # [k] where the buffer keeps the rows; None without a buffer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 
-from argosy.env.base import Obs
+from argosy.env.vector.protocol import Obs
 from argosy.errors import SpaceError
 from argosy.policy import Policy
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from argosy.data import Batch, NamedArray, tree
 from argosy.data.join import join
-from argosy.env.base import Info, info_column
+from argosy.env.vector.protocol import Infos, info_column
 
 Fields = Mapping[str, object]
 Ended = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]  # returns, lengths, episode info
@@ -120,7 +120,7 @@ class Recorder:
         self._ended: list[Ended] = []
         self._late: list[Segment] = []
 
-    def add(self, rows: np.ndarray, fields: Fields, info: Info | None = None) -> list[Segment]:
+    def add(self, rows: np.ndarray, fields: Fields, info: Infos | None = None) -> list[Segment]:
         """Store one transition of each of `rows` [k]; return the segments that are full now.
 
         Args:
@@ -169,7 +169,7 @@ class Recorder:
         if self._by_episode and len(begun):
             self._late += self._hand_out(begun)
 
-    def _note_end(self, rows: np.ndarray, done: np.ndarray, info: Info | None) -> None:
+    def _note_end(self, rows: np.ndarray, done: np.ndarray, info: Infos | None) -> None:
         over = rows[done]
         told: dict[str, np.ndarray] = {}
         for name in self._episode_info:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from argosy.data import tree
-from argosy.env.base import Obs
 from argosy.env.spaces import copy_rows, take
+from argosy.env.vector.protocol import Obs
 from argosy.errors import EnvError
 from argosy.policy import Policy
 from argosy.policy.recurrence import begin_anew, first_states

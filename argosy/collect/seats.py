@@ -16,8 +16,8 @@ from gymnasium import spaces
 
 from argosy.collect.rows import check_finite
 from argosy.env import Environment, StepResult, VectorEnv
-from argosy.env.base import Info, Obs
 from argosy.env.spaces import allocate, copy_rows, take, write
+from argosy.env.vector.protocol import Infos, Obs
 from argosy.errors import EnvError
 
 
@@ -51,7 +51,7 @@ class Stepped:
     """[k] bool."""
     truncated: np.ndarray
     """[k] bool."""
-    info: Info
+    info: Infos
     """Of the k rows."""
 
 

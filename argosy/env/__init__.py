@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from argosy.env.agents.pettingzoo import PettingZoo, PettingZooEnv, PettingZooParallelEnv
     from argosy.env.agents.registry import make_environment, register, registered_environments
     from argosy.env.atari import AtariPreprocessing
-    from argosy.env.base import AsyncVectorEnv, Info, Obs, Received, VectorEnv, info_column
     from argosy.env.check import Finding, check_env, test_environment
     from argosy.env.config import EnvConfig
-    from argosy.env.registry import make_vector_env, task_family, task_spaces
+    from argosy.env.tasks import make_vector_env, task_family, task_spaces
     from argosy.env.vector.adapters import GymVectorEnv, as_vector_env
     from argosy.env.vector.base import BaseVectorEnv
     from argosy.env.vector.envpool import EnvPoolVectorEnv
     from argosy.env.vector.kinds import DummyVectorEnv, RayVectorEnv, ShmemVectorEnv, SubprocVectorEnv
     from argosy.env.vector.norm import VectorEnvNormObs, VectorEnvNormReward, VectorEnvWrapper
+    from argosy.env.vector.protocol import AsyncVectorEnv, Infos, Obs, Received, VectorEnv, info_column
     from argosy.env.wrappers import (
         ActionMaskFromInfo,
         ContinuousToDiscrete,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "ActionMaskFromInfo": "wrappers",
-    "AsyncVectorEnv": "base",
+    "AsyncVectorEnv": "vector.protocol",
     "AtariPreprocessing": "atari",
     "BaseVectorEnv": "vector.base",
     "ContinuousToDiscrete": "wrappers",
@@ -44,32 +44,32 @@ _HOME = {
     "Finding": "check",
     "FrameStack": "wrappers",
     "GymVectorEnv": "vector.adapters",
-    "Info": "base",
+    "Infos": "vector.protocol",
     "MultiDiscreteToDiscrete": "wrappers",
-    "Obs": "base",
+    "Obs": "vector.protocol",
     "PettingZoo": "agents.pettingzoo",
     "PettingZooEnv": "agents.pettingzoo",
     "PettingZooParallelEnv": "agents.pettingzoo",
     "RayVectorEnv": "vector.kinds",
-    "Received": "base",
+    "Received": "vector.protocol",
     "ShmemVectorEnv": "vector.kinds",
     "StepResult": "agents.environment",
     "SubprocVectorEnv": "vector.kinds",
     "TruncatedAsTerminated": "wrappers",
-    "VectorEnv": "base",
+    "VectorEnv": "vector.protocol",
     "VectorEnvNormObs": "vector.norm",
     "VectorEnvNormReward": "vector.norm",
     "VectorEnvWrapper": "vector.norm",
     "as_vector_env": "vector.adapters",
     "check_env": "check",
-    "info_column": "base",
+    "info_column": "vector.protocol",
     "make_environment": "agents.registry",
-    "make_vector_env": "registry",
+    "make_vector_env": "tasks",
     "register": "agents.registry",
     "register_wrapper": "wrappers",
     "registered_environments": "agents.registry",
-    "task_family": "registry",
-    "task_spaces": "registry",
+    "task_family": "tasks",
+    "task_spaces": "tasks",
     "test_environment": "check",
 }
 
@@ -86,7 +86,7 @@ __all__ = [
     "Finding",
     "FrameStack",
     "GymVectorEnv",
-    "Info",
+    "Infos",
     "MultiDiscreteToDiscrete",
     "Obs",
     "PettingZoo",

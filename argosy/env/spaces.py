@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from argosy.env.base import Obs, Received
+from argosy.env.vector.protocol import Obs, Received
 
 Space = spaces.Space[object]
 

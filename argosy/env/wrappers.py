@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from argosy.config import check_arguments
 from argosy.env.spaces import Space, stacked
+from argosy.env.vector.protocol import Info
 from argosy.env.worker.base import EnvFn
 from argosy.errors import ConfigError, EnvError, SpaceError
 from argosy.named import Maker, Registry, Source
 
 Env: TypeAlias = "gym.Env[object, object]"
-Info: TypeAlias = "dict[str, object]"
 Array: TypeAlias = "NDArray[np.generic]"
 
 

@@ -27,7 +27,7 @@ LIBRARIES = {"collect_pong": "envpool", "train_sac_halfcheetah": "mujoco"}
 
 @pytest.mark.parametrize("name", [r.name for r in speed.ROWS])
 def test_ours_and_the_floor_do_the_same_work(name, monkeypatch):
-    monkeypatch.setattr("argosy.env.registry.yield_cpu", lambda: None)  # beside other tests it would starve
+    monkeypatch.setattr("argosy.env.tasks.yield_cpu", lambda: None)  # beside other tests it would starve
     if name in LIBRARIES:
         pytest.importorskip(LIBRARIES[name])
     count = TINY.get(name, 16)

@@ -113,7 +113,7 @@ def test_auto_takes_envpool_where_it_is_installed(monkeypatch):
     env = make_vector_env("Pong", 1)
     assert type(env).__name__ == "EnvPoolVectorEnv"
     env.close()
-    monkeypatch.setattr("argosy.env.registry.importlib.util.find_spec", lambda name: None if name == "envpool" else 1)
+    monkeypatch.setattr("argosy.env.tasks.importlib.util.find_spec", lambda name: None if name == "envpool" else 1)
     env = make_vector_env("Pong", 1)
     assert type(env).__name__ == "DummyVectorEnv"
     assert isinstance(env.workers[0].group.envs[0], AtariPreprocessing)

@@ -19,7 +19,7 @@ from argosy.env import (
     register_wrapper,
     task_spaces,
 )
-from argosy.env.registry import env_factory
+from argosy.env.tasks import env_factory
 from argosy.errors import ConfigError, EnvError, SpaceError
 
 

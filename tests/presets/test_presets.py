@@ -8,7 +8,7 @@ import pytest
 
 from argosy import presets
 from argosy.algorithm import ALGORITHMS
-from argosy.env.registry import Family
+from argosy.env.tasks import Family
 from argosy.errors import ConfigError
 from argosy.presets import preset, preset_name, read_sections, tuned_families
 

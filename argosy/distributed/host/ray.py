@@ -18,9 +18,8 @@ from typing import Any
 
 from argosy.distributed.host.base import Beat, Build, Context, Handle, Host, Peer, PeerLostError, Resources, Worker
 from argosy.distributed.host.guardian import Guardian
-from argosy.env.base import yield_cpu
 from argosy.errors import ArgosyError, ConfigError, require
-from argosy.process import tune_process
+from argosy.process import tune_process, yield_cpu
 
 _SHM = Path("/dev/shm")
 # Read when a process starts. Threads of torch that wait for each other would burn the cores of the workers beside them;

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from argosy.env.agents.environment import Environment, StepResult
 from argosy.env.spaces import Space
+from argosy.env.vector.protocol import Info
 from argosy.errors import SpaceError
 
 Results = Sequence[StepResult | None]
-Info = dict[str, object]
+Parts = dict[str, object]
 
 
 class PettingZoo(Environment):
@@ -51,7 +52,7 @@ class PettingZoo(Environment):
         """Make the episodes that follow reproducible."""
         self._seed = seed
 
-    def reset(self, options: Info | None = None) -> list[StepResult | None]:
+    def reset(self, options: Parts | None = None) -> list[StepResult | None]:
         """Start an episode; in turns, the first agent acts."""
         seed, self._seed = self._seed, None
         first = self.env.reset(seed=seed, options=options)
@@ -116,14 +117,14 @@ class _JointEnv(gym.Env[object, object]):
         self.reward_shape = (len(self.agents),)
         self.render_mode = getattr(self.env, "render_mode", None)
 
-    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Info, Info]:
+    def reset(self, *, seed: int | None = None, options: Parts | None = None) -> tuple[Parts, Info]:
         """Start a game."""
         super().reset(seed=seed)
         self._game.seed(seed)
         self._any_terminated = False
         return self._seen(self._game.reset(options))
 
-    def step(self, action: object) -> tuple[Info, NDArray[np.float32], bool, bool, Info]:
+    def step(self, action: object) -> tuple[Parts, NDArray[np.float32], bool, bool, Info]:
         """Step the game; `info["terminated"]` and `info["truncated"]` say by agent whose end this was."""
         results = self._game.step(self._by_agent(action))
         terminated = [result is not None and result.terminated for result in results]
@@ -140,7 +141,7 @@ class _JointEnv(gym.Env[object, object]):
         """Return one action per agent."""
         raise NotImplementedError
 
-    def _seen(self, results: Results) -> tuple[Info, Info]:
+    def _seen(self, results: Results) -> tuple[Parts, Info]:
         """Return the observation and the info."""
         raise NotImplementedError
 
@@ -181,14 +182,14 @@ class PettingZooEnv(_JointEnv):
     def _by_agent(self, action: object) -> list[object]:
         return [action] * len(self.agents)  # only one of them has the turn
 
-    def _seen(self, results: Results) -> tuple[Info, Info]:
+    def _seen(self, results: Results) -> tuple[Parts, Info]:
         result = results[self._game.turn]
         assert result is not None
         obs, mask = result.obs, result.info.get("action_mask")
         if self._nested:
             parts = cast("Mapping[str, object]", obs)
             obs, mask = parts["observation"], parts.get("action_mask", mask)
-        seen: Info = {"agent_id": self._game.turn, "obs": obs}
+        seen: Parts = {"agent_id": self._game.turn, "obs": obs}
         if self._mask_size is not None:
             seen["action_mask"] = np.ones(self._mask_size, np.int8) if mask is None else np.asarray(mask, np.int8)
         return seen, dict(result.info)
@@ -207,7 +208,7 @@ class PettingZooParallelEnv(_JointEnv):
 
     def __init__(self, env: object) -> None:
         super().__init__(env)
-        self._last: Info = {}
+        self._last: Parts = {}
         self.observation_space = cast(
             Space, spaces.Dict(dict(zip(self.agents, self._game.observation_spaces, strict=True)))
         )
@@ -216,7 +217,7 @@ class PettingZooParallelEnv(_JointEnv):
     def _by_agent(self, action: object) -> list[object]:
         return [cast("Mapping[str, object]", action)[name] for name in self.agents]
 
-    def _seen(self, results: Results) -> tuple[Info, Info]:
+    def _seen(self, results: Results) -> tuple[Parts, Info]:
         told = {name: result for name, result in zip(self.agents, results, strict=True) if result is not None}
         self._last |= {name: result.obs for name, result in told.items()}
         info: Info = {"agents": {name: result.info for name, result in told.items()}, "alive": self._game.present}

@@ -21,8 +21,8 @@ from argosy.env.check.optional import check_goals, check_render
 from argosy.env.check.seeds import check_determinism
 from argosy.env.check.spaces import check_spaces
 from argosy.env.config import EnvConfig
-from argosy.env.registry import env_factory
 from argosy.env.spaces import mismatch
+from argosy.env.tasks import env_factory
 
 SPACES = ("observation_space", "action_space")
 

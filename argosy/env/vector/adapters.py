@@ -13,10 +13,10 @@ from gymnasium.vector import VectorEnv as ForeignVectorEnv
 from numpy.typing import NDArray
 
 from argosy.env.agents.pettingzoo import joint_env
-from argosy.env.base import Ids, Info, Obs, StepReturn, VectorEnv, check_ids, env_seeds
 from argosy.env.spaces import Space, as_tree, copy_rows, normal_form, take
 from argosy.env.vector.envpool import EnvPoolVectorEnv, Pool
 from argosy.env.vector.kinds import DummyVectorEnv
+from argosy.env.vector.protocol import Ids, Infos, Obs, StepReturn, VectorEnv, check_ids, env_seeds
 from argosy.env.worker.base import EnvFn
 from argosy.errors import ConfigError, EnvError
 from argosy.rng import spawn_seeds
@@ -84,7 +84,7 @@ class GymVectorEnv:
         self._seeds = None if seed is None else seeds
         return [*seeds]
 
-    def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Info]:
+    def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Infos]:
         """Start new episodes in the envs `id` (all by default); rows come in the order of `id`.
 
         Args:

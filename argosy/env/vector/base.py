@@ -12,9 +12,9 @@ from typing import TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.env.base import Ids, Info, Obs, Received, StepReturn, check_ids, env_seeds
 from argosy.env.spaces import Space, join_received, take
 from argosy.env.vector.actions import action_rows, select_rows
+from argosy.env.vector.protocol import Ids, Infos, Obs, Received, StepReturn, check_ids, env_seeds
 from argosy.env.worker.base import EnvFn, EnvSpaces, EnvWorker, StepArrays
 from argosy.errors import ConfigError, EnvError
 
@@ -125,7 +125,7 @@ class BaseVectorEnv:
         self._seeds = env_seeds(seed, self._num_envs)
         return list(self._seeds)
 
-    def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Info]:
+    def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Infos]:
         """Start new episodes in the envs `id` and return their observations [k, ...] and infos [k] in that order.
 
         Args:
@@ -241,7 +241,7 @@ class BaseVectorEnv:
         timeout = self.timeout if self.is_async else None
         return join_received(self._fetch(lambda got: len(got) >= wanted, timeout))
 
-    def _reset_async(self, ids: list[int], kwargs: Mapping[str, object]) -> tuple[Obs, Info]:
+    def _reset_async(self, ids: list[int], kwargs: Mapping[str, object]) -> tuple[Obs, Infos]:
         self.send_reset(ids, **kwargs)
         parts = self._fetch(lambda got: got.issuperset(ids), None)
         mine = [part for part in parts if part.is_reset[0] and set(part.env_id.tolist()) <= set(ids)]

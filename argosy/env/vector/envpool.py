@@ -8,8 +8,8 @@ from typing import Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.env.base import Ids, Info, Obs, Received, StepReturn, check_ids, env_seeds
 from argosy.env.spaces import Space, concatenate, normal_form, take
+from argosy.env.vector.protocol import Ids, Infos, Obs, Received, StepReturn, check_ids, env_seeds
 from argosy.errors import ConfigError, EnvError
 from argosy.rng import spawn_seeds
 
@@ -133,7 +133,7 @@ class EnvPoolVectorEnv:
         self._fresh_seeds = seeds if seeds and (self._started or seeds != self._seeds) else None
         return drawn
 
-    def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Info]:
+    def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Infos]:
         """Start new episodes in the envs `id` (all by default); rows come in the order of `id`.
 
         Args:
@@ -175,7 +175,7 @@ class EnvPoolVectorEnv:
             self._open(self._fresh_seeds)
             self._fresh_seeds = None
 
-    def _next_episode(self, ids: NDArray[np.int32]) -> tuple[Obs, Info]:
+    def _next_episode(self, ids: NDArray[np.int32]) -> tuple[Obs, Infos]:
         obs, _, _, _, info = self._pool.step(self._any_actions[ids], ids)
         return cast(Obs, obs), _tidy(info)
 
@@ -281,11 +281,11 @@ def _tidy(info: Arrays) -> dict[str, NDArray[np.generic]]:
     return {key: value for key, value in info.items() if type(value) is np.ndarray}
 
 
-def _tidy_reset(result: tuple[object, Arrays]) -> tuple[Obs, Info]:
+def _tidy_reset(result: tuple[object, Arrays]) -> tuple[Obs, Infos]:
     return cast(Obs, result[0]), _tidy(result[1])
 
 
-def _joined(parts: Sequence[tuple[Obs, Info]], order: NDArray[np.intp]) -> tuple[Obs, Info]:
+def _joined(parts: Sequence[tuple[Obs, Infos]], order: NDArray[np.intp]) -> tuple[Obs, Infos]:
     infos = [cast(Arrays, info) for _, info in parts]
     obs = take(concatenate([obs for obs, _ in parts]), order)
     return obs, {key: np.concatenate([info[key] for info in infos])[order] for key in infos[0]}

@@ -11,8 +11,8 @@ from gymnasium.spaces import Box, Dict
 from numpy.typing import NDArray
 
 from argosy.data.running import RunningMeanStd, RunningState
-from argosy.env.base import AsyncVectorEnv, Ids, Info, Obs, Received, StepReturn, VectorEnv, info_column
 from argosy.env.spaces import Space
+from argosy.env.vector.protocol import AsyncVectorEnv, Ids, Infos, Obs, Received, StepReturn, VectorEnv, info_column
 from argosy.errors import ConfigError, DataError, EnvError, SpaceError
 
 
@@ -44,7 +44,7 @@ class VectorEnvWrapper:
         """Let the next reset start every env anew."""
         return self.venv.seed(seed)
 
-    def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Info]:
+    def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Infos]:
         """Start new episodes in the envs `id`."""
         return self.venv.reset(id, **kwargs)
 
@@ -145,7 +145,7 @@ class VectorEnvNormObs(VectorEnvWrapper):
     def obs_rms(self, obs_rms: ObsRms) -> None:
         self.set_obs_rms(obs_rms)
 
-    def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Info]:
+    def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Infos]:
         """Start new episodes in the envs `id`."""
         obs, info = self.venv.reset(id, **kwargs)
         return self._normalised(obs, info), info
@@ -199,7 +199,7 @@ class VectorEnvNormObs(VectorEnvWrapper):
             return Dict({key: self._normalised_space(part, _join(name, key)) for key, part in space.items()})
         return space
 
-    def _normalised(self, obs: Obs, info: Info, name: str = "") -> Obs:
+    def _normalised(self, obs: Obs, info: Infos, name: str = "") -> Obs:
         if isinstance(obs, dict):
             return {key: self._normalised(part, info, _join(name, key)) for key, part in obs.items()}
         rms = self._statistics.get(name)
@@ -260,7 +260,7 @@ class VectorEnvNormReward(VectorEnvWrapper):
         self.return_rms = RunningMeanStd()
         self.returns = np.zeros(venv.num_envs, np.float64)
 
-    def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Info]:
+    def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Infos]:
         """Start new episodes in the envs `id`."""
         obs, info = self.venv.reset(id, **kwargs)
         self.returns[slice(None) if id is None else np.atleast_1d(np.asarray(id))] = 0.0

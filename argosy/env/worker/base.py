@@ -11,11 +11,10 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.env.base import Obs
 from argosy.env.spaces import Space, allocate
+from argosy.env.vector.protocol import Info, Obs
 
 EnvFn: TypeAlias = "Callable[[], gym.Env[object, object]]"
-Infos: TypeAlias = "list[dict[str, object]]"
 Actions: TypeAlias = "NDArray[np.generic] | Sequence[object]"
 
 
@@ -74,7 +73,7 @@ class EnvWorker(ABC):
         """Start a reset of the envs `ids`, with the keyword arguments of each."""
 
     @abstractmethod
-    def recv(self, out: StepArrays, rows: Sequence[int]) -> Infos:
+    def recv(self, out: StepArrays, rows: Sequence[int]) -> list[Info]:
         """Wait for the oldest command that was sent; write its results into the rows `rows` of `out`."""
 
     @classmethod

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from argosy.env.spaces import Space, mismatch, normal_form, row_shape, shape_of, write
-from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, Infos, StepArrays
+from argosy.env.vector.protocol import Info
+from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, StepArrays
 from argosy.errors import EnvError
 
 
@@ -50,7 +51,7 @@ class EnvGroup:
                     "the envs of a vector env share one observation and one action space"
                 )
 
-    def step(self, ids: Sequence[int] | None, actions: Actions, out: StepArrays, rows: Sequence[int]) -> Infos:
+    def step(self, ids: Sequence[int] | None, actions: Actions, out: StepArrays, rows: Sequence[int]) -> list[Info]:
         """Step the envs `ids` (None: all) and write the results into the rows `rows` of `out`.
 
         Raises:
@@ -62,7 +63,7 @@ class EnvGroup:
         array = None if isinstance(obs_out, dict) else cast("NDArray[np.object_]", obs_out)  # any type of element
         shape = row_shape(array)
         envs, current = self.envs, self.current
-        infos: Infos = []
+        infos: list[Info] = []
         result: object = None
         try:
             for index, row, action in zip(which, rows, actions, strict=True):
@@ -87,13 +88,13 @@ class EnvGroup:
 
     def reset(
         self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]], out: StepArrays, rows: Sequence[int]
-    ) -> Infos:
+    ) -> list[Info]:
         """Reset the envs `ids`; the first observation of every env is checked against its space once.
 
         Raises:
             EnvError: an env raised, or its observation is not in its space; names it.
         """
-        infos: Infos = []
+        infos: list[Info] = []
         for index, row, env_kwargs in zip(ids, rows, kwargs, strict=True):
             self.current[0] = index
             env = self.envs[index - self.first]

@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
-from argosy.env.worker.base import Actions, EnvFn, EnvWorker, Infos, StepArrays
+from argosy.env.vector.protocol import Info
+from argosy.env.worker.base import Actions, EnvFn, EnvWorker, StepArrays
 from argosy.env.worker.group import EnvGroup
 
 
@@ -16,7 +17,7 @@ class DummyEnvWorker(EnvWorker):
     def __init__(self, env_fns: Sequence[EnvFn], first: int = 0) -> None:
         self.group = EnvGroup(env_fns, first)
         self.first, self.num_envs, self.spaces = first, len(env_fns), self.group.spaces
-        self._sent: deque[Callable[[StepArrays, Sequence[int]], Infos]] = deque()
+        self._sent: deque[Callable[[StepArrays, Sequence[int]], list[Info]]] = deque()
 
     @property
     def outstanding(self) -> int:  # noqa: D102
@@ -28,7 +29,7 @@ class DummyEnvWorker(EnvWorker):
     def send_reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> None:  # noqa: D102
         self._sent.append(lambda out, rows: self.group.reset(ids, kwargs, out, rows))
 
-    def recv(self, out: StepArrays, rows: Sequence[int]) -> Infos:  # noqa: D102
+    def recv(self, out: StepArrays, rows: Sequence[int]) -> list[Info]:  # noqa: D102
         return self._sent.popleft()(out, rows)
 
     @classmethod

@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from argosy.env.spaces import copy_rows
-from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, Infos, StepArrays
+from argosy.env.vector.protocol import Info
+from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, StepArrays
 from argosy.env.worker.channel import Channel
 from argosy.env.worker.serve import PickledEnvFns, serve
 from argosy.env.worker.shared import SharedArrays, as_slice
@@ -106,26 +107,26 @@ class ProcessWorker(EnvWorker):
         """Start a step of all envs with the actions that shared memory holds; `finish_step` waits for it."""
         self._sent.append((self._send(b"S", b"", slot), None))
 
-    def finish_step(self) -> Infos | None:
+    def finish_step(self) -> list[Info] | None:
         """Wait until what the envs returned is in shared memory; returns their infos if there is anything in them."""
-        return cast("Infos | None", self._reply(self._sent.popleft()[0], "a step"))
+        return cast("list[Info] | None", self._reply(self._sent.popleft()[0], "a step"))
 
     def send_reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> None:  # noqa: D102
         number = self._send(b"R", cloudpickle.dumps((list(ids), list(kwargs))))
         self._sent.append((number, ids))
 
-    def recv(self, out: StepArrays, rows: Sequence[int]) -> Infos:  # noqa: D102
+    def recv(self, out: StepArrays, rows: Sequence[int]) -> list[Info]:  # noqa: D102
         number, sent = self._sent.popleft()
         reply = self._reply(number, "a step or reset")
         ids = range(self.first, self.first + self.num_envs) if sent is None else sent
         if self._shared is None:
-            arrays, infos = cast("tuple[StepArrays, Infos]", reply)
+            arrays, infos = cast("tuple[StepArrays, list[Info]]", reply)
             at = as_slice(rows)
             copy_rows(arrays.obs, out.obs, at)
             out.rew[at], out.terminated[at], out.truncated[at] = arrays.rew, arrays.terminated, arrays.truncated
             return infos
         self._shared.read(out, as_slice(ids), as_slice(rows))
-        return [{"env_id": i} for i in ids] if reply is None else cast(Infos, reply)
+        return [{"env_id": i} for i in ids] if reply is None else cast(list[Info], reply)
 
     @classmethod
     def wait_any(cls, workers: Sequence[Self], timeout_s: float | None) -> list[Self]:  # noqa: D102

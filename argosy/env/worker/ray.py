@@ -9,7 +9,8 @@ from types import ModuleType
 from typing import Protocol, Self, cast
 
 from argosy.env.spaces import copy_rows
-from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, Infos, StepArrays
+from argosy.env.vector.protocol import Info
+from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, StepArrays
 from argosy.env.worker.channel import PULSE_S
 from argosy.env.worker.group import EnvGroup
 from argosy.env.worker.shared import as_slice
@@ -32,12 +33,12 @@ class _Actor:
     def spaces(self) -> EnvSpaces:
         return self.group.spaces
 
-    def step(self, ids: Sequence[int] | None, actions: Actions) -> tuple[StepArrays, Infos]:
+    def step(self, ids: Sequence[int] | None, actions: Actions) -> tuple[StepArrays, list[Info]]:
         rows = range(len(self.group.envs) if ids is None else len(ids))
         out = StepArrays.empty(self.group.spaces, len(rows))
         return out, self.group.step(ids, actions, out, rows)
 
-    def reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> tuple[StepArrays, Infos]:
+    def reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> tuple[StepArrays, list[Info]]:
         out = StepArrays.empty(self.group.spaces, len(ids))
         return out, self.group.reset(ids, kwargs, out, range(len(ids)))
 
@@ -91,8 +92,8 @@ class RayEnvWorker(EnvWorker):
     def send_reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> None:  # noqa: D102
         self._sent.append(self._method("reset").remote(ids, kwargs))
 
-    def recv(self, out: StepArrays, rows: Sequence[int]) -> Infos:  # noqa: D102
-        arrays, infos = cast("tuple[StepArrays, Infos]", self._get(self._sent.popleft()))
+    def recv(self, out: StepArrays, rows: Sequence[int]) -> list[Info]:  # noqa: D102
+        arrays, infos = cast("tuple[StepArrays, list[Info]]", self._get(self._sent.popleft()))
         at = as_slice(rows)
         copy_rows(arrays.obs, out.obs, at)
         out.rew[at], out.terminated[at], out.truncated[at] = arrays.rew, arrays.terminated, arrays.truncated

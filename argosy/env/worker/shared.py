@@ -16,8 +16,8 @@ from typing import TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.env.base import Obs
 from argosy.env.spaces import build, copy_rows, normal_form, take, write
+from argosy.env.vector.protocol import Obs
 from argosy.env.worker.base import Actions, EnvSpaces, StepArrays
 from argosy.errors import EnvError
 

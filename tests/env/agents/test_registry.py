@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from argosy.env import Environment, PettingZoo, make_environment, register, test_environment
-from argosy.env.registry import task_family
+from argosy.env.tasks import task_family
 from argosy.errors import ConfigError, EnvError
 
 

@@ -15,15 +15,16 @@ import gymnasium as gym
 
 from argosy.env.agents.registry import environment_maker, gymnasium_env, registered_environments
 from argosy.env.atari import make_atari_env
-from argosy.env.base import VectorEnv, num_cores, yield_cpu
 from argosy.env.config import EnvConfig
 from argosy.env.spaces import Space
 from argosy.env.vector.envpool import EnvPoolVectorEnv, Pool
 from argosy.env.vector.kinds import DummyVectorEnv, ShmemVectorEnv, SubprocVectorEnv
 from argosy.env.vector.norm import VectorEnvNormObs
+from argosy.env.vector.protocol import VectorEnv
 from argosy.env.worker.base import EnvFn
 from argosy.env.wrappers import wrapped
 from argosy.errors import ConfigError, MissingExtraError, nearest, require
+from argosy.process import num_cores, yield_cpu
 from argosy.rng import spawn_seeds
 
 Family = Literal["classic", "mujoco", "atari", "other"]

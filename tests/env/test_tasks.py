@@ -18,7 +18,7 @@ from argosy.env import (
     task_family,
     task_spaces,
 )
-from argosy.env.registry import atari_game
+from argosy.env.tasks import atari_game
 from argosy.errors import ConfigError, EnvError, MissingExtraError
 
 
@@ -70,7 +70,7 @@ def test_unknown_tasks(task, nearest):
 def test_without_an_emulator(monkeypatch):
     bare = {name: spec for name, spec in gym.registry.items() if "ale_py" not in str(spec.entry_point)}
     monkeypatch.setattr("gymnasium.registry", bare)
-    monkeypatch.setattr("argosy.env.registry._atari_games", dict)
+    monkeypatch.setattr("argosy.env.tasks._atari_games", dict)
     with pytest.raises(MissingExtraError, match=r"pip install 'argosy\[atari\]'"):
         make_vector_env("BreakoutNoFrameskip-v4", 1)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -16,14 +15,17 @@ from argosy.errors import ConfigError, EnvError
 Obs: TypeAlias = "NDArray[np.generic] | dict[str, Obs]"
 """Stacked observations: an array [n, ...], or a nested dict of such arrays for Dict and Tuple spaces."""
 
-Info: TypeAlias = "NDArray[np.object_] | dict[str, NDArray[np.generic]]"
+Info: TypeAlias = "dict[str, object]"
+"""What one env tells beside an observation."""
+
+Infos: TypeAlias = "NDArray[np.object_] | dict[str, NDArray[np.generic]]"
 """Infos of n envs: an object array [n] of dicts (Python envs) or a dict of arrays [n, ...] (EnvPool, ale-py)."""
 
 Ids: TypeAlias = "int | Iterable[int] | NDArray[np.integer] | None"
 """Which envs: one index, several, or None for all."""
 
 StepReturn: TypeAlias = (
-    "tuple[Obs, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], Info]"  # obs, rew, terminated, truncated
+    "tuple[Obs, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], Infos]"  # obs, rew, terminated, truncated
 )
 
 
@@ -47,7 +49,7 @@ class VectorEnv(Protocol):
     def single_action_space(self) -> Space[object]:
         """Space of one env's action."""
 
-    def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Info]:
+    def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Infos]:
         """Start new episodes in the envs `id`; rows come in the order of `id`."""
 
     def step(self, action: object, id: Ids = None) -> StepReturn:
@@ -79,7 +81,7 @@ class Received:
     rew: NDArray[np.float32]  # [k]
     terminated: NDArray[np.bool_]  # [k]
     truncated: NDArray[np.bool_]  # [k]
-    info: Info
+    info: Infos
 
 
 @runtime_checkable
@@ -98,17 +100,6 @@ class AsyncVectorEnv(VectorEnv, Protocol):
 
     def recv(self) -> Received:
         """Wait for started envs (`wait_num` of them at least, or all) and return their rows."""
-
-
-def num_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def yield_cpu() -> None:
-    """Let this thread, and those it starts, run only while no other one wants their core (Linux; elsewhere nothing)."""
-    if hasattr(os, "SCHED_IDLE"):
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def check_ids(ids: Ids, n: int) -> list[int]:
@@ -143,7 +134,7 @@ def env_seeds(seed: int | Iterable[int | None] | None, n: int) -> list[int | Non
     return seeds
 
 
-def info_column(info: Info, key: str, ids: Ids = None) -> NDArray[np.generic] | None:
+def info_column(info: Infos, key: str, ids: Ids = None) -> NDArray[np.generic] | None:
     """Return one entry of the infos as an array with a row per env, from either form; None if no env has it.
 
     Rows whose env lacks the key hold 0 (None in an object array).
