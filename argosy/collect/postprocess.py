@@ -14,7 +14,7 @@ import numpy as np
 from argosy.collect.recorder import Fields
 from argosy.config import check_range
 from argosy.data import Batch, as_tensors, tree
-from argosy.data.buffer.assemble import n_step_weights
+from argosy.data.buffer.replay import n_step_weights
 from argosy.errors import ConfigError
 from argosy.ops import gae, values_next
 from argosy.policy import Policy

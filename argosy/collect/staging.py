@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from argosy.data.buffer import ReplayBuffer
-from argosy.data.buffer.bulk import add_steps, can_add_steps
 from argosy.data.tree import fields_of
 
 STEPS = 64
@@ -25,7 +24,8 @@ class Staging:
 
     def __init__(self, buffer: ReplayBuffer, num_envs: int) -> None:
         self.buffer = buffer
-        self.usable = can_add_steps(buffer) and buffer.buffer_num == num_envs and not buffer.info_keys
+        own_way = type(buffer).add is not ReplayBuffer.add  # a class that adds rows otherwise
+        self.usable = not own_way and buffer.buffer_num == num_envs and not buffer.info_keys
         self.steps = min(STEPS, buffer.maxsize // buffer.buffer_num)
         self._columns: dict[str, np.ndarray] = {}
         self._policy: dict[str, np.ndarray] = {}
@@ -57,7 +57,7 @@ class Staging:
             fields: dict[str, object] = {name: _rows(column, steps) for name, column in self._columns.items()}
             if self._policy:
                 fields["policy"] = {name: _rows(column, steps) for name, column in self._policy.items()}
-            add_steps(self.buffer, fields, steps)
+            self.buffer.add_steps(fields, steps)
 
     def _open(self, fields: Mapping[str, object]) -> None:
         """Make room as the first step needs it."""

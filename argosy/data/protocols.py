@@ -55,6 +55,17 @@ class BatchProtocol(Protocol):
 # What the environment gives.
 
 
+class TransitionLike(Protocol):
+    """What a buffer's `add` reads: these six, and `info` and `policy` where there are."""
+
+    obs: Any
+    act: Any
+    rew: Any
+    terminated: Any
+    truncated: Any
+    obs_next: Any
+
+
 class ObsBatchProtocol(BatchProtocol, Protocol[ArrayT]):
     """What a policy needs to act."""
 

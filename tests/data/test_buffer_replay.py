@@ -356,7 +356,7 @@ def test_side_table_stays_small():
     buffer = VectorReplayBuffer(20, 2, ignore_obs_next=True)
     for value in range(500):
         buffer.add(row(value, n=2, terminated=True))
-    assert buffer._data.successors.field.slots <= 80
+    assert buffer.successors.field.slots <= 80
     assert buffer[:].obs_next[:, 0].tolist() == [*range(491, 501)] * 2
 
 

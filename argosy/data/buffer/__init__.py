@@ -1,12 +1,10 @@
-"""Buffers: storage and samplers composed."""
+"""Buffers: transitions in rings of slots (`Storage`), and complete samples of them (`ReplayBuffer`)."""
 
-from argosy.data.buffer.base import ReplayBuffer
-from argosy.data.buffer.cached import CachedReplayBuffer
 from argosy.data.buffer.hindsight import Hindsight
 from argosy.data.buffer.priority import Priority
-from argosy.data.buffer.sampling import Sampling
-from argosy.data.buffer.store import TransitionLike
+from argosy.data.buffer.replay import ReplayBuffer, Sampling
 from argosy.data.buffer.vector import (
+    CachedReplayBuffer,
     HERReplayBuffer,
     HERReplayBufferManager,
     HERVectorReplayBuffer,
@@ -16,6 +14,7 @@ from argosy.data.buffer.vector import (
     ReplayBufferManager,
     VectorReplayBuffer,
 )
+from argosy.data.protocols import TransitionLike
 
 __all__ = [
     "CachedReplayBuffer",

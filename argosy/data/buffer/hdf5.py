@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from os import PathLike
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 import numpy as np
 
-from argosy.data.buffer.field import Tree, flatten, unflatten
-from argosy.data.buffer.leaf import Array
+from argosy.data.buffer.columns import Array, Tree, flatten, unflatten
+from argosy.data.buffer.priority import Priority
 from argosy.data.buffer.rings import Rings
 from argosy.data.lazy import LazyArray
 from argosy.errors import DataError, require
@@ -29,6 +30,7 @@ class Stored(NamedTuple):
     sizes: list[int]
     """Slots per sub-buffer."""
     options: dict[str, Any]
+    """For `ReplayBuffer`, beside the sizes."""
     state: dict[str, Any]
     """For `ReplayBuffer.load_state_dict`."""
 
@@ -38,10 +40,10 @@ def save_state(
 ) -> None:
     """Write a buffer's state; a file that is there is replaced only once the new one is complete."""
     h5py = require("h5py", "hdf5")
-    temporary = FilePath(f"{os.fspath(path)}.part")
+    temporary = Path(f"{os.fspath(path)}.part")
     with h5py.File(temporary, "w") as file:
         file.attrs["argosy_buffer"] = SCHEMA
-        file.attrs["options"] = json.dumps(options)
+        file.attrs["options"] = json.dumps(options, default=asdict)
         _write(file, state, compression)
     os.replace(temporary, path)
 
@@ -94,6 +96,8 @@ def load_state(path: str | PathLike[str]) -> Stored:
             raise DataError(f"{os.fspath(path)} has layout {schema}, this version reads up to {SCHEMA}; update argosy")
         state = {name: _read(group) for name, group in file.items()}
         options = json.loads(file.attrs["options"])
+        if options.get("priority") is not None:
+            options["priority"] = Priority(**options["priority"])
     return Stored([int(size) for size in state["rings"]["capacity"]], options, state)
 
 
@@ -116,7 +120,7 @@ def _read_tianshou(file: Any) -> Stored:
     options |= {"stack_num": int(file.attrs["stack_num"]), "ignore_obs_next": not file.attrs["_save_obs_next"]}
     if "_alpha" in file.attrs:
         names = ("alpha", "beta", "weight_norm")
-        options["priority"] = {name: file.attrs[f"_{name}"].item() for name in names}
+        options["priority"] = Priority(**{name: file.attrs[f"_{name}"].item() for name in names})
     if counts.sum() == 0:
         return Stored(sizes, options, {"rings": rings.state_dict(), "columns": {}})
     done = meta["done"][()]
@@ -138,7 +142,7 @@ def _read_tianshou(file: Any) -> Stored:
         place[state_slots] = np.arange(len(state_slots))
         after = place[rings.next(state_slots)]
         obs = flatten(columns["obs"])
-        columns["obs_next"] = unflatten({path: np.asarray(leaf)[after] for path, leaf in obs.items()})
+        columns["obs_next"] = unflatten({key: np.asarray(value)[after] for key, value in obs.items()})
     return Stored(sizes, options, {"rings": rings.state_dict(), "columns": columns})
 
 

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from argosy.config import check_range
-from argosy.data.buffer.leaf import Array
+from argosy.data.buffer.columns import Array
 from argosy.data.buffer.rings import BoolArray, IntArray
-from argosy.data.buffer.store import Transitions
+from argosy.data.buffer.storage import Storage
 from argosy.errors import DataError
 
 RewardFn: TypeAlias = Callable[[npt.NDArray[Any], npt.NDArray[Any]], npt.NDArray[Any]]
@@ -48,7 +48,39 @@ class NewGoals(NamedTuple):
     """[R, *goal], one per True in `mask`."""
 
 
-def draw_goals(data: Transitions, config: Hindsight, index: IntArray, rng: np.random.Generator) -> NewGoals:
+def relabel(
+    storage: Storage,
+    config: Hindsight,
+    window: IntArray,
+    fields: dict[str, Any],
+    rew: Array,
+    rng: np.random.Generator,
+) -> None:
+    """Give a part of a sample new goals: overwrites `obs` and `obs_next` in its `fields`, and `rew`.
+
+    Args:
+        storage: where the sample is from.
+        config: which rows get another goal.
+        window: [B, n] or [T, B, n] slots that a row's reward is the sum over.
+        fields: of the sample.
+        rew: rewards of the slots in `window`, before they are summed.
+        rng: random numbers.
+
+    Raises:
+        DataError: observations lack goals, or the user's function returned another number of rewards, or NaN.
+    """
+    single = window.ndim == 2
+    window = window[None] if single else window
+    goals = draw_goals(storage, config, window[..., 0], rng)
+    relabel_rewards(storage, config, goals, window, rew.reshape(window.shape))
+    rows = storage.fields["obs"].columns["desired_goal",].like(goals.mask)
+    goal = goals.goal[:, None] if storage.stack_num > 1 else goals.goal
+    for name in ("obs", "obs_next"):
+        desired = fields[name]["desired_goal"]
+        (desired[None] if single else desired)[rows] = goal  # of stacks, in every frame
+
+
+def draw_goals(storage: Storage, config: Hindsight, index: IntArray, rng: np.random.Generator) -> NewGoals:
     """Choose columns of the sample `index` [T, B] and for each a goal that was achieved after its last row.
 
     A sequence has one new goal; rows of later episodes in it keep theirs.
@@ -56,36 +88,36 @@ def draw_goals(data: Transitions, config: Hindsight, index: IntArray, rng: np.ra
     Raises:
         DataError: observations lack `achieved_goal` or `desired_goal`.
     """
-    leaves = data.fields["obs"].leaves
-    if ("achieved_goal",) not in leaves or ("desired_goal",) not in leaves:
-        keys = sorted(".".join(path) for path in leaves if path)
+    columns = storage.fields["obs"].columns
+    if ("achieved_goal",) not in columns or ("desired_goal",) not in columns:
+        keys = sorted(".".join(key) for key in columns if key)
         raise DataError(
             f"hindsight needs obs with achieved_goal and desired_goal; the buffer's obs has {keys or 'no keys'}"
         )
-    if data.fields["rew"].leaves[()].shape:
+    if storage.fields["rew"].columns[()].shape:
         raise DataError("hindsight needs one reward per row; the buffer stores one per agent")
     span, size = index.shape
-    ahead = data.rings.ahead(index[0], max(config.horizon, span) - 1)
+    ahead = storage.rings.ahead(index[0], max(config.horizon, span) - 1)
     lowest = np.minimum(ahead, span - 1)
     highest = np.maximum(lowest, np.minimum(ahead, config.horizon - 1))
-    future = data.rings.shift(index[0], rng.integers(lowest, highest + 1))
+    future = storage.rings.shift(index[0], rng.integers(lowest, highest + 1))
     chosen = rng.random(size) < config.future_k / (1.0 + config.future_k)
     mask = chosen & (np.arange(span)[:, None] <= ahead)
-    achieved = data.next_leaf(("achieved_goal",), future)
-    column = np.broadcast_to(np.arange(size), mask.shape)[mask]
-    return NewGoals(mask, achieved[leaves["achieved_goal",].like(column)])
+    achieved = storage.successor(("achieved_goal",), future)
+    of_row = np.broadcast_to(np.arange(size), mask.shape)[mask]
+    return NewGoals(mask, achieved[columns["achieved_goal",].like(of_row)])
 
 
-def relabel_rewards(data: Transitions, config: Hindsight, goals: NewGoals, window: IntArray, rew: Array) -> None:
+def relabel_rewards(storage: Storage, config: Hindsight, goals: NewGoals, window: IntArray, rew: Array) -> None:
     """Overwrite `rew` [T, B, n] of the relabelled rows; `window` [T, B, n] are the slots it came from.
 
     Raises:
         DataError: the user's function returned another number of rewards, or NaN.
     """
     rows = window[goals.mask]
-    leaf, rew_leaf = data.fields["obs"].leaves["achieved_goal",], data.fields["rew"].leaves[()]
-    achieved = leaf.host(data.next_leaf(("achieved_goal",), rows))
-    goal = leaf.host(goals.goal)
+    column, rew_column = storage.fields["obs"].columns["achieved_goal",], storage.fields["rew"].columns[()]
+    achieved = column.host(storage.successor(("achieved_goal",), rows))
+    goal = column.host(goals.goal)
     shape = goal.shape[1:]
     desired = np.broadcast_to(goal[:, None], achieved.shape)
     value = np.asarray(config.compute_reward_fn(achieved.reshape(-1, *shape), desired.reshape(-1, *shape)))
@@ -95,10 +127,4 @@ def relabel_rewards(data: Transitions, config: Hindsight, goals: NewGoals, windo
         )
     if np.isnan(value).any():
         raise DataError("compute_reward_fn returned NaN")
-    rew[rew_leaf.like(goals.mask)] = rew_leaf.like(value.reshape(rows.shape).astype(np.float32))
-
-
-def relabel_obs(data: Transitions, goals: NewGoals, obs: dict[str, Any], stacked: bool) -> None:
-    """Overwrite the desired goals of gathered observations; of stacked ones in every frame."""
-    leaf = data.fields["obs"].leaves["desired_goal",]
-    obs["desired_goal"][leaf.like(goals.mask)] = goals.goal[:, None] if stacked else goals.goal
+    rew[rew_column.like(goals.mask)] = rew_column.like(value.reshape(rows.shape).astype(np.float32))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from argosy.config import check_range
-from argosy.data.buffer.leaf import as_array
+from argosy.data.buffer.columns import as_array
 from argosy.data.buffer.rings import IntArray
 from argosy.errors import ConfigError, DataError
 

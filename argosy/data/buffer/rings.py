@@ -98,7 +98,7 @@ class Rings:
         return ids
 
     def advance(self, ids: IntArray | None, rew: FloatArray, done: BoolArray) -> Added:
-        """Take the next slot of each ring in `ids` (None: all) for a row with this reward and end-of-episode flag."""
+        """Take the next slot of each ring in `ids` (None: all) for a row with this reward [n(, N)] and end [n]."""
         if ids is None:
             slot, last, closed, count = self.head, self.last, self.closed, self.count
         else:
@@ -129,6 +129,35 @@ class Rings:
             ep_rew[done], ep_len[done] = self.ep_rew[ended], self.ep_len[ended]
             self.ep_rew[ended], self.ep_len[ended], self.ep_start[ended] = 0.0, 0, self.head[ended]
         return Added(slot.copy(), ep_rew, ep_len, ep_start)
+
+    def advance_steps(self, rew: FloatArray, done: BoolArray) -> IntArray:
+        """Take the next T slots [T, B] of every ring for rows with these rewards [T, B(, N)] and ends [T, B]."""
+        steps = np.arange(len(done))[:, None]
+        slot = (self.head - self.offset + steps) % self.capacity + self.offset
+        self.stop[self.last] = self.closed
+        self.stop[slot[:-1]] = done[:-1]
+        self.stop[slot[-1]] = True
+        self.first[slot[0]] = self.closed
+        self.first[slot[1:]] = done[:-1]
+
+        count = np.minimum(self.count + len(done), self.capacity)
+        self.total += int((count - self.count).sum())
+        head = slot[-1] + 1
+        self.count, self.last, self.closed = count, slot[-1].copy(), done[-1].copy()
+        self.head = np.where(head == self.limit, self.offset, head)
+
+        # Since when the episodes run that go on: step 0 where none has ended, T where the last row is an end.
+        ended: BoolArray = np.logical_or.reduce(done, axis=0)
+        since = np.where(ended, len(done) - np.argmax(done[::-1], axis=0), 0)
+        runs = steps >= since
+        if rew.ndim != self.ep_rew.ndim + 1:
+            self.ep_rew = np.zeros(rew.shape[1:])
+        agents = (...,) + (None,) * (rew.ndim - 2)
+        self.ep_rew = np.where(ended[agents], 0.0, self.ep_rew) + np.where(runs[agents], rew, 0.0).sum(0, np.float64)
+        self.ep_len = np.where(ended, 0, self.ep_len) + runs.sum(axis=0)
+        begun = np.concatenate([slot, self.head[None]])[since, self.ids]
+        self.ep_start = np.where(ended, begun, self.ep_start)
+        return slot
 
     def extend(self, ring: int, first: BoolArray, stop: BoolArray) -> IntArray:
         """Append rows, given in order of time with their flags, as closed segments to one ring.
@@ -206,6 +235,25 @@ class Rings:
         blocked[..., -1] = True
         return np.asarray(blocked.argmax(axis=-1))
 
+    def sequences(self, start: IntArray, span: int) -> tuple[IntArray, BoolArray]:
+        """Return the slots [T, B] of sequences that begin at `start` [B], and which of them are rows (not padding).
+
+        They run through the ring in order of time, also across episodes. Those that would pass the newest row begin
+        earlier; in rings of fewer than `span` rows, the newest row repeats as padding.
+        """
+        ring, steps = self.ring_of(start), np.arange(span)[:, None]
+        limit, capacity = self.limit[ring], self.capacity[ring]
+        newer = (self.last[ring] - start) % capacity
+        if np.count_nonzero(newer < span - 1) == 0:
+            index = start + steps
+            if np.count_nonzero(index[-1] >= limit):
+                index -= np.where(index >= limit, capacity, 0)
+            return index, np.ones(index.shape, np.bool_)
+        needed = np.minimum(span, self.count[ring]) - 1
+        start = self.shift(start, np.minimum(newer - needed, 0))
+        newer = np.maximum(newer, needed)
+        return self.shift(start, np.minimum(steps, newer)), steps <= newer
+
     def stored(self, ring: int) -> IntArray:
         """Return the slots of one ring that hold a row, oldest first."""
         count, offset = int(self.count[ring]), int(self.offset[ring])
@@ -239,10 +287,6 @@ class Rings:
         ring = np.searchsorted(upper, number, side="right")
         local = self.head[ring] - self.offset[ring] - self.count[ring] + number - (upper - starts)[ring]
         return np.asarray(local % self.capacity[ring] + self.offset[ring])
-
-    def wrap(self, index: IntArray, ring: IntArray) -> IntArray:
-        """Bring slots [..., B] that went past the ends of their rings `ring` [B], less than once round, back in."""
-        return index - np.where(index >= self.limit[ring], self.capacity[ring], 0)
 
     def state_dict(self) -> dict[str, npt.NDArray[Any]]:
         """Return the whole state as arrays."""

@@ -1,4 +1,4 @@
-"""The names by which buffers are known: vector forms, managers, prioritised and hindsight buffers.
+"""The names by which buffers are known: vector forms, managers, cached, prioritised and hindsight buffers.
 
 All are `ReplayBuffer`s: what they add are other arguments of the constructor. A prioritised hindsight buffer is
 `VectorReplayBuffer(total_size, buffer_num, priority=Priority(...), hindsight=Hindsight(...))`.
@@ -13,10 +13,13 @@ from typing import TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from argosy.data.buffer.base import ReplayBuffer
 from argosy.data.buffer.hindsight import Hindsight, RewardFn
 from argosy.data.buffer.priority import Priority
-from argosy.errors import ConfigError
+from argosy.data.buffer.replay import ReplayBuffer
+from argosy.data.buffer.rings import Added, IntArray
+from argosy.data.buffer.state import append
+from argosy.data.protocols import TransitionLike
+from argosy.errors import ConfigError, DataError
 
 
 class CommonOptions(TypedDict, total=False):
@@ -81,21 +84,12 @@ class ReplayBufferManager(ReplayBuffer):
                 raise ConfigError(f"buffer_list holds a buffer of {buffer.buffer_num} sub-buffers; give single ones")
             if buffer.options() != first.options():
                 raise ConfigError(f"buffer_list has different options: {first.options()} and {buffer.options()}")
-        super().__init__(
-            [buffer.maxsize for buffer in buffer_list],
-            first.stack_num,
-            first.ignore_obs_next,
-            first.save_only_last_obs,
-            first.sample_avail,
-            info_keys=first.info_keys,
-            priority=None if first.priorities is None else first.priorities.config,
-            hindsight=first.hindsight,
-        )
-        self._data.make_leaf = first._data.make_leaf
+        super().__init__([buffer.maxsize for buffer in buffer_list], **first.options(), hindsight=first.hindsight)
+        self.make_column = first.make_column
         self._rng.bit_generator.state = first._rng.bit_generator.state
         for ring, buffer in enumerate(buffer_list):
             if len(buffer):
-                self._append(ring, buffer)
+                append(self, ring, buffer, buffer.rings.all_stored())
 
 
 class VectorReplayBuffer(ReplayBufferManager):
@@ -103,6 +97,70 @@ class VectorReplayBuffer(ReplayBufferManager):
 
     def __init__(self, total_size: int, buffer_num: int, **options: Unpack[BufferOptions]) -> None:
         ReplayBuffer.__init__(self, ring_sizes(total_size, buffer_num), **options)
+
+
+class CachedReplayBuffer(ReplayBufferManager):
+    """`main_buffer` behind `cached_buffer_num` buffers, one per environment, that collect its running episodes.
+
+    An episode moves to the main ring (sub-buffer 0) when it is done, so that the main ring holds whole episodes in a
+    row. Of an episode longer than `max_episode_length` the last rows stay. Samples come from all sub-buffers.
+
+    Raises:
+        ConfigError: a number below 1, or the main buffer has several sub-buffers.
+    """
+
+    def __init__(self, main_buffer: ReplayBuffer, cached_buffer_num: int, max_episode_length: int) -> None:
+        if cached_buffer_num < 1 or max_episode_length < 1:
+            raise ConfigError(
+                f"cached_buffer_num is {cached_buffer_num!r}, max_episode_length {max_episode_length!r}; "
+                "both must be >= 1"
+            )
+        self.cached_buffer_num = cached_buffer_num
+        self.max_episode_length = max_episode_length
+        options = main_buffer.options() | {"hindsight": main_buffer.hindsight}
+        cached = [ReplayBuffer(max_episode_length, **options) for _ in range(cached_buffer_num)]
+        super().__init__([main_buffer, *cached])
+
+    def add(self, batch: TransitionLike, buffer_ids: npt.ArrayLike | None = None) -> Added:
+        """Store one transition per environment; `buffer_ids` 0 .. cached_buffer_num - 1 (None: all) name these.
+
+        Returns:
+            As `ReplayBuffer.add`. For an episode that ended, the slots of its last and first row in the main ring.
+        """
+        ids = self._environments(buffer_ids)
+        slot, ep_rew, ep_len, ep_start = super().add(batch, ids + 1)
+        for row in np.flatnonzero(ep_len):
+            moved = self._move(int(ids[row]) + 1)
+            slot[row], ep_start[row] = moved[-1], moved[0]
+        return Added(slot, ep_rew, ep_len, ep_start)
+
+    def _environments(self, buffer_ids: npt.ArrayLike | None) -> IntArray:
+        """Return the environments meant by `buffer_ids`."""
+        ids = (
+            np.arange(self.cached_buffer_num) if buffer_ids is None else np.atleast_1d(np.asarray(buffer_ids, np.int64))
+        )
+        if len(ids) and (ids.min() < 0 or ids.max() >= self.cached_buffer_num):
+            raise DataError(f"buffer_ids is {ids.tolist()}; ids must be within 0 .. {self.cached_buffer_num - 1}")
+        return ids
+
+    def _move(self, ring: int) -> IntArray:
+        """Move the rows of one ring to the main ring; return their slots there."""
+        held = self.rings.stored(ring)
+        moved = append(self, 0, self, held)
+        if self.successors is not None:
+            self.successors.release(held)
+        self.rings.drop(ring)
+        if self.priorities is not None:
+            self.priorities.dropped(held)
+        return moved
+
+    def end_episodes(self, buffer_ids: npt.ArrayLike | None = None) -> None:
+        """Cut the running episodes of these environments (None: all) and move what there is of them."""
+        ids = self._environments(buffer_ids)
+        super().end_episodes(ids + 1)
+        for ring in (ids + 1).tolist():
+            if self.rings.count[ring]:
+                self._move(ring)
 
 
 class PrioritizedReplayBuffer(ReplayBuffer):

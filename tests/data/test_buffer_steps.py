@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from argosy.data import VectorReplayBuffer
-from argosy.data.buffer import CachedReplayBuffer, PrioritizedVectorReplayBuffer
-from argosy.data.buffer.bulk import add_steps, can_add_steps
+from argosy.data.buffer import PrioritizedVectorReplayBuffer
 from argosy.errors import DataError
 
 
@@ -60,7 +59,7 @@ def test_adding_steps_at_once_equals_adding_them_one_by_one(kind: str, seed: int
         given = rows(rng, steps, num, agents=2 if kind == "agents" else 0)
         written = [one.add(mapped(given, lambda leaf, t=t: leaf[t]))[0].tolist() for t in range(steps)]
         flat = mapped(given, lambda leaf: leaf.reshape(-1, *leaf.shape[2:]))
-        assert add_steps(many, flat, steps).tolist() == written
+        assert many.add_steps(flat, steps).tolist() == written
         assert state(many) == state(one)
         every = many.rollout().indices.ravel()
         assert many.next(every).tolist() == one.next(every).tolist()
@@ -77,7 +76,7 @@ def test_adding_steps_at_once_equals_adding_them_one_by_one(kind: str, seed: int
 def test_nothing_is_written_where_something_does_not_fit() -> None:
     buffer = VectorReplayBuffer(8, 2)
     given = mapped(rows(np.random.default_rng(0), 2, 2, 0), lambda leaf: leaf.reshape(-1, *leaf.shape[2:]))
-    add_steps(buffer, given, 2)
+    buffer.add_steps(given, 2)
     before = state(buffer)
     for bad in (
         {**given, "act": given["act"][:, None]},
@@ -85,10 +84,5 @@ def test_nothing_is_written_where_something_does_not_fit() -> None:
         {**given, "obs_next": {"x": given["obs"]["x"]}},
     ):
         with pytest.raises(DataError, match=r"act|rew|obs_next"):
-            add_steps(buffer, bad, 2)
+            buffer.add_steps(bad, 2)
         assert state(buffer) == before
-
-
-def test_buffers_that_add_in_their_own_way_are_told_apart() -> None:
-    assert can_add_steps(VectorReplayBuffer(8, 2))
-    assert not can_add_steps(CachedReplayBuffer(VectorReplayBuffer(8, 1), 2, 4))

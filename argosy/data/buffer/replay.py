@@ -1,34 +1,67 @@
-"""Replay buffer: contiguous typed storage, one ring of slots per environment, complete samples."""
+"""Replay buffer: stored transitions, and complete samples of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from argosy.config import check_range
 from argosy.data.batch import Batch
-from argosy.data.buffer.assemble import assemble, sequences
-from argosy.data.buffer.field import flatten, leaf_maker, read_columns
+from argosy.data.buffer.columns import REQUIRED, Array, as_batch
 from argosy.data.buffer.hdf5 import load_state, save_state
-from argosy.data.buffer.hindsight import Hindsight
-from argosy.data.buffer.leaf import as_array
+from argosy.data.buffer.hindsight import Hindsight, relabel
 from argosy.data.buffer.priority import Priorities, Priority
-from argosy.data.buffer.reader import BufferReader, as_batch
-from argosy.data.buffer.rings import IntArray, Rings
-from argosy.data.buffer.sampling import Sampling
-from argosy.data.buffer.store import REQUIRED, TransitionLike, Transitions
-from argosy.data.tree import fields_of
+from argosy.data.buffer.rings import IntArray
+from argosy.data.buffer.state import append, columns_of, read_data, restore
+from argosy.data.buffer.storage import Storage
 from argosy.errors import ConfigError, DataError
 
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How a buffer turns stored transitions into a training batch. `Algorithm.sampling` says what it needs."""
+
+    gamma: float = 0.99
+    """Discount per step."""
+    n_step: int = 1
+    """Steps summed into the reward before the value of `obs_next` is used; episodes and sequences end them earlier."""
+    sequence_length: int | None = None
+    """Rows to learn from per sequence; batches are then [burn_in + sequence_length, B, ...]. None: single rows."""
+    burn_in: int = 0
+    """Rows before them that only warm up the recurrent state."""
+
+    def __post_init__(self) -> None:
+        check_range(self, "gamma", ge=0.0, le=1.0)
+        check_range(self, "n_step", ge=1)
+        check_range(self, "sequence_length", ge=1)
+        check_range(self, "burn_in", ge=0)
+        if self.burn_in and self.sequence_length is None:
+            raise ConfigError(f"Sampling.burn_in is {self.burn_in} without sequence_length; set both or neither")
+
+    @property
+    def span(self) -> int:
+        """Rows per drawn sequence; 1 for single rows."""
+        return 1 if self.sequence_length is None else self.burn_in + self.sequence_length
+
+
 _SINGLE = Sampling()
-_NEEDED = frozenset(REQUIRED)
 
 
-class ReplayBuffer(BufferReader):
+def n_step_weights(ahead: IntArray, n_step: int, gamma: float) -> tuple[Array, Array]:
+    """Return what rewards count for in n-step sums [..., n_step], and the discount [...] of what is behind them.
+
+    `ahead` [...] are the rows that follow each row in its window, 0 .. n_step - 1; rewards behind it count 0.
+    """
+    powers = np.float32(gamma) ** np.arange(n_step + 1, dtype=np.float32)
+    return np.where(np.arange(n_step) <= ahead[..., None], powers[:-1], np.float32(0)), powers[ahead + 1]
+
+
+class ReplayBuffer(Storage):
     """Ring of the newest `size` transitions of one environment.
 
     Storage is allocated at the first `add`, from the shapes and dtypes that come; later rows must agree.
@@ -67,52 +100,11 @@ class ReplayBuffer(BufferReader):
         device: str | None = None,
         storage_dir: str | PathLike[str] | None = None,
     ) -> None:
-        self._rings = Rings([size] if isinstance(size, int | np.integer) else list(size))
-        if stack_num < 1:
-            raise ConfigError(f"stack_num is {stack_num!r}; it must be >= 1")
-        self.maxsize = self._rings.slots
-        self.buffer_num = self._rings.num
-        self.stack_num = stack_num
-        self.ignore_obs_next = ignore_obs_next
-        self.save_only_last_obs = save_only_last_obs
+        super().__init__(size, stack_num, ignore_obs_next, save_only_last_obs, info_keys, device, storage_dir)
         self.sample_avail = sample_avail
-        self.info_keys = tuple(info_keys)
         self.hindsight = hindsight
         self.priorities = None if priority is None else Priorities(priority, self.maxsize)
-        self._data = Transitions(
-            self._rings,
-            leaf_maker(device, storage_dir),
-            ignore_obs_next=ignore_obs_next,
-            save_only_last_obs=save_only_last_obs,
-            info_keys=self.info_keys,
-        )
         self.seed(seed)
-
-    @classmethod
-    def from_data(cls, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, done: Any, obs_next: Any) -> Self:
-        """Return a full buffer over recorded transitions [N, ...] in order of time, e.g. of an HDF5 file.
-
-        `done` ends episodes; it may also be True where neither `terminated` nor `truncated` is (recording stopped).
-
-        Raises:
-            DataError: a column has another length, or holds what cannot be stored.
-        """
-        given = zip(REQUIRED, (obs, act, rew, terminated, truncated, obs_next), strict=True)
-        columns = {name: read_columns(value, name) for name, value in given}
-        stop = as_array(read_columns(done, "done"), "done").astype(np.bool_)
-        for name, value in columns.items():
-            for path, leaf in flatten(value).items():
-                rows = len(as_array(leaf, name))
-                if rows != len(stop):
-                    raise DataError(f"{'.'.join((name, *path))} has {rows} rows and done has {len(stop)}")
-        rew = as_array(columns["rew"], "rew")
-        if np.isnan(rew).any():
-            raise DataError(f"rew is NaN in row {int(np.argwhere(np.isnan(rew))[0, 0])}")
-        buffer = cls(len(stop))
-        slot = buffer._rings.extend(0, np.concatenate([[True], stop[:-1]]), stop)
-        buffer._data.restore(columns, slot)
-        buffer._appended(slot)
-        return buffer
 
     def seed(self, seed: int | None) -> None:
         """Start the sampler's random numbers anew."""
@@ -120,88 +112,12 @@ class ReplayBuffer(BufferReader):
 
     def reset(self, keep_statistics: bool = False) -> None:
         """Forget all transitions; `keep_statistics` keeps the return and length of the running episodes."""
-        self._rings.clear(keep_statistics)
-        self._data.clear()
+        super().reset(keep_statistics)
         if self.priorities is not None:
             self.priorities.clear()
 
-    # ---- writing -------------------------------------------------------------------------------------------------
-
-    def add(
-        self, batch: TransitionLike, buffer_ids: npt.ArrayLike | None = None
-    ) -> tuple[IntArray, npt.NDArray[np.float64], IntArray, IntArray]:
-        """Store one transition per sub-buffer.
-
-        Args:
-            batch: `obs, act, rew, terminated, truncated, obs_next` [n, ...] and optionally `info` (asked keys are
-                stored) and `policy`. With a scalar `terminated` it is one transition without the leading axis.
-            buffer_ids: sub-buffer of each row; None: all, in order.
-
-        Returns:
-            ptr [n]: slots written; ep_rew [n] (or [n, N_agents]), ep_len [n]: return and length of the episodes that
-            end with this row, else 0; ep_idx [n]: slot at which the row's episode began.
-
-        Raises:
-            DataError: a field is missing or does not fit the schema, or a reward is NaN. Nothing is written then.
-        """
-        given = fields_of(batch)
-        if given is None:
-            given = vars(batch)
-        if not given.keys() >= _NEEDED:
-            name = next(name for name in REQUIRED if name not in given)
-            raise DataError(f"the batch has no field {name!r}; add() needs {', '.join(REQUIRED)}")
-        ended = given["terminated"]
-        lift = (ended.ndim if type(ended) is np.ndarray else np.ndim(ended)) == 0
-        rows = 1 if lift else len(ended)
-        ids = self._rings.check_ids(buffer_ids, rows)
-        data = self._data
-        if not data.fields:
-            data.allocate(given, lift)
-        plan = data.plan(given, rows, lift)
-        rew: Any = plan[0][1]
-        terminated: Any = plan[1][1]
-        truncated: Any = plan[2][1]
-        nan = np.isnan(rew)
-        if np.count_nonzero(nan):
-            bad = np.flatnonzero(nan.reshape(rows, -1).any(axis=1))
-            where = (bad if ids is None else ids[bad]).tolist()
-            raise DataError(f"rew is NaN in sub-buffer (environment) {where}; nothing was stored")
-        added = data.write(ids, plan, rew, np.logical_or(terminated, truncated))
-        if self.priorities is not None:
-            self.priorities.added(added.slot)
-        return added.slot, added.ep_rew, added.ep_len, added.ep_start
-
-    def end_episodes(self, buffer_ids: npt.ArrayLike | None = None) -> None:
-        """Say that the environments were reset from outside: what comes next does not continue the newest rows.
-
-        The newest rows become the end of their segment although they are not done: returns, advantages and frame
-        stacks never run across.
-        """
-        rings = self._rings
-        rings.close(rings.ids if buffer_ids is None else np.atleast_1d(np.asarray(buffer_ids, np.int64)))
-
-    def update(self, buffer: ReplayBuffer) -> IntArray:
-        """Append the transitions of another buffer, sub-buffer after sub-buffer; return the slots that they got.
-
-        Raises:
-            ConfigError: this buffer has several sub-buffers, so that it is open where the rows belong.
-        """
-        if self.buffer_num > 1:
-            raise ConfigError(
-                f"update() of a buffer with {self.buffer_num} sub-buffers; only a single ring can be extended"
-            )
-        if len(buffer) == 0:
-            return np.zeros(0, np.int64)
-        return self._append(0, buffer)
-
-    def _append(self, ring: int, buffer: ReplayBuffer) -> IntArray:
-        """Copy the rows of `buffer` to the end of one ring."""
-        slot = self._data.append(ring, buffer._data, buffer._rings.all_stored())
-        self._appended(slot)
-        return slot
-
-    def _appended(self, slot: IntArray) -> None:
-        """Follow rows that were written in bulk."""
+    def added(self, slot: IntArray) -> None:
+        """Give new rows the largest priority."""
         if self.priorities is not None:
             self.priorities.added(slot)
 
@@ -217,7 +133,7 @@ class ReplayBuffer(BufferReader):
             DataError: the buffer is empty, or `sample_avail` leaves nothing to sample.
         """
         if batch_size == 0:
-            return self._available(self._rings.all_stored())
+            return self._available(self.rings.all_stored())
         return self._draw(len(self) if batch_size is None else batch_size, 1)
 
     def _draw(self, size: int, span: int) -> IntArray:
@@ -226,7 +142,7 @@ class ReplayBuffer(BufferReader):
             return np.zeros(0, np.int64)
         if size > self.maxsize:
             raise ConfigError(f"batch_size is {size}; the buffer holds at most {self.maxsize} transitions")
-        rings, rng = self._rings, self._rng
+        rings, rng = self.rings, self._rng
         if rings.total == 0:
             raise DataError(f"cannot sample {size} transitions: the buffer is empty (0 of {self.maxsize})")
         slot = rings.draw(size, rng, span) if self.priorities is None else self.priorities.draw(size, rng)
@@ -246,7 +162,7 @@ class ReplayBuffer(BufferReader):
         """Keep the rows that `sample_avail` allows."""
         if not self.sample_avail or self.stack_num == 1:
             return index
-        frames = self._rings.back(index, self.stack_num - 1)
+        frames = self.rings.back(index, self.stack_num - 1)
         return np.asarray(index[frames[:, 0] != frames[:, 1]])
 
     def sample(self, batch_size: int | None, sampling: Sampling | None = None) -> tuple[Batch, IntArray]:
@@ -278,25 +194,53 @@ class ReplayBuffer(BufferReader):
             slot = self.sample_indices(0)
         else:
             slot = self._draw(len(self) if batch_size is None else batch_size, sampling.span)
-        if len(slot) == 0 or not self._data.fields:
+        if len(slot) == 0 or not self.fields:
             raise DataError(f"sample({batch_size}) of a buffer with {len(self)} transitions would be empty")
-        here = self._data.fields["rew"].leaves[()].like
+        like = self.fields["rew"].columns[()].like
         weight = np.ones(len(slot), np.float32) if self.priorities is None else self.priorities.weights(slot, len(self))
-        index = slot
-        if sampling.sequence_length is not None:
-            index, rows = sequences(self._rings, slot, sampling.span)
+        if sampling.sequence_length is None:
+            index = slot
+            fields = self._gather(index, sampling)
+        else:
+            index, rows = self.rings.sequences(slot, sampling.span)
+            fields = self._gather(index, sampling)
             mask = rows.copy()
             mask[: sampling.burn_in] = False
             weight = weight * mask
-        fields = assemble(self._data, index, sampling, self.stack_num, self.hindsight, self._rng)
-        fields["weight"] = here(weight)
-        fields["indices"] = here(index)
-        if sampling.sequence_length is not None:
-            fields["mask"] = here(mask)
-            fields["on_reset"] = here(self._rings.first[index] & rows)
+            fields["mask"], fields["on_reset"] = like(mask), like(self.rings.first[index] & rows)
+        fields["weight"], fields["indices"] = like(weight), like(index)
         if self.priorities is not None:
             self.priorities.step()
         return as_batch(fields), slot
+
+    def _gather(self, index: IntArray, sampling: Sampling) -> dict[str, Any]:
+        """Gather the fields of a sample for the slots `index` [B] or [T, B]."""
+        rings, rew_column, n_step = self.rings, self.fields["rew"].columns[()], sampling.n_step
+        if n_step == 1:
+            window, final = index[..., None], index
+            discount = np.empty(index.shape, np.float32)
+            discount.fill(sampling.gamma)
+        else:
+            ahead = rings.ahead(index, n_step - 1)
+            if index.ndim == 2:
+                ahead = np.minimum(ahead, np.arange(len(index))[::-1, None])  # windows end with the sequence
+            window = rings.shift(index[..., None], np.minimum(np.arange(n_step), ahead[..., None]))
+            final = window[..., -1]
+            weights, discount = n_step_weights(ahead, n_step, sampling.gamma)
+        fields = self._transitions(index, final)
+        rew = fields["rew"] if n_step == 1 else rew_column.take(window)
+        if self.hindsight is not None:
+            relabel(self, self.hindsight, window, fields, rew, self._rng)
+        if n_step > 1:
+            weights = weights.reshape(*weights.shape, *(1,) * len(rew_column.shape))
+            fields["rew"] = (rew * rew_column.like(weights)).sum(index.ndim)
+        fields["discount"] = rew_column.like(discount)
+        fields["discount"][fields["terminated"]] = 0.0
+        if index.ndim == 2:
+            row = np.empty_like(index)
+            row[:] = np.arange(len(index))[:, None]
+            fields["final"] = rew_column.like(row if n_step == 1 else row + ahead)
+        return fields
 
     def update_weight(self, indices: npt.ArrayLike, priorities: Any) -> None:
         """Set the priorities of sampled slots: indices and priorities of the same shape, [B] or [T, B].
@@ -327,10 +271,10 @@ class ReplayBuffer(BufferReader):
         Args:
             lazy: give the columns as `LazyArray`s, which read from the buffer as it then is: no copy in memory.
         """
-        slot = self._rings.all_stored()
+        slot = self.rings.all_stored()
         state: dict[str, Any] = {
-            "rings": self._rings.state_dict(),
-            "columns": self._data.columns(slot, ends_only=True, lazy=lazy) if self._data.fields else {},
+            "rings": self.rings.state_dict(),
+            "columns": columns_of(self, slot, ends_only=True, lazy=lazy),
             "rng": dict(self._rng.bit_generator.state),
         }
         if self.priorities is not None:
@@ -343,12 +287,12 @@ class ReplayBuffer(BufferReader):
         Raises:
             DataError: it is of a buffer with other sizes (nothing changes) or other columns (the buffer is empty then).
         """
-        self._rings.load_state_dict(state["rings"])
-        self._data.clear()
-        slot = self._rings.all_stored()
+        self.rings.load_state_dict(state["rings"])
+        self.forget_successors()
+        slot = self.rings.all_stored()
         if state["columns"]:
             try:
-                self._data.restore(state["columns"], slot)
+                restore(self, state["columns"], slot)
             except DataError:
                 self.reset()
                 raise
@@ -361,9 +305,38 @@ class ReplayBuffer(BufferReader):
                 self.priorities.clear()
                 self.priorities.added(slot)
 
+    def update(self, buffer: ReplayBuffer) -> IntArray:
+        """Append the transitions of another buffer, sub-buffer after sub-buffer; return the slots that they got.
+
+        Raises:
+            ConfigError: this buffer has several sub-buffers, so that it is open where the rows belong.
+        """
+        if self.buffer_num > 1:
+            raise ConfigError(
+                f"update() of a buffer with {self.buffer_num} sub-buffers; only a single ring can be extended"
+            )
+        return append(self, 0, buffer, buffer.rings.all_stored())
+
     def save_hdf5(self, path: str | PathLike[str], compression: str | None = None) -> None:
         """Write everything that is stored to an HDF5 file (needs the extra `hdf5`); `compression` e.g. "gzip"."""
         save_state(path, self.state_dict(lazy=True), self.options(), compression)
+
+    @classmethod
+    def from_data(cls, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, done: Any, obs_next: Any) -> Self:
+        """Return a full buffer over recorded transitions [N, ...] in order of time, e.g. of an HDF5 file.
+
+        `done` ends episodes; it may also be True where neither `terminated` nor `truncated` is (recording stopped).
+
+        Raises:
+            DataError: a column has another length, or holds what cannot be stored.
+        """
+        given = dict(zip(REQUIRED, (obs, act, rew, terminated, truncated, obs_next), strict=True))
+        columns, stop = read_data(given, done)
+        buffer = cls(len(stop))
+        slot = buffer.rings.extend(0, np.concatenate([[True], stop[:-1]]), stop)
+        restore(buffer, columns, slot)
+        buffer.added(slot)
+        return buffer
 
     @classmethod
     def load_hdf5(
@@ -377,33 +350,18 @@ class ReplayBuffer(BufferReader):
             DataError: the file is missing, damaged, newer than this version, or no buffer.
         """
         sizes, options, state = load_state(path)
-        priority = options.pop("priority", None)
         buffer = cls.__new__(cls)
-        ReplayBuffer.__init__(
-            buffer,
-            sizes,
-            **options,
-            device=device,
-            hindsight=hindsight,
-            priority=None if priority is None else Priority(**priority),
-        )
+        ReplayBuffer.__init__(buffer, sizes, **options, device=device, hindsight=hindsight)
         buffer.load_state_dict(state)
         return buffer
 
     def options(self) -> dict[str, Any]:
-        """Return the options that say what is stored and how it is drawn, as numbers and strings."""
-        options: dict[str, Any] = {
+        """Return the arguments that say what is stored and how it is drawn, all but `hindsight`, which holds code."""
+        return {
             "stack_num": self.stack_num,
             "ignore_obs_next": self.ignore_obs_next,
             "save_only_last_obs": self.save_only_last_obs,
             "sample_avail": self.sample_avail,
             "info_keys": list(self.info_keys),
+            "priority": None if self.priorities is None else self.priorities.config,
         }
-        if self.priorities is not None:
-            options["priority"] = asdict(self.priorities.config)
-        return options
-
-    def empty_like(self, size: int) -> ReplayBuffer:
-        """Return an empty buffer of one ring with the same options."""
-        options = self.options() | {"priority": None if self.priorities is None else self.priorities.config}
-        return ReplayBuffer(size, **options, hindsight=self.hindsight)

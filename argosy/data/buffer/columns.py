@@ -1,0 +1,306 @@
+"""Columns of a buffer: arrays of rows, alone or in trees, checked before they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from argosy.data.batch import Batch
+from argosy.data.buffer.rings import IntArray, Rings
+from argosy.data.tree import fields_of
+from argosy.errors import DataError
+
+REQUIRED = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
+OPTIONAL = ("info", "policy")
+DTYPES = {"rew": np.dtype(np.float32), "terminated": np.dtype(np.bool_), "truncated": np.dtype(np.bool_)}
+"""Of fields whose numbers may come in other types."""
+
+Array: TypeAlias = npt.NDArray[Any]
+"""A column or rows of it. On a device it is a tensor: what is done with it (indexing, | ~ * sum) both can do."""
+Key: TypeAlias = tuple[str, ...]
+"""Which column of a field: ("camera", "left") of {"camera": {"left": ...}}; () where the field is one array."""
+Tree: TypeAlias = "Array | dict[str, Tree]"
+Writes: TypeAlias = "list[tuple[Column, Array | int]]"
+"""Checked writes: a column and its new rows (0: fill)."""
+ColumnMaker: TypeAlias = "Callable[[str, tuple[int, ...], np.dtype[Any], int], Column]"
+
+
+def as_array(value: object, name: str) -> Array:
+    """Return `value` as a numpy array of numbers or booleans.
+
+    Raises:
+        DataError: names the field when it is ragged or holds objects or strings.
+    """
+    if isinstance(value, torch.Tensor):
+        value = value.detach().cpu().numpy()
+    if not isinstance(value, np.ndarray):
+        if (fields := fields_of(value)) is not None:
+            raise DataError(f"{name} has the keys {sorted(fields)}; the buffer stores one array here")
+        try:
+            value = np.asarray(value)
+        except ValueError as error:
+            raise DataError(f"{name} is ragged ({error}); every row must have the same shape") from error
+    if value.dtype.kind not in "biufc":
+        raise DataError(f"{name} has dtype {value.dtype}; a buffer stores numbers and booleans only")
+    return value
+
+
+def flatten(value: object, key: Key = ()) -> dict[Key, object]:
+    """Return the arrays of a nested container (dict, Batch, named array) by their key; None holds none."""
+    if value is None:
+        return {}
+    fields = fields_of(value)
+    if fields is None:
+        return {key: value}
+    found: dict[Key, object] = {}
+    for name, child in fields.items():
+        found.update(flatten(child, (*key, name)))
+    return found
+
+
+def unflatten(arrays: dict[Key, Array]) -> Tree:
+    """Return the inverse of `flatten`."""
+    if () in arrays:
+        return arrays[()]
+    tree: dict[str, Any] = {}
+    for key, value in arrays.items():
+        node = tree
+        for name in key[:-1]:
+            node = node.setdefault(name, {})
+        node[key[-1]] = value
+    return tree
+
+
+def info_columns(info: Any, keys: Sequence[str]) -> dict[str, object]:
+    """Return the asked columns of `info`: a dict of arrays, or one dict per row; rows without a key hold zeros."""
+    if info is None or not keys:
+        return {}
+    fields = fields_of(info)
+    if fields is not None:
+        return {key: fields[key] for key in keys if key in fields}
+    columns: dict[str, object] = {}
+    for key in keys:
+        present = [row[key] for row in info if key in row]
+        if present:
+            blank = np.zeros_like(as_array(present[0], f"info.{key}"))
+            columns[key] = [row.get(key, blank) for row in info]
+    return columns
+
+
+def last_frame(obs: Any, lift: bool) -> Any:
+    """Return the newest frame of stacked observations [B, stack, ...] (`lift`: without B)."""
+    fields = fields_of(obs)
+    if fields is not None:
+        return {key: last_frame(value, lift) for key, value in fields.items()}
+    return obs[-1] if lift else obs[:, -1]
+
+
+def as_batch(fields: dict[str, Any]) -> Batch:
+    """Return a Batch over nested dicts of arrays without parsing the arrays."""
+    batch: Batch = object.__new__(Batch)
+    known = vars(batch)
+    for key, value in fields.items():
+        known[key] = as_batch(value) if type(value) is dict else value
+    return batch
+
+
+def as_output(tree: Tree) -> Any:
+    """Return a field as users get it: an array or a Batch."""
+    return as_batch(tree) if isinstance(tree, dict) else tree
+
+
+class Column:
+    """A contiguous array [slots, *shape] in host memory."""
+
+    row_bytes: npt.NDArray[np.void] | None
+    """The column as one item of bytes per row, if that has any: numpy writes those 3x as fast as small arrays."""
+
+    def __init__(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], slots: int) -> None:
+        self.name, self.shape = name, shape
+        self.dtype = dtype if dtype.isnative else dtype.newbyteorder("=")  # torch takes no other order of bytes
+        self._hold(self._empty(slots))
+
+    def _hold(self, data: Array) -> None:
+        """Take an array as the column."""
+        self.data = data
+        size = int(np.prod(self.shape)) * self.dtype.itemsize
+        self.row_bytes = np.ndarray(len(data), np.dtype((np.void, size)), data) if self.shape and size else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "row_bytes"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._hold(self.data)  # a copy of `row_bytes` would be no view of it
+
+    def _empty(self, slots: int) -> Array:
+        """Return memory for `slots` rows, all zero."""
+        try:
+            return np.zeros((slots, *self.shape), self.dtype)
+        except MemoryError as error:
+            size = slots * int(np.prod(self.shape)) * self.dtype.itemsize / 2**30
+            raise DataError(
+                f"{self.name} needs {size:.1f} GiB for {slots} rows; use storage_dir or a smaller buffer"
+            ) from error
+
+    def check(self, value: object, rows: int, lift: bool = False) -> Array:
+        """Return `value` as an array [rows, *shape] that can be written; `lift` adds the leading axis.
+
+        Raises:
+            DataError: names the field, what came and what the schema asks for.
+        """
+        array = value if type(value) is np.ndarray and value.dtype is self.dtype else as_array(value, self.name)
+        if lift:
+            array = array[None]
+        if array.shape[1:] != self.shape or len(array) != rows:
+            raise DataError(f"{self.name} has shape {array.shape}; the buffer stores {(rows, *self.shape)} here")
+        if array.dtype is not self.dtype and not np.can_cast(array.dtype, self.dtype, "same_kind"):
+            if self.dtype.kind == "b" and array.dtype.kind in "iu" and np.isin(array, (0, 1)).all():  # as in data sets
+                return array.astype(np.bool_)
+            raise DataError(f"{self.name} has dtype {array.dtype}; the buffer stores {self.dtype}")
+        return array
+
+    def put(self, index: IntArray, value: Array | int) -> None:
+        """Write rows."""
+        rows = self.row_bytes
+        if rows is not None and type(value) is np.ndarray and value.dtype is self.dtype and value.flags.c_contiguous:
+            rows[index] = np.ndarray(len(value), rows.dtype, value)
+        else:
+            self.data[index] = value
+
+    def take(self, index: IntArray) -> Array:
+        """Return a copy of the rows at `index` of any shape: [*index.shape, *shape]."""
+        return self.data.take(index, axis=0) if self.shape else self.data[index]
+
+    def grow(self, slots: int) -> None:
+        """Append zero rows."""
+        data = self._empty(slots)
+        data[: len(self.data)] = self.data
+        self._hold(data)
+
+    def like(self, array: Array) -> Array:
+        """Return small host data where this column is, to compute with its rows."""
+        return array
+
+    def host(self, rows: Array) -> Array:
+        """Return gathered rows in host memory."""
+        return rows
+
+
+class Field:
+    """One field of the transitions: a column, or a fixed tree of columns.
+
+    An `optional` field may be absent or miss columns at any time: they are added when they first come, and rows
+    without them hold zero.
+    """
+
+    def __init__(self, name: str, slots: int, make_column: ColumnMaker, optional: bool = False) -> None:
+        self.name, self.slots, self.make_column, self.optional = name, slots, make_column, optional
+        self.columns: dict[Key, Column] = {}
+
+    def declare(self, key: Key, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        """Allocate one column."""
+        self.columns[key] = self.make_column(".".join((self.name, *key)), shape, dtype, self.slots)
+
+    def declare_like(self, value: object, lift: bool, dtype: np.dtype[Any] | None = None) -> None:
+        """Allocate what the first rows need (`lift`: a single one), in the `dtype` given or their own.
+
+        Raises:
+            DataError: the value is missing, ragged or of a dtype that cannot be stored.
+        """
+        flat = flatten(value)
+        if not flat:
+            raise DataError(f"{self.name} is missing or empty; a buffer needs it in every row")
+        for key, item in flat.items():
+            if key in self.columns:
+                continue
+            array = as_array(item, ".".join((self.name, *key)))
+            if array.ndim == 0 and not lift:
+                raise DataError(f"{'.'.join((self.name, *key))} is a single number; it must have one row per env")
+            self.declare(key, array.shape if lift else array.shape[1:], dtype or array.dtype)
+
+    def check(self, value: object, rows: int, lift: bool, writes: Writes) -> None:
+        """Append to `writes` what has to be written; raises DataError before anything is."""
+        single = self.columns.get(())
+        if single is not None and not self.optional:
+            writes.append((single, single.check(value, rows, lift)))
+            return
+        flat = flatten(value)
+        if self.optional and flat:
+            self.declare_like(value, lift)
+        elif flat.keys() != self.columns.keys() and not self.optional:
+            known, came = sorted(map(".".join, self.columns)), sorted(map(".".join, flat))
+            raise DataError(f"{self.name} has the keys {came}; the buffer stores {known}")
+        for key, column in self.columns.items():
+            writes.append((column, column.check(flat[key], rows, lift) if key in flat else 0))
+
+    def take(self, index: IntArray) -> Tree:
+        """Gather the rows at `index`."""
+        single = self.columns.get(())
+        if single is not None:
+            return single.take(index)
+        return unflatten({key: column.take(index) for key, column in self.columns.items()}) if self.columns else {}
+
+
+class Successors:
+    """True successors of the rows whose next row is not their successor, for buffers that do not store `obs_next`.
+
+    A side table with one row for the last stored row of every segment: it grows with the number of episode ends that
+    are stored, not with the number of transitions.
+    """
+
+    def __init__(self, rings: Rings, field: Field) -> None:
+        self.rings, self.field = rings, field
+        self.row: IntArray = np.full(rings.slots, -1, np.int64)
+        """Row of this table, per slot; -1 where the successor is the next row of the ring."""
+        self.free: IntArray = np.arange(field.slots)
+        """Unused rows: the first `unused` of these."""
+        self.unused = field.slots
+
+    def release(self, slot: IntArray) -> None:
+        """Forget the successors of slots that are overwritten, emptied or followed by their successor."""
+        row = self.row[slot]
+        kept = row >= 0
+        count = int(np.count_nonzero(kept))
+        if count:
+            self.free[self.unused : self.unused + count] = row if count == len(row) else row[kept]
+            self.unused += count
+            self.row[slot] = -1
+
+    def release_newest(self, ids: IntArray | None) -> None:
+        """Forget those of the newest rows of these rings (None: all), if their successors are what comes next."""
+        last, closed = self.rings.last, self.rings.closed
+        if ids is not None:
+            last, closed = last[ids], closed[ids]
+        self.release(last[~closed] if np.count_nonzero(closed) else last)
+
+    def store(self, slot: IntArray, writes: Writes) -> None:
+        """Store the successors of those of the new rows `slot` that end a segment."""
+        self.release(slot)
+        ends = self.rings.stop[slot]
+        if np.count_nonzero(ends) < len(slot):
+            slot, writes = slot[ends], [(column, cast(Array, value)[ends]) for column, value in writes]
+        size = self.field.slots
+        if self.unused < len(slot):
+            self.field.slots = max(2 * size, size + len(slot))
+            for column in self.field.columns.values():
+                column.grow(self.field.slots)
+            more = np.arange(size, self.field.slots)
+            self.free = np.concatenate([self.free[: self.unused], more, self.free[self.unused :]])
+            self.unused += len(more)
+        self.unused -= len(slot)
+        row = self.row[slot] = self.free[self.unused : self.unused + len(slot)]
+        for column, value in writes:
+            column.put(row, value)
+
+    def patch(self, key: Key, index: IntArray, rows: Array) -> None:
+        """Overwrite those of the gathered `rows` [*index.shape, ...] whose successor lies here."""
+        row = self.row[index]
+        here = row >= 0
+        if np.count_nonzero(here):
+            column = self.field.columns[key]
+            rows[column.like(here)] = column.take(row[here])

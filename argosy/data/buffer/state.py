@@ -1,0 +1,145 @@
+"""Whole columns of a buffer: as attributes, as state, from another buffer, from recorded data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from argosy.data.buffer.columns import (
+    OPTIONAL,
+    REQUIRED,
+    Array,
+    Key,
+    Tree,
+    Writes,
+    as_array,
+    as_output,
+    flatten,
+    unflatten,
+)
+from argosy.data.buffer.rings import BoolArray, IntArray
+from argosy.data.lazy import LazyArray
+from argosy.data.tree import fields_of
+from argosy.errors import DataError
+
+if TYPE_CHECKING:
+    from argosy.data.buffer.storage import Storage
+
+COLUMNS = (*REQUIRED, *OPTIONAL)
+
+
+class NoColumnError(DataError, AttributeError):
+    """A column that is not there (yet); also an AttributeError, so that `hasattr(buffer, "obs")` says no."""
+
+
+class RawColumn:
+    """One field as it is stored, all slots [maxsize, ...], as an attribute of the buffer."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, buffer: Storage | None, owner: type) -> Any:
+        if buffer is None:
+            return self
+        if self.name not in buffer.fields:
+            raise NoColumnError(f"the buffer has no column {self.name!r} yet: nothing was stored")
+        if self.name == "obs_next" and buffer.successors is not None:
+            raise NoColumnError(
+                "the buffer has no column 'obs_next' (ignore_obs_next=True); index it: buffer[i].obs_next"
+            )
+        columns = buffer.fields[self.name].columns
+        return as_output(unflatten({key: column.data for key, column in columns.items()}))
+
+
+def columns_of(storage: Storage, index: IntArray, ends_only: bool = False, lazy: bool = False) -> dict[str, Any]:
+    """Return copies of the rows `index` of every column in host memory, as nested dicts.
+
+    With `ends_only`, a buffer that does not store `obs_next` gives it only for the rows that end a segment. With
+    `lazy`, the arrays are `LazyArray`s, which hold until rows are added.
+    """
+    found: dict[str, Any] = {}
+    for name, field in storage.fields.items():
+        rows = index
+        if name == "obs_next" and ends_only and storage.successors is not None:
+            rows = index[storage.rings.stop[index]]
+        found[name] = unflatten({key: _rows_of(storage, name, key, rows, lazy) for key in field.columns})
+    return found
+
+
+def _rows_of(storage: Storage, name: str, key: Key, rows: IntArray, lazy: bool) -> Any:
+    column = storage.fields[name].columns[key]
+
+    def read(start: int, stop: int) -> Array:
+        part = rows[start:stop]
+        return column.host(storage.successor(key, part) if name == "obs_next" else column.take(part))
+
+    return LazyArray((len(rows), *column.shape), column.dtype, read) if lazy else read(0, len(rows))
+
+
+def restore(storage: Storage, columns: Mapping[str, Tree], index: IntArray) -> None:
+    """Write what `columns_of` returned to the slots `index`, which the rings have taken; allocates if needed.
+
+    Raises:
+        DataError: a column is missing, unknown or does not fit the schema.
+    """
+    if unknown := columns.keys() - set(COLUMNS):
+        raise DataError(f"{sorted(unknown)} are no fields of a buffer; it stores {', '.join(COLUMNS)}")
+    if not storage.fields:
+        storage.allocate(columns, lift=False)
+    for name, field in storage.fields.items():
+        writes: Writes = []
+        flat = {key: as_array(value, name) for key, value in flatten(columns.get(name)).items()}
+        if name == "obs_next" and storage.successors is not None:
+            storage.successors.release(index)
+            every_row = all(len(value) == len(index) for value in flat.values())
+            rows = index if every_row else index[storage.rings.stop[index]]
+            field.check(unflatten(flat), len(rows), False, writes)
+            storage.successors.store(rows, writes)
+        else:
+            field.check(unflatten(flat), len(index), False, writes)
+            for column, value in writes:
+                column.put(index, value)
+
+
+def append(storage: Storage, ring: int, source: Storage, index: IntArray) -> IntArray:
+    """Copy the rows `index` of `source`, in order of time, to the end of one ring; return the slots that they got.
+
+    Of more rows than the ring has slots, the last ones are kept.
+    """
+    slot = storage.rings.extend(ring, source.rings.first[index], source.rings.stop[index])
+    if len(slot):
+        restore(storage, columns_of(source, index[-len(slot) :]), slot)
+        storage.added(slot)
+    return slot
+
+
+def read_data(columns: Mapping[str, object], done: object) -> tuple[dict[str, Tree], BoolArray]:
+    """Return recorded columns [N, ...] as nested dicts of arrays, and the flags `done` [N].
+
+    Raises:
+        DataError: a column has another length, or holds what cannot be stored.
+    """
+    read = {name: _read_columns(value, name) for name, value in columns.items()}
+    stop = as_array(_read_columns(done, "done"), "done").astype(np.bool_)
+    for name, value in read.items():
+        for key, array in flatten(value).items():
+            rows = len(as_array(array, name))
+            if rows != len(stop):
+                raise DataError(f"{'.'.join((name, *key))} has {rows} rows and done has {len(stop)}")
+    rew = as_array(read["rew"], "rew")
+    if np.isnan(rew).any():
+        raise DataError(f"rew is NaN in row {int(np.argwhere(np.isnan(rew))[0, 0])}")
+    return read, stop
+
+
+def _read_columns(value: object, name: str) -> Tree:
+    """Return columns that may be arrays, tensors, HDF5 datasets or groups, or nested containers of these."""
+    fields = fields_of(value)
+    if fields is None and isinstance(value, Mapping):  # an HDF5 group
+        fields = dict(value)
+    if fields is not None:
+        return {key: _read_columns(child, f"{name}.{key}") for key, child in fields.items()}
+    read: Any = value
+    return as_array(read[()] if hasattr(read, "file") else read, name)  # an HDF5 dataset is read whole
