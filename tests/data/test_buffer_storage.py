@@ -85,6 +85,21 @@ def test_same_samples_wherever_the_columns_are(kind, options, sampling, tmp_path
     assert_equal_batches(host[:], other[:])
 
 
+@pytest.mark.parametrize("ignore", [False, True])
+@pytest.mark.parametrize("stack", [1, 2])
+@pytest.mark.parametrize("where", [{}, {"device": "cpu"}])
+def test_a_single_slot_is_read_as_one_of_several(where, stack, ignore):
+    buffer = VectorReplayBuffer(12, 3, stack_num=stack, ignore_obs_next=ignore, info_keys=["lives"], **where)
+    fill(buffer, 6, 3)
+    for slot in (1, 3, 5):  # inside an episode, its last row, the newest row
+        assert_equal_batches(buffer[slot], buffer[[slot]][0])
+        assert buffer[slot].obs.place.shape == ((2,) if stack == 2 else ())
+        for name in ("obs", "obs_next"):
+            assert_equal_batches(buffer.get(slot, name), buffer[slot][name])
+        for name in ("info", "policy"):
+            assert_equal_batches(buffer.get(slot, name, stack_num=1), buffer[slot][name])
+
+
 def test_mapped_files_lie_in_the_folder(tmp_path):
     buffer = ReplayBuffer(1_000, storage_dir=tmp_path / "columns", ignore_obs_next=True)
     fill(buffer, 5, 1)

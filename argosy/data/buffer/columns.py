@@ -108,11 +108,6 @@ def as_batch(fields: dict[str, Any]) -> Batch:
     return batch
 
 
-def as_output(tree: Tree) -> Any:
-    """Return a field as users get it: an array or a Batch."""
-    return as_batch(tree) if isinstance(tree, dict) else tree
-
-
 class Column:
     """A contiguous array [slots, *shape] in host memory."""
 
@@ -230,11 +225,11 @@ class Field:
             writes.append((single, single.check(value, rows, lift)))
             return
         flat = flatten(value)
-        if self.optional and flat:
-            self.declare_like(value, lift)
-        elif flat.keys() != self.columns.keys() and not self.optional:
+        if not self.optional and flat.keys() != self.columns.keys():
             known, came = sorted(map(".".join, self.columns)), sorted(map(".".join, flat))
             raise DataError(f"{self.name} has the keys {came}; the buffer stores {known}")
+        if flat.keys() - self.columns.keys():
+            self.declare_like(value, lift)
         for key, column in self.columns.items():
             writes.append((column, column.check(flat[key], rows, lift) if key in flat else 0))
 

@@ -15,7 +15,7 @@ from argosy.data.buffer.columns import (
     Tree,
     Writes,
     as_array,
-    as_output,
+    as_batch,
     flatten,
     unflatten,
 )
@@ -50,7 +50,7 @@ class RawColumn:
                 "the buffer has no column 'obs_next' (ignore_obs_next=True); index it: buffer[i].obs_next"
             )
         columns = buffer.fields[self.name].columns
-        return as_output(unflatten({key: column.data for key, column in columns.items()}))
+        return as_batch({self.name: unflatten({key: column.data for key, column in columns.items()})})[self.name]
 
 
 def columns_of(storage: Storage, index: IntArray, ends_only: bool = False, lazy: bool = False) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from argosy.data.buffer.columns import (
     Tree,
     Writes,
     as_batch,
-    as_output,
     info_columns,
     last_frame,
     unflatten,
@@ -289,9 +288,13 @@ class Storage:
             if default_value is not None:
                 return default_value
             raise DataError(f"the buffer stores no field {key!r}; {nearest(key, [*self.fields, 'done'])}")
+        rows = np.atleast_1d(slot)
         if key == "obs_next":
-            return as_output(self._observations(slot, slot, stack_num)[1])
-        return as_output(self._stacked(key, slot, stack_num))
+            value = self._observations(rows, rows, stack_num)[1]
+        else:
+            value = self._stacked(key, rows, stack_num)
+        batch = as_batch({key: value})
+        return batch[key] if slot.ndim else batch[0][key]
 
     def __getitem__(self, index: Any) -> Batch:
         """Return the single transitions at `index` (slots; `[:]` is all that is stored, oldest first).
@@ -304,7 +307,9 @@ class Storage:
         if not self.fields:
             raise DataError("the buffer is empty: there is nothing to index")
         slot = self._slots(index)
-        return as_batch(self._transitions(slot, slot))
+        rows = np.atleast_1d(slot)
+        batch = as_batch(self._transitions(rows, rows))
+        return batch if slot.ndim else batch[0]
 
     def rollout(self) -> Batch:
         """Return everything that is stored in order of time, for on-policy learning.
