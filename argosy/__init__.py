@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from argosy.policy import Policy as Policy
     from argosy.presets import preset as preset
     from argosy.run.build import build as build
-    from argosy.run.dataset import collect_data as collect_data
+    from argosy.run.collect import collect_data as collect_data
     from argosy.run.play import evaluate as evaluate
     from argosy.run.result import Result as Result
     from argosy.run.train import resume as resume
@@ -60,7 +60,7 @@ _HOME = {
     "algorithm_class": "argosy.algorithm",
     "algorithm_names": "argosy.algorithm",
     "build": "argosy.run.build",
-    "collect_data": "argosy.run.dataset",
+    "collect_data": "argosy.run.collect",
     "evaluate": "argosy.run.play",
     "make_vector_env": "argosy.env",
     "preset": "argosy.presets",

@@ -163,6 +163,8 @@ class Experiment:
     """Where the networks are: cpu, cuda, cuda:1, ..., or auto (a GPU if there is one)."""
     threads: int = 0
     """Threads that PyTorch computes with (0: its own choice); small networks are fastest with 1."""
+    data: str | None = None
+    """Data set to learn from, a file that `argosy collect` wrote; nothing is collected then, the task is for tests."""
 
     def __post_init__(self) -> None:
         check_range(self, "seed", ge=0)
@@ -179,17 +181,32 @@ class Experiment:
                         f"trainer.{name} is {getattr(self.trainer, name)}, but {self.algorithm} learns on-policy, from "
                         f"all that was collected; its own settings say how (`argosy train {self.algorithm} --help`)"
                     )
+            if self.data is not None:
+                raise ConfigError(
+                    f"data is {self.data!r}, but {self.algorithm} learns on-policy, only from what its present policy "
+                    "collects; `argosy algorithms` lists those that learn off-policy or offline"
+                )
+        elif self.data is not None or cls.kind == "offline":
+            for setting, default in _COLLECTING.items():
+                if (value := _at(self, setting)) != default:
+                    raise ConfigError(
+                        f"{setting} is {value}, but {self.algorithm} learns from a data set here and collects nothing; "
+                        "leave it out"
+                    )
 
     def replaced(self, changes: Mapping[str, object]) -> Experiment:
         """Return a copy with `changes`, named as the command's flags are: `lr`, `env.num_envs`, `trainer.max_epoch`.
 
-        Settings of the algorithm stand at the top; a section takes a dict, a dotted name or a config object.
+        Settings of the algorithm stand at the top; a section takes a dict, a dotted name or a config object. With
+        `data`, settings of collecting that are not among the changes go back to their defaults.
 
         Raises:
             ConfigError: a name is unknown (the nearest one is offered) or a value has the wrong type or range.
         """
         own = {name.partition(".")[0] for name in _leaves(self.config)}
         changed: dict[str, object] = {}
+        if changes.get("data") is not None and self.data is None:
+            changed |= _COLLECTING
         for key, value in changes.items():
             if key.partition(".")[0] in own:
                 changed[f"config.{key}"] = value
@@ -270,6 +287,19 @@ class Experiment:
 
 
 _OWN = frozenset(f.name for f in dataclasses.fields(Experiment)) - {"algorithm", "config"}
+
+
+# What only a run that collects obeys, with the values that say nothing.
+_COLLECTING: dict[str, object] = {
+    f"trainer.{name}": getattr(TrainerConfig(), name) for name in ("step_per_collect", "update_per_step", "start_steps")
+} | {f"buffer.{f.name}": getattr(BufferConfig(), f.name) for f in dataclasses.fields(BufferConfig)}
+
+
+def _at(config: object, name: str) -> object:
+    """Return the setting with a dotted name."""
+    for part in name.split("."):
+        config = getattr(config, part)
+    return config
 
 
 def _leaves(config: object, prefix: str = "") -> list[str]:

@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from argosy.cli.flags import parse
-from argosy.run.dataset import collect_data
+from argosy.run.collect import collect_data
 
 
 @dataclass(frozen=True, kw_only=True)

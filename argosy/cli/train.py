@@ -69,6 +69,9 @@ def main(args: Sequence[str]) -> int:
             raise ConfigError("which task? --task TASK, for instance --task CartPole-v1")
         default = _preset_for_help(algorithm) if task is None else preset(algorithm, task)
         source = f"preset: {preset_name(algorithm, default.task)}"
+    data = _value(args, "--data")
+    if data is not None:  # settings of collecting then say nothing
+        default = default.replaced({"data": data})
     experiment, output = _parse(default, args)
     return run_and_report(experiment, output, source)
 

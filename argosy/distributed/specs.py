@@ -88,6 +88,11 @@ class PolicySpec:
             check_range(self, name, ge=1)
         for name in ("workers", "buffers"):
             check_range(self, name, ge=0)
+        if self.learns and (self.experiment.data is not None or self.kind == "offline"):
+            raise ConfigError(
+                f"{self.experiment.algorithm} learns from a data set here, a fleet from what its actors play; train it "
+                "with argosy.train, or set learns=False"
+            )
         if (self.buffers > 0) != (self.process is not None):
             raise ConfigError(
                 f"PolicySpec.buffers is {self.buffers} and process is {self.process}; buffer workers need something to "

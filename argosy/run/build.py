@@ -16,15 +16,18 @@ from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.logger import Logger
 from argosy.rng import spawn_seeds
-from argosy.trainer import OffpolicyTrainer, OnpolicyTrainer
+from argosy.run.dataset import load_data
+from argosy.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 
-LocalTrainer = OnpolicyTrainer[Any] | OffpolicyTrainer[Any]
+LocalTrainer = OnpolicyTrainer[Any] | OffpolicyTrainer[Any] | OfflineTrainer[Any]
 
 
 def build(
     experiment: Experiment, *, logger: Logger | None = None, show_progress: bool = False, **options: Any
 ) -> LocalTrainer:
-    """Make the trainer of an experiment with all its parts; close the envs of its two collectors in the end.
+    """Make the trainer of an experiment with all its parts; close the envs of its collectors in the end.
+
+    With `experiment.data` it is an `OfflineTrainer`, whose epochs have `trainer.step_per_epoch` updates.
 
     Args:
         experiment: what to make.
@@ -33,30 +36,29 @@ def build(
         options: further arguments of the trainer, e.g. `stop_fn`.
 
     Raises:
-        ConfigError: settings contradict each other.
+        ConfigError: settings contradict each other, or there is no such data set.
+        DataError: the data set is damaged, or does not fit the task.
         SpaceError: the algorithm cannot act in the task's action space.
     """
     settings, config = experiment.trainer, experiment.env
     if config.wait_num is not None:
         raise ConfigError(f"env.wait_num is {config.wait_num}, but this trainer steps all envs together; leave it out")
+    kind = algorithm_class(experiment.algorithm).kind
+    if kind == "offline" and experiment.data is None:
+        raise ConfigError(
+            f"{experiment.algorithm} learns from a data set; which? --data FILE (in Python: data=), for instance one "
+            "that `argosy collect RUN --steps 100000 -o FILE` has written"
+        )
     seeds = spawn_seeds(experiment.seed, 4)
     with contextlib.ExitStack() as on_error:
-        env = make_vector_env(experiment.task, config.num_envs, config=config)
-        on_error.callback(env.close)
-        algorithm = make_algorithm(experiment, env, seeds[0])
         num_test_envs = min(config.test_num_envs, settings.episode_per_test)
         test_env = make_vector_env(experiment.task, num_test_envs, test=True, config=config)
         on_error.callback(test_env.close)
-        if isinstance(env, VectorEnvNormObs) and isinstance(test_env, VectorEnvNormObs):
-            test_env.set_obs_rms(env.get_obs_rms())
-        buffer = _make_buffer(experiment, algorithm, seeds[1])
+        algorithm = make_algorithm(experiment, test_env, seeds[0])
         common: dict[str, Any] = {
             "algorithm": algorithm,
-            "train_collector": Collector(algorithm.policy, env, buffer, exploration_noise=True, seed=seeds[2]),
             "test_collector": Collector(algorithm.policy, test_env, seed=seeds[3]),
             "max_epoch": settings.max_epoch,
-            "step_per_epoch": settings.step_per_epoch,
-            "step_per_collect": settings.step_per_collect,
             "episode_per_test": settings.episode_per_test,
             "test_in_train": False,
             "logger": logger,
@@ -65,17 +67,35 @@ def build(
             **options,
         }
         trainer: LocalTrainer
-        if algorithm.kind == "onpolicy":
+        if experiment.data is not None:
+            trainer = OfflineTrainer(
+                buffer=load_data(experiment.data, algorithm.policy, test_env, seeds[1]),
+                update_per_epoch=settings.step_per_epoch,
+                batch_size=settings.batch_size or 64,
+                **common,
+            )
+            on_error.pop_all()
+            return trainer
+        env = make_vector_env(experiment.task, config.num_envs, config=config)
+        on_error.callback(env.close)
+        if isinstance(env, VectorEnvNormObs) and isinstance(test_env, VectorEnvNormObs):
+            test_env.set_obs_rms(env.get_obs_rms())
+        buffer = _make_buffer(experiment, algorithm, seeds[1])
+        common |= {
+            "train_collector": Collector(algorithm.policy, env, buffer, exploration_noise=True, seed=seeds[2]),
+            "step_per_epoch": settings.step_per_epoch,
+            "step_per_collect": settings.step_per_collect,
+            **options,
+        }
+        if kind == "onpolicy":
             trainer = OnpolicyTrainer(**common)
-        elif algorithm.kind == "offpolicy":
+        else:
             trainer = OffpolicyTrainer(
                 update_per_step=settings.update_per_step or 1.0,
                 batch_size=settings.batch_size or 64,
                 start_steps=settings.start_steps,
                 **common,
             )
-        else:
-            raise ConfigError(f"{experiment.algorithm} learns from a data set; make an OfflineTrainer for it")
         on_error.pop_all()
     return trainer
 

@@ -1,110 +1,96 @@
-"""Data sets of runs: what a run's best policy does, as a file, and a file as the buffer of another run."""
+"""A data set as what a run learns from: checked against the task, its actions in the policy's scale."""
 
 from __future__ import annotations
 
-import contextlib
-import json
-import math
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from argosy.collect import Collector
-from argosy.config import to_plain
-from argosy.data import CollectStats, VectorReplayBuffer
-from argosy.data.datasets import DatasetWriter
-from argosy.env import VectorEnv, make_vector_env
+import gymnasium as gym
+import numpy as np
+
+from argosy.data import ReplayBuffer
+from argosy.data.datasets import read_attributes
+from argosy.data.tree import fields_of
+from argosy.env import VectorEnv
 from argosy.env.spaces import leaves, normal_form
-from argosy.errors import ConfigError
-from argosy.logger import ProgressBar
-from argosy.run.folder import RunFolder
-from argosy.run.play import computing_threads, load_policy
+from argosy.errors import ConfigError, DataError
+from argosy.policy import Policy
 
-PART_BYTES = 1 << 24
-"""About as many bytes of observations are in memory at a time, in at most `PART_STEPS` steps of each env."""
-PART_STEPS = 1000
-STEPS_PER_ENV = 1000
-"""At least as many steps of each env, where there are so many: with few, hardly an episode would come to its end."""
+Form = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
+"""Shape and dtype of every array of an observation or action, by its dotted name ("" where there is one alone)."""
 
 
-def collect_data(
-    run_dir: str | Path,
-    path: str | Path,
-    *,
-    steps: int,
-    eps: float = 0.0,
-    seed: int = 0,
-    show_progress: bool = False,
-    trust: bool = False,
-) -> CollectStats:
-    """Play with the best policy of a run, without exploration, and write the transitions to one HDF5 file.
-
-    The environments are those of tests: whole episodes, rewards as they are. What is in memory does not grow with the
-    file, which `ReplayBuffer.load_hdf5` reads, and which `data` of an experiment names. Its actions are in the env's
-    scale (attribute `action_scale`); further attributes say task, settings of the env (JSON), policy and returns.
+def load_data(path: str, policy: Policy, env: VectorEnv, seed: int | None = None) -> ReplayBuffer:
+    """Return the transitions of an HDF5 file for `policy` to learn from.
 
     Args:
-        run_dir: the run's folder.
-        path: the file; one that is there is replaced in the end.
-        steps: transitions over all envs, rounded up to a multiple of their number.
-        eps: probability of a uniformly random action instead of the policy's.
-        seed: of the environments and of random actions.
-        show_progress: a progress bar, on standard error.
-        trust: import the code that the run names as "MODULE:CLASS", though nobody has named it in this process.
+        path: a file that `argosy collect` or `ReplayBuffer.save_hdf5` wrote. If its attribute `action_scale` is "env",
+            actions are mapped to the policy's scale; otherwise they are in that scale already, as in every buffer.
+        policy: says what its scale is.
+        env: of the task; observations and actions must be such as its spaces have.
+        seed: of the sampler.
 
     Raises:
-        TrustError: the run names such code, and `trust` is not set.
-        CheckpointError: there is no such run, or its policy is missing or damaged.
-        ConfigError: `steps` or `eps` are out of range.
-        DataError: the file cannot be written.
-        MissingExtraError: h5py is not installed.
+        ConfigError: there is no such file.
+        DataError: it is damaged, or does not fit the task.
     """
-    if steps < 1:
-        raise ConfigError(f"steps is {steps}; it must be >= 1")
-    if not 0 <= eps <= 1:
-        raise ConfigError(f"eps is {eps}; it must be >= 0 and <= 1")
-    folder = RunFolder.find(run_dir)
-    experiment = folder.experiment(trust=trust)
-    num_envs = max(1, min(experiment.env.test_num_envs, steps // STEPS_PER_ENV))
-    each, parts = -(-steps // num_envs), []
-    stored = experiment.buffer.stored
-    env = make_vector_env(experiment.task, num_envs, test=True, config=experiment.env)
-    bar = ProgressBar(show_progress)
-    with contextlib.closing(env), computing_threads(experiment.threads):
-        policy = load_policy(folder, experiment, env)
-        rows = min(each, _part_steps(env))
-        buffer = VectorReplayBuffer(rows * num_envs, num_envs, save_only_last_obs=stored["save_only_last_obs"])
-        collector = Collector(policy, env, buffer, seed=seed)
-        with DatasetWriter(path, num_envs, each, stored) as writer:
-            bar.open(each * num_envs, 0)
-            while writer.written < each:
-                parts.append(collector.collect(n_step=min(rows, each - writer.written) * num_envs, random=eps))
-                batch = buffer.rollout()
-                batch.act = policy.map_action(batch.act)
-                writer.write(batch)
-                buffer.reset()
-                bar.move(writer.written * num_envs)
-            stats = CollectStats.merged(parts)
-            assert stats is not None
-            returns = stats.returns_stat
-            writer.finish(
-                {
-                    "action_scale": "env",
-                    "task": experiment.task,
-                    "env": json.dumps(to_plain(experiment.env)),
-                    "algorithm": experiment.algorithm,
-                    "version": policy.version,
-                    "eps": eps,
-                    "seed": seed,
-                    "episodes": stats.n_collected_episodes,
-                    "return_mean": math.nan if returns is None else returns.mean,
-                    "return_std": math.nan if returns is None else returns.std,
-                }
+    if not Path(path).is_file():
+        raise ConfigError(f"data is {path!r}, but there is no such file; `argosy collect` writes one")
+    buffer = ReplayBuffer.load_hdf5(path)
+    buffer.seed(seed)
+    stored = buffer.sample_indices(0)
+    if len(stored) == 0:
+        raise DataError(f"data is {path!r}, which holds no transitions")
+    row = buffer[stored[:1]]
+    for name, space in (("obs", env.single_observation_space), ("act", env.single_action_space)):
+        found, wanted = _form_of_row(row[name]), _form_of_space(space)
+        if not _fits(found, wanted):
+            raise DataError(
+                f"data is {path!r}, where {name} has {_said(found)}; the task's {name} has {_said(wanted)} ({space})"
             )
-    bar.close()
-    return stats
+    act = buffer.act
+    if read_attributes(path).get("action_scale") == "env":
+        act[...] = policy.map_action_inverse(act)
+    _check_choices(path, act[stored], env.single_action_space)
+    return buffer
 
 
-def _part_steps(env: VectorEnv) -> int:
-    """Return how many steps of all envs are held in memory at a time."""
-    space = normal_form(env.single_observation_space)
-    size = sum(math.prod(shape) * dtype.itemsize for _, shape, dtype in leaves(space))
-    return max(1, min(PART_STEPS, PART_BYTES // (2 * env.num_envs * max(size, 1))))
+def _form_of_space(space: gym.Space[Any]) -> Form:
+    return {name: (shape, dtype) for name, shape, dtype in leaves(normal_form(space))}
+
+
+def _form_of_row(row: Any) -> Form:
+    return {name: (array.shape[1:], array.dtype) for name, array in _arrays(row)}
+
+
+def _arrays(tree: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
+    fields = fields_of(tree)
+    if fields is None:
+        yield name, np.asarray(tree)
+    else:
+        for key, item in fields.items():
+            yield from _arrays(item, f"{name}.{key}" if name else key)
+
+
+def _fits(found: Form, wanted: Form) -> bool:
+    """Whether names, shapes and kinds of numbers are the same (float32 for float64 is no matter)."""
+    kinds = [{name: (shape, dtype.kind) for name, (shape, dtype) in form.items()} for form in (found, wanted)]
+    return kinds[0] == kinds[1]
+
+
+def _said(form: Form) -> str:
+    return ", ".join(f"{name} {shape} {dtype}".strip() for name, (shape, dtype) in form.items())
+
+
+def _check_choices(path: str, act: np.ndarray, space: gym.Space[Any]) -> None:
+    """Check that discrete actions, in the policy's scale, are among those that there are."""
+    if isinstance(space, gym.spaces.Discrete):
+        counts = np.asarray(space.n)
+    elif isinstance(space, gym.spaces.MultiDiscrete):
+        counts = np.asarray(space.nvec)
+    else:
+        return
+    if (act < 0).any() or (act >= counts).any():
+        low, high = act.min(axis=0), act.max(axis=0)
+        raise DataError(f"data is {path!r}, with actions {low} .. {high} (counted from 0); the task has {space}")

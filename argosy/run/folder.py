@@ -101,8 +101,8 @@ class RunFolder:
         raise CheckpointError(f"{str(path)!r} is not the folder of a run: it has no config.json{hint}")
 
 
-def draw_curve(folder: RunFolder, title: str) -> Path | None:
-    """Draw test and training returns over environment steps into the run's curve.png.
+def draw_curve(folder: RunFolder, title: str, unit: str = "environment steps") -> Path | None:
+    """Draw test and training returns over time, counted in `unit`, into the run's curve.png.
 
     Returns:
         The picture's path; None (and a warning) when matplotlib is missing or nothing was logged yet.
@@ -129,7 +129,7 @@ def draw_curve(folder: RunFolder, title: str) -> Path | None:
             drawn = True
     if not drawn:
         return None
-    axes.set(xlabel="environment steps", ylabel="return", title=title)
+    axes.set(xlabel=unit, ylabel="return", title=title)
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     figure.savefig(folder.curve)

@@ -24,13 +24,13 @@ class Result:
     task: str
     seed: int
     env_steps: int
-    """Training steps of the environments, warm-up included."""
+    """Training steps of the environments, warm-up included; 0 for a run that learns from a data set."""
     gradient_steps: int
     """Steps of the optimiser."""
     wall_s: float
     """Seconds of training, tests between the epochs included (over resumes)."""
     steps_per_s: float
-    """`env_steps / wall_s`."""
+    """`env_steps / wall_s`; of a run that learns from a data set: updates per second."""
     test_return_mean: float
     """Mean return of `test_episodes` episodes of the run's best policy; NaN before the first test."""
     test_return_std: float
@@ -91,7 +91,8 @@ class BestPolicy:
             stats = self.confirmed or self._evaluate(policy)
             mean, std = float(stats.returns.mean()), float(stats.returns.std())
         experiment = self.experiment
-        curve = draw_curve(self.folder, f"{experiment.algorithm} on {experiment.task}, seed {experiment.seed}")
+        title = f"{experiment.algorithm} on {experiment.task}, seed {experiment.seed}"
+        curve = draw_curve(self.folder, title, "updates" if experiment.data else "environment steps")
         result = Result(
             algorithm=experiment.algorithm,
             task=experiment.task,
@@ -99,7 +100,7 @@ class BestPolicy:
             env_steps=state.env_step,
             gradient_steps=state.gradient_step,
             wall_s=round(state.total_time, 3),
-            steps_per_s=round(state.env_step / max(state.total_time, 1e-9), 1),
+            steps_per_s=round(self.trainer.position / max(state.total_time, 1e-9), 1),
             test_return_mean=mean,
             test_return_std=std,
             run_dir=str(self.folder.path),

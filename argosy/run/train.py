@@ -21,7 +21,7 @@ from argosy.run.build import LocalTrainer, build
 from argosy.run.folder import RunFolder
 from argosy.run.play import computing_threads
 from argosy.run.result import BestPolicy, Result
-from argosy.trainer.checkpoint import load_checkpoint, save_checkpoint
+from argosy.trainer.checkpoint import collectors_of, load_checkpoint, save_checkpoint
 
 
 def train(
@@ -58,6 +58,8 @@ def train(
         raise ConfigError(f"which task? argosy.train({algorithm!r}, task), for instance with task 'CartPole-v1'")
     else:
         experiment = preset(algorithm, task, **changes)
+    if experiment.data is not None:  # so that `resume` finds it from anywhere
+        experiment = experiment.replaced({"data": str(Path(experiment.data).resolve())})
     folder = RunFolder.create(runs, experiment.task, experiment.algorithm, experiment.seed)
     try:
         return _train(experiment, folder, from_checkpoint=False, show_progress=show_progress)
@@ -89,14 +91,13 @@ def _train(experiment: Experiment, folder: RunFolder, *, from_checkpoint: bool, 
         stack.enter_context(tuned_process())
         stack.enter_context(computing_threads(experiment.threads))
         trainer = build(experiment, show_progress=show_progress)
-        for collector in (trainer.train_collector, trainer.test_collector):
-            assert collector is not None
+        for collector in collectors_of(trainer).values():
             stack.callback(collector.env.close)
         if from_checkpoint:
             load_checkpoint(folder.checkpoint, trainer)
         else:
             experiment.save(folder.config)
-        logger = _make_logger(experiment, folder, trainer.state.env_step if from_checkpoint else None)
+        logger = _make_logger(experiment, folder, trainer.position if from_checkpoint else None)
         stack.callback(logger.close)
         best = BestPolicy(experiment, folder, trainer)
         trainer.logger, trainer.stop_fn, trainer.save_best_fn = logger, best.reaches_target, best.save

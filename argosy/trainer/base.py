@@ -126,7 +126,7 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         self._interrupted = False
         self._log_time = start = time.perf_counter()
         try:
-            self._bar.open(self.max_epoch * self._epoch_length, self._position)
+            self._bar.open(self.max_epoch * self._epoch_length, self.position)
             return self._epoch(start)
         except BaseException:
             self._bar.close()
@@ -168,17 +168,17 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
             stopped=s.stopped,
         )
 
+    @property
+    def position(self) -> int:
+        """Steps of the env so far, or updates (offline): what metrics and the progress bar go by."""
+        return self.state.env_step
+
     # what the subclasses say
 
     @property
     @abstractmethod
     def _epoch_length(self) -> int:
         """Steps of an epoch: of the env, or updates (offline)."""
-
-    @property
-    def _position(self) -> int:
-        """Steps so far, in the same unit."""
-        return self.state.env_step
 
     @abstractmethod
     def _training_step(self, epoch: EpochRecord[TrainingStatsT]) -> None:
@@ -190,7 +190,7 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         state = self.state
         epoch = EpochRecord[TrainingStatsT](state.epoch + 1)
         spent = state.total_time
-        while self._position < epoch.number * self._epoch_length and not state.stopped:
+        while self.position < epoch.number * self._epoch_length and not state.stopped:
             if self._interrupted:
                 raise StopIteration
             if self.train_fn is not None:
@@ -272,7 +272,7 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
 
     def _report(self) -> None:
         """Move the progress bar; log where enough has happened since the last record."""
-        state, position = self.state, self._position
+        state, position = self.state, self.position
         self._bar.move(position)
         if position - state.logged_step < self.log_interval_steps:
             return
@@ -293,7 +293,7 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
     def _log(self, metrics: dict[str, float]) -> None:
         if self.logger is not None:
             # Offline there are no env steps: updates take their place on the time axis
-            self.logger.log(metrics, env_step=self._position, gradient_step=self.state.gradient_step)
+            self.logger.log(metrics, env_step=self.position, gradient_step=self.state.gradient_step)
 
 
 @dataclass(eq=False, repr=False)

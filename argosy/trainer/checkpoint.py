@@ -33,7 +33,7 @@ def save_checkpoint(path: str | Path, trainer: BaseTrainer[Any]) -> None:
     Raises:
         CheckpointError: the file could not be written; the old one is unchanged.
     """
-    collectors = _collectors(trainer)
+    collectors = collectors_of(trainer)
     for collector in collectors.values():
         collector.restart_envs()
     state: dict[str, Any] = {
@@ -47,6 +47,7 @@ def save_checkpoint(path: str | Path, trainer: BaseTrainer[Any]) -> None:
         state["buffer"] = buffer.state_dict(lazy=True)
     if isinstance(trainer, OfflineTrainer):
         # As with the envs: the sampler starts anew in both runs
+        state["data_rows"] = len(trainer.buffer)
         state["sampler_seed"] = trainer.algorithm.rng.draw_seed()
         trainer.buffer.seed(state["sampler_seed"])
     state["algorithm"] = trainer.algorithm.state_dict()
@@ -72,10 +73,15 @@ def load_checkpoint(path: str | Path, trainer: BaseTrainer[Any]) -> None:
             raise CheckpointError(
                 f"{str(path)!r} is of a {state[key]} and cannot be loaded into a {type(own).__name__}"
             )
-    collectors = _collectors(trainer)
+    collectors = collectors_of(trainer)
     for name in state["collectors"]:
         if name not in collectors:
             raise CheckpointError(f"{str(path)!r} holds a {name}; this trainer has none")
+    if isinstance(trainer, OfflineTrainer) and state["data_rows"] != len(trainer.buffer):
+        raise CheckpointError(
+            f"{str(path)!r} is of a training from {state['data_rows']} transitions, the data set has "
+            f"{len(trainer.buffer)}"
+        )
     trainer_state = _trainer_state(path, state["trainer"])
     buffer = _replay_buffer(collectors)
     if buffer is not None:
@@ -93,7 +99,8 @@ def load_checkpoint(path: str | Path, trainer: BaseTrainer[Any]) -> None:
     _set_global_rng_state(state["rng"])
 
 
-def _collectors(trainer: BaseTrainer[Any]) -> dict[str, Collector]:
+def collectors_of(trainer: BaseTrainer[Any]) -> dict[str, Collector]:
+    """Return the collectors of a trainer by their names."""
     found = {name: getattr(trainer, name, None) for name in ("train_collector", "test_collector")}
     return {name: collector for name, collector in found.items() if collector is not None}
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 from argosy.config import check_range
 from argosy.data.buffer import ReplayBuffer
 from argosy.data.stats import TrainingStatsT
+from argosy.logger import ProgressBar
 from argosy.trainer.base import BaseTrainer, EpochRecord
 from argosy.trainer.checks import check_batch_size
 
@@ -32,13 +33,15 @@ class OfflineTrainer(BaseTrainer[TrainingStatsT]):
         check_range(self, "batch_size", ge=1)
         self._sampling = self.algorithm.sampling
         check_batch_size(self.batch_size, self.buffer, fixed=True)
+        self._bar = ProgressBar(self.show_progress, unit="update")
 
     @property
     def _epoch_length(self) -> int:
         return self.update_per_epoch
 
     @property
-    def _position(self) -> int:
+    def position(self) -> int:
+        """Updates so far."""
         return self.state.update_step
 
     def _training_step(self, epoch: EpochRecord[TrainingStatsT]) -> None:

@@ -183,3 +183,21 @@ def test_a_wrapper_of_one_s_own(tmp_path):
     assert asked.returncode == 2
     assert f"env.wrappers {wrapper!r}" in asked.stderr
     assert argosy_command("eval", result["run_dir"], "--episodes=2", "--trust").returncode == 0
+
+
+def test_train_learns_from_a_data_set(trained, tmp_path, capsys):
+    pytest.importorskip("h5py")
+    file = tmp_path / "a.hdf5"
+    argosy.collect_data(trained[1]["run_dir"], file, steps=100)
+    small = [flag for flag in SMALL if "start-steps" not in flag and "num-envs" not in flag]
+    command = ["train", "dqn", "--task=CartPole-v1", "--data", str(file), "--json", f"--runs={tmp_path}", *small]
+    assert cli.main(command) == 0
+    captured = capsys.readouterr()
+    result = json.loads(captured.out)
+    assert (result["env_steps"], result["gradient_steps"]) == (0, 400)
+    assert f"  data     {file}\n" in captured.err
+    assert "epoch 2, 400 updates" in captured.err
+    assert cli.main([*command, "--trainer.start-steps=50"]) == 2
+    assert "trainer.start_steps is 50, but dqn learns from a data set here" in capsys.readouterr().err
+    assert cli.main(["train", "ppo", "--task=CartPole-v1", f"--data={file}"]) == 2
+    assert "ppo learns on-policy" in capsys.readouterr().err

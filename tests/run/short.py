@@ -1,6 +1,7 @@
 """A short run, for tests of what stands around the loop."""
 
 import argosy
+from argosy.algorithm import DQN
 
 QUICK = {
     "net": {"hidden_sizes": (16,)},
@@ -17,5 +18,11 @@ QUICK = {
 }
 
 
-def quick(runs, **changes):
-    return argosy.train("dqn", "CartPole-v1", seed=5, runs=runs, show_progress=False, **{**QUICK, **changes})
+def quick(runs, algorithm="dqn", task="CartPole-v1", **changes):
+    return argosy.train(algorithm, task, seed=5, runs=runs, show_progress=False, **{**QUICK, **changes})
+
+
+class OfflineDQN(DQN):
+    """An algorithm that learns from data only."""
+
+    kind = "offline"

@@ -1,134 +1,287 @@
-"""Data sets of runs: what a run's best policy does, in a file."""
+"""Runs that learn from a data set."""
 
 import json
-import tracemalloc
+import shutil
+import signal
 
 import numpy as np
 import pytest
-from short import QUICK
+import torch
+from short import OfflineDQN, quick
 
 import argosy
 from argosy.data import ReplayBuffer
-from argosy.data.datasets import read_attributes
+from argosy.distributed.specs import PolicySpec
 from argosy.errors import CheckpointError, ConfigError, DataError
-from argosy.run import dataset
+from argosy.experiment import Experiment
+from argosy.logger import read_jsonl
+from argosy.run.folder import RunFolder
+from argosy.run.play import film
+from argosy.trainer import OfflineTrainer
+from argosy.trainer.statefile import read_state
 
-pytest.importorskip("h5py")
+h5py = pytest.importorskip("h5py")
+
+OFFLINE = {
+    "net": {"hidden_sizes": (16,)},
+    "env": {"test_num_envs": 2},
+    "trainer": {"max_epoch": 2, "step_per_epoch": 100, "batch_size": 16, "episode_per_test": 2},
+    "stop": {"test_return": None, "episodes": 3},
+}
+
+
+def learn(data, runs, algorithm="dqn", task="CartPole-v1", **changes):
+    settings = {**OFFLINE, **changes}
+    return argosy.train(algorithm, task, data=str(data), seed=5, runs=runs, show_progress=False, **settings)
+
+
+@pytest.fixture(scope="module")
+def cartpole(result, tmp_path_factory):
+    """A data set of CartPole-v1."""
+    path = tmp_path_factory.mktemp("data") / "cartpole.hdf5"
+    argosy.collect_data(result.run_dir, path, steps=600, eps=0.3)
+    return path
+
+
+@pytest.fixture(scope="module")
+def learned(cartpole, tmp_path_factory):
+    """Of a run of DQN that has learned from it."""
+    return learn(cartpole, tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="module")
 def pendulum(tmp_path_factory):
-    """Of a run of SAC, whose policy acts in another scale than the env."""
-    trainer = {"max_epoch": 1, "step_per_epoch": 80, "start_steps": 40, "batch_size": 8, "episode_per_test": 2}
-    settings = {**QUICK, "trainer": trainer}
+    """A data set of Pendulum-v1."""
     runs = tmp_path_factory.mktemp("runs")
-    return argosy.train("sac", "Pendulum-v1", seed=5, runs=runs, show_progress=False, **settings)
+    trainer = {"max_epoch": 1, "step_per_epoch": 40, "start_steps": 20, "batch_size": 8, "episode_per_test": 1}
+    run = quick(runs, algorithm="sac", task="Pendulum-v1", trainer=trainer, stop={"episodes": 1})
+    argosy.collect_data(run.run_dir, runs / "pendulum.hdf5", steps=200)
+    return runs / "pendulum.hdf5"
 
 
-def test_the_file_holds_the_best_policy_s_episodes(result, tmp_path):
-    stats = argosy.collect_data(result.run_dir, tmp_path / "a.hdf5", steps=2500, seed=3)
-    data = ReplayBuffer.load_hdf5(tmp_path / "a.hdf5")
-    assert (len(data), data.buffer_num, stats.n_collected_steps) == (2500, 2, 2500)
-    batch = data.rollout()
-    own = result.policy(argosy.Batch(obs=batch.obs.reshape(-1, 4))).act
-    np.testing.assert_array_equal(batch.act, own.reshape(-1, 2))
-    going_on = ~batch.cut[:-1]
-    np.testing.assert_array_equal(batch.obs[1:][going_on], batch.obs_next[:-1][going_on])
-    assert (batch.terminated | batch.truncated).sum() == stats.n_collected_episodes
-    lengths = np.diff(np.flatnonzero(np.r_[True, batch.cut[:, 0]]))
-    assert set(lengths[:-1].tolist()) <= set(stats.lens.tolist())
+def built(data, algorithm="dqn", task="CartPole-v1"):
+    trainer = argosy.build(argosy.preset(algorithm, task, data=str(data), **OFFLINE))
+    assert trainer.test_collector is not None
+    trainer.test_collector.env.close()
+    return trainer
 
 
-def test_its_attributes_say_where_it_is_from(result, tmp_path):
-    stats = argosy.collect_data(result.run_dir, tmp_path / "a.hdf5", steps=1000, eps=0.25, seed=3)
-    found = read_attributes(tmp_path / "a.hdf5")
-    assert (found["action_scale"], found["task"], found["algorithm"]) == ("env", "CartPole-v1", "dqn")
-    assert (found["eps"], found["seed"], found["version"]) == (0.25, 3, result.policy.version)
-    assert (found["episodes"], found["return_mean"]) == (stats.n_collected_episodes, stats.returns.mean())
-    assert json.loads(found["env"])["num_envs"] == 2
+def last_state(run_dir):
+    return read_state(RunFolder.find(run_dir).checkpoint, "checkpoint")
 
 
-def test_without_an_ended_episode_the_return_is_nan(pendulum, tmp_path):
-    stats = argosy.collect_data(pendulum.run_dir, tmp_path / "a.hdf5", steps=10)
-    assert stats.n_collected_episodes == 0
-    assert np.isnan(read_attributes(tmp_path / "a.hdf5")["return_mean"])
+def longer(run_dir, epochs):
+    """Let a run have so many epochs."""
+    config = RunFolder.find(run_dir).config
+    data = json.loads(config.read_text())
+    data["trainer"]["max_epoch"] = epochs
+    config.write_text(json.dumps(data))
 
 
-def test_actions_are_in_the_env_s_scale(pendulum, tmp_path):
-    argosy.collect_data(pendulum.run_dir, tmp_path / "a.hdf5", steps=300)
-    data = ReplayBuffer.load_hdf5(tmp_path / "a.hdf5")[:]
-    own = pendulum.policy(argosy.Batch(obs=data.obs)).act.detach().numpy()  # of SAC: within -1 .. 1
-    np.testing.assert_allclose(data.act, 2 * own, rtol=1e-4, atol=1e-5)
-    velocity, torque = data.obs[:, 2], data.act[:, 0]
-    # Pendulum-v1's own equation, of torques within -2 .. 2
-    expected = velocity + (15.0 * data.obs[:, 1] + 3.0 * torque) * 0.05
-    np.testing.assert_allclose(data.obs_next[:, 2], expected.clip(-8, 8), atol=1e-4)
+def equal(one, other):
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(equal(value, other[key]) for key, value in one.items())
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(equal, one, other))
+    return torch.equal(one, other) if isinstance(one, torch.Tensor) else np.array_equal(one, other)
 
 
-def test_equal_seeds_give_equal_data_and_random_actions_are_asked_for(result, tmp_path):
-    def collected(**settings):
-        argosy.collect_data(result.run_dir, tmp_path / "a.hdf5", steps=500, **settings)
-        return ReplayBuffer.load_hdf5(tmp_path / "a.hdf5")[:]
-
-    assert collected(seed=1) == collected(seed=1)
-    assert collected(seed=1) != collected(seed=2)
-    mixed = collected(eps=0.5)
-    own = result.policy(argosy.Batch(obs=mixed.obs)).act.numpy()
-    assert (mixed.act != own).mean() == pytest.approx(0.25, abs=0.08)
+# a run
 
 
-def test_memory_does_not_grow_with_the_file(result, tmp_path, monkeypatch):
-    monkeypatch.setattr(dataset, "PART_STEPS", 50)
-    argosy.collect_data(result.run_dir, tmp_path / "a.hdf5", steps=100)  # so that all is imported
-
-    def peak(steps):
-        tracemalloc.start()
-        argosy.collect_data(result.run_dir, tmp_path / "a.hdf5", steps=steps)
-        used = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return used
-
-    small, large = peak(1_000), peak(4_000)
-    assert (tmp_path / "a.hdf5").stat().st_size > 200_000
-    assert large - small < 40_000
+def test_it_goes_by_updates_and_leaves_what_every_run_leaves(learned, cartpole):
+    assert (learned.env_steps, learned.gradient_steps) == (0, 200)
+    assert learned.steps_per_s == pytest.approx(200 / learned.wall_s, rel=0.05)
+    assert 8 <= learned.test_return_mean <= 500
+    folder = RunFolder.find(learned.run_dir)
+    assert {file.name for file in folder.path.iterdir()} == {
+        "config.json", "metrics.jsonl", "checkpoint.safetensors", "policy.safetensors", "result.json", "curve.png",
+    }  # fmt: skip
+    assert [row["env_step"] for row in read_jsonl(folder.metrics) if "test/return_mean" in row] == [100, 200]
+    assert Experiment.load(folder.config).data == str(cartpole.resolve())
 
 
-def test_a_buffer_s_frame_stacks_are_stored_as_the_run_stores_them(tmp_path):
-    pytest.importorskip("ale_py")
-    settings = {"max_epoch": 1, "step_per_epoch": 40, "start_steps": 20, "batch_size": 4, "episode_per_test": 1}
-    env = {"num_envs": 1, "test_num_envs": 1, "vector": "dummy", "max_episode_steps": 20}
-    changes = {"trainer": settings, "stop": {"episodes": 1}, "env": env, "buffer": {"size": 100}, "device": "cpu"}
-    done = argosy.train("dqn", "ALE/Pong-v5", runs=tmp_path, show_progress=False, **changes)
-    argosy.collect_data(done.run_dir, tmp_path / "a.hdf5", steps=50)
-    data = ReplayBuffer.load_hdf5(tmp_path / "a.hdf5")
-    assert (data.stack_num, data.ignore_obs_next, data.obs.shape) == (4, True, (50, 84, 84))
-    batch = data[:]
-    assert batch.obs.shape == batch.obs_next.shape == (50, 4, 84, 84)
-    np.testing.assert_array_equal(batch.obs[1:20], batch.obs_next[:19])
+def test_its_policy_is_played_and_filmed_without_the_data(learned, tmp_path):
+    moved = shutil.copytree(learned.run_dir, tmp_path / "run")
+    data = json.loads((moved / "config.json").read_text()) | {"data": "nowhere.hdf5"}
+    (moved / "config.json").write_text(json.dumps(data))
+    assert argosy.evaluate(moved, episodes=2).n_collected_episodes == 2
+    pytest.importorskip("imageio_ffmpeg")
+    pytest.importorskip("pygame")
+    film(moved, tmp_path / "film.mp4", max_steps=3)
+    with pytest.raises(ConfigError, match=r"data is 'nowhere.hdf5', but there is no such file"):
+        argosy.resume(moved, show_progress=False)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [({"steps": 0}, r"steps is 0"), ({"steps": 9, "eps": 1.5}, r"eps is 1.5; it must be >= 0 and <= 1")],
-)
-def test_settings_out_of_range_are_refused(result, tmp_path, changes, message):
-    with pytest.raises(ConfigError, match=message):
-        argosy.collect_data(result.run_dir, tmp_path / "a.hdf5", **changes)
+def test_an_offline_algorithm_learns_from_it(cartpole, tmp_path):
+    done = learn(cartpole, tmp_path, algorithm=OfflineDQN, trainer={**OFFLINE["trainer"], "max_epoch": 1})
+    assert (done.algorithm, done.gradient_steps) == ("short:OfflineDQN", 100)
+    assert argosy.evaluate(done.run_dir, episodes=1).n_collected_episodes == 1
 
 
-def test_a_missing_run_and_a_place_that_cannot_be_written_are_named(result, tmp_path):
-    with pytest.raises(CheckpointError, match="there is no run"):
-        argosy.collect_data(tmp_path / "nowhere", tmp_path / "a.hdf5", steps=1)
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=r"file/a.hdf5 could not be written"):
-        argosy.collect_data(result.run_dir, tmp_path / "file" / "a.hdf5", steps=1)
+def test_equal_seeds_give_equal_runs(learned, cartpole, tmp_path):
+    again = learn(cartpole, tmp_path)
+    assert again.test_return_mean == learned.test_return_mean
+    assert equal(last_state(again.run_dir)["algorithm"], last_state(learned.run_dir)["algorithm"])
 
 
-def test_what_ctrl_c_interrupts_leaves_no_file(result, tmp_path, monkeypatch):
-    def press(*args, **kwargs):
-        raise KeyboardInterrupt
+def test_a_resumed_run_is_the_run_that_was_not_interrupted(learned, cartpole, tmp_path):
+    half = learn(cartpole, tmp_path, trainer={**OFFLINE["trainer"], "max_epoch": 1})
+    longer(half.run_dir, 2)
+    whole = argosy.resume(half.run_dir, show_progress=False)
+    assert (whole.gradient_steps, whole.test_return_mean) == (200, learned.test_return_mean)
+    assert equal(last_state(half.run_dir)["algorithm"], last_state(learned.run_dir)["algorithm"])
+    rows = read_jsonl(RunFolder.find(half.run_dir).metrics)
+    assert [row["env_step"] for row in rows if "test/return_mean" in row] == [100, 200]
 
-    monkeypatch.setattr(dataset.DatasetWriter, "write", press)
-    with pytest.raises(KeyboardInterrupt):
-        argosy.collect_data(result.run_dir, tmp_path / "a.hdf5", steps=100)
+
+def test_ctrl_c_saves_and_resume_goes_on_from_anywhere(cartpole, tmp_path, monkeypatch):
+    update, calls = OfflineTrainer._training_step, []
+
+    def press(self, epoch):
+        update(self, epoch)
+        calls.append(epoch)
+        if len(calls) == 130:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.chdir(cartpole.parent)
+    monkeypatch.setattr(OfflineTrainer, "_training_step", press)
+    stopped = learn(cartpole.name, tmp_path)
+    assert stopped.interrupted
+    assert stopped.gradient_steps == 130
+    monkeypatch.chdir(tmp_path)
+    whole = argosy.resume(stopped.run_dir, show_progress=False)
+    assert (whole.interrupted, whole.gradient_steps) == (False, 200)
+
+
+def test_another_data_set_under_the_same_name_is_noticed(result, tmp_path):
+    argosy.collect_data(result.run_dir, tmp_path / "a.hdf5", steps=100)
+    done = learn(tmp_path / "a.hdf5", tmp_path, trainer={**OFFLINE["trainer"], "max_epoch": 1})
+    argosy.collect_data(result.run_dir, tmp_path / "a.hdf5", steps=120)
+    with pytest.raises(CheckpointError, match=r"is of a training from 100 transitions, the data set has 120"):
+        argosy.resume(done.run_dir, show_progress=False)
+
+
+# the data
+
+
+def test_actions_are_learned_from_in_the_policy_s_scale(pendulum):
+    trainer = built(pendulum, "sac", "Pendulum-v1")
+    torques = ReplayBuffer.load_hdf5(pendulum)[:].act
+    np.testing.assert_allclose(trainer.buffer[:].act, torques / 2, rtol=1e-5, atol=1e-6)
+    assert np.abs(torques).max() > 1e-3
+
+
+def test_actions_of_a_buffer_s_file_are_in_that_scale_already(pendulum, tmp_path):
+    trainer = built(pendulum, "sac", "Pendulum-v1")
+    trainer.buffer.save_hdf5(tmp_path / "a.hdf5")
+    again = built(tmp_path / "a.hdf5", "sac", "Pendulum-v1")
+    np.testing.assert_array_equal(again.buffer[:].act, trainer.buffer[:].act)
+
+
+def small(path, **changes):
+    """Write a data set of 20 transitions as CartPole-v1 gives them, but for `changes`."""
+    columns = {
+        "obs": np.zeros((20, 4), np.float32),
+        "act": np.arange(20) % 2,
+        "rew": np.ones(20, np.float32),
+        "terminated": np.arange(20) % 5 == 4,
+        "truncated": np.zeros(20, bool),
+        "done": np.arange(20) % 5 == 4,
+        "obs_next": np.zeros((20, 4), np.float32),
+    }
+    ReplayBuffer.from_data(**{**columns, **changes}).save_hdf5(path)
+    return path
+
+
+def test_a_file_of_one_s_own_is_learned_from(tmp_path):
+    trainer = built(small(tmp_path / "a.hdf5"))
+    assert len(trainer.buffer) == 20
+    with h5py.File(tmp_path / "a.hdf5", "a") as file:
+        file.attrs["action_scale"] = "env"
+    assert built(tmp_path / "a.hdf5").buffer[:] == trainer.buffer[:]
+    wide = np.zeros((20, 4))
+    assert len(built(small(tmp_path / "b.hdf5", obs=wide, obs_next=wide)).buffer) == 20
+
+
+def test_data_of_another_form_is_refused_by_name(cartpole, pendulum, tmp_path):
+    with pytest.raises(
+        DataError, match=r"pendulum.hdf5', where obs has \(3,\) float32; the task's obs has \(4,\) float32"
+    ):
+        built(pendulum)
+    with pytest.raises(
+        DataError, match=r"cartpole.hdf5', where obs has \(4,\) float32; the task's obs has \(3,\) float32"
+    ):
+        built(cartpole, "sac", "Pendulum-v1")
+    with pytest.raises(DataError, match=r"where act has \(\) float32; the task's act has \(\) int64 \(Discrete\(2\)\)"):
+        built(small(tmp_path / "a.hdf5", act=np.zeros(20, np.float32)))
+    images = small(tmp_path / "b.hdf5", obs=np.zeros((20, 4), np.uint8), obs_next=np.zeros((20, 4), np.uint8))
+    with pytest.raises(DataError, match=r"where obs has \(4,\) uint8; the task's obs has \(4,\) float32"):
+        built(images)
+    with pytest.raises(DataError, match=r"with actions 0 .. 2 \(counted from 0\); the task has Discrete\(2\)"):
+        built(small(tmp_path / "c.hdf5", act=np.arange(20) % 3))
+
+
+def test_a_file_that_is_missing_damaged_or_empty_is_named(tmp_path):
+    with pytest.raises(
+        ConfigError, match=r"data is 'nowhere.hdf5', but there is no such file; `argosy collect` writes"
+    ):
+        built("nowhere.hdf5")
+    (tmp_path / "a.hdf5").write_text("text")
+    with pytest.raises(DataError, match=r"a.hdf5 cannot be read as an HDF5 file"):
+        built(tmp_path / "a.hdf5")
+    ReplayBuffer(5).save_hdf5(tmp_path / "b.hdf5")
+    with pytest.raises(DataError, match=r"b.hdf5', which holds no transitions"):
+        built(tmp_path / "b.hdf5")
+
+
+def test_too_little_data_is_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"batch_size is 32, but the buffer holds 20 transitions"):
+        argosy.build(
+            argosy.preset("dqn", "CartPole-v1", data=str(small(tmp_path / "a.hdf5")), **{"trainer.batch_size": 32})
+        )
+
+
+# settings
+
+
+def test_an_online_algorithm_refuses_data_by_name():
+    with pytest.raises(ConfigError, match=r"data is 'a.hdf5', but ppo learns on-policy"):
+        argosy.preset("ppo", "CartPole-v1", data="a.hdf5")
+
+
+def test_an_offline_algorithm_asks_for_data(tmp_path):
+    with pytest.raises(ConfigError, match=r"short:OfflineDQN learns from a data set; which\? --data FILE"):
+        argosy.train(OfflineDQN, "CartPole-v1", runs=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_only_collecting_obeys_is_left_out_of_presets_and_refused_by_name():
+    online = argosy.preset("dqn", "CartPole-v1")
+    assert online.trainer.start_steps > 0
+    offline = online.replaced({"data": "a.hdf5"})
+    assert offline == argosy.preset("dqn", "CartPole-v1", data="a.hdf5")
+    assert (offline.trainer.start_steps, offline.trainer.update_per_step, offline.buffer.size) == (0, None, 20_000)
+    assert offline.trainer.step_per_epoch == online.trainer.step_per_epoch
+    for changes, message in (
+        ({"trainer": {"start_steps": 7}}, r"trainer.start_steps is 7, but dqn learns from a data set here"),
+        ({"trainer.update_per_step": 0.5}, r"trainer.update_per_step is 0.5"),
+        ({"buffer.stack_num": 2}, r"buffer.stack_num is 2"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            argosy.preset("dqn", "CartPole-v1", data="a.hdf5", **changes)
+        with pytest.raises(ConfigError, match=message.replace("dqn", "short:OfflineDQN")):
+            argosy.preset(OfflineDQN, "CartPole-v1", **changes)
+
+
+def test_a_fleet_refuses_data_by_name():
+    experiment = argosy.preset("dqn", "CartPole-v1", data="a.hdf5")
+    with pytest.raises(ConfigError, match=r"dqn learns from a data set here, a fleet from what its actors play"):
+        PolicySpec(experiment=experiment)
+    assert not PolicySpec(experiment=experiment, learns=False).learns
+
+
+def test_progress_is_shown_in_updates(cartpole, tmp_path, capsys):
+    trainer = {**OFFLINE["trainer"], "max_epoch": 1}
+    argosy.train("dqn", "CartPole-v1", data=str(cartpole), runs=tmp_path, **{**OFFLINE, "trainer": trainer})
+    assert "epoch 1, 100 updates, test return" in capsys.readouterr().err

@@ -33,6 +33,15 @@ def test_without_matplotlib_a_warning_names_the_extra(result, monkeypatch):
         assert draw_curve(RunFolder.find(result.run_dir), "title") is None
 
 
+def test_the_picture_says_what_time_is_counted_in(result, monkeypatch):
+    axes = pytest.importorskip("matplotlib.axes")
+    said = []
+    monkeypatch.setattr(axes.Axes, "set", lambda self, **properties: said.append(properties["xlabel"]))
+    for unit in ("environment steps", "updates"):
+        assert draw_curve(RunFolder.find(result.run_dir), "title", unit) is not None
+    assert said == ["environment steps", "updates"]
+
+
 def test_nothing_logged_gives_no_picture(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
