@@ -1,4 +1,4 @@
-"""Vector environments and their workers, adapters, wrappers, the registry of tasks and the env checker.
+"""Environments: tasks by name, vector environments and their workers, wrappers, games of several agents, the checker.
 
 Names are imported when they are first used, so that a spawned worker process imports only what it runs (no torch).
 """

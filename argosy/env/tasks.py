@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from typing import Literal, Protocol, cast
+from typing import Literal, cast
 
 import gymnasium as gym
 
@@ -196,20 +196,10 @@ def _vector_kind(task: str, config: EnvConfig, num_envs: int) -> str:
     return "shmem" if num_envs > 1 else "dummy"
 
 
-class _EnvPoolModule(Protocol):
-    """What is used of the module `envpool`."""
-
-    def list_all_envs(self) -> list[str]:
-        """Return the ids of all tasks."""
-
-    def make_gymnasium(self, task_id: str, **kwargs: object) -> Pool:
-        """Make a pool."""
-
-
 def _make_pool(
     task: str, seeds: list[int], wait_num: int | None, config: EnvConfig, *, test: bool, render_mode: str | None
 ) -> VectorEnv:
-    envpool = cast(_EnvPoolModule, require("envpool", "atari"))
+    envpool = require("envpool", "atari")
     settings: dict[str, object] = {"num_envs": len(seeds), "batch_size": wait_num or len(seeds)}
     is_async = wait_num is not None and wait_num < len(seeds)
     background = is_async and config.background
@@ -244,7 +234,8 @@ def _make_pool(
         raise ConfigError(f"EnvPool has no task {task!r} (vector='envpool'); {nearest(task, ids.values())}")
 
     def make(seeds: Sequence[int]) -> Pool:
-        return envpool.make_gymnasium(ids[task_id.lower()], env_seed=list(seeds), **settings)
+        pool: Pool = envpool.make_gymnasium(ids[task_id.lower()], env_seed=list(seeds), **settings)
+        return pool
 
     def make_in_background(seeds: Sequence[int]) -> Pool:
         with ThreadPoolExecutor(1, initializer=yield_cpu) as thread:  # whose yielding the pool's threads inherit

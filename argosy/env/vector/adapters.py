@@ -39,38 +39,21 @@ class GymVectorEnv:
 
     def __init__(self, env: ForeignVectorEnv[object, object, object]) -> None:
         self.env = env
-        self._num_envs = env.num_envs
+        self.num_envs = self.env_num = env.num_envs
         self._mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
         self._foreign_space = cast(Space, env.single_observation_space)
-        self._observation_space = normal_form(self._foreign_space)
-        self._action_space = cast(Space, env.single_action_space)
+        self.single_observation_space = normal_form(self._foreign_space)
+        self.single_action_space = cast(Space, env.single_action_space)
         self._seeds: list[int | None] | None = None
-        self._started = np.zeros(self._num_envs, np.bool_)
-        self._stale = np.zeros(self._num_envs, np.bool_)  # to be reset before the next step
-        self._ended = np.zeros(self._num_envs, np.bool_)  # in the last step
+        self._started = np.zeros(self.num_envs, np.bool_)
+        self._stale = np.zeros(self.num_envs, np.bool_)  # to be reset before the next step
+        self._ended = np.zeros(self.num_envs, np.bool_)  # in the last step
         self._warned = False
-        self._lives = np.zeros(self._num_envs, np.int64)
+        self._lives = np.zeros(self.num_envs, np.int64)
         self._kept: tuple[Obs, dict[str, object]] | None = None  # SAME_STEP: first observations of new episodes
 
-    @property
-    def num_envs(self) -> int:
-        """How many envs."""
-        return self._num_envs
-
-    env_num = num_envs
-
     def __len__(self) -> int:
-        return self._num_envs
-
-    @property
-    def single_observation_space(self) -> Space:
-        """Space of one env's observation; Tuples appear as Dicts with the keys "0", "1", ..."""
-        return self._observation_space
-
-    @property
-    def single_action_space(self) -> Space:
-        """Space of one env's action."""
-        return self._action_space
+        return self.num_envs
 
     def seed(self, seed: int | list[int] | None = None) -> list[int | None]:
         """Let the next reset of all envs start them from seeds derived from `seed` (one per env if it is a list).
@@ -80,7 +63,7 @@ class GymVectorEnv:
         Raises:
             ConfigError: a list of another length than the number of envs.
         """
-        seeds = env_seeds(seed, self._num_envs)
+        seeds = env_seeds(seed, self.num_envs)
         self._seeds = None if seed is None else seeds
         return [*seeds]
 
@@ -97,18 +80,18 @@ class GymVectorEnv:
         if (seed := kwargs.pop("seed", None)) is not None:
             self.seed(cast(int, seed))
         options = dict(cast("dict[str, object]", kwargs.pop("options", None) or {}))
-        ids = np.asarray(check_ids(id, self._num_envs))
+        ids = np.asarray(check_ids(id, self.num_envs))
         if self._kept is not None and self._seeds is None and self._ended[ids].all():
             self._stale[ids] = self._ended[ids] = False
             return take(self._kept[0], ids), self._tidy(self._kept[1], ids)
-        if len(ids) == self._num_envs:
+        if len(ids) == self.num_envs:
             seeds, self._seeds = self._seeds, None
             given = None if seeds is None else self._seeds_as_taken(seeds)
             obs, info = self.env.reset(seed=cast("int | None", given), options=options or None)
         else:
             if self._seeds is not None or not self._started.all():
                 raise EnvError(f"reset: envs {ids.tolist()}; the first reset (after seed) has to be of all envs")
-            mask = np.zeros(self._num_envs, np.bool_)
+            mask = np.zeros(self.num_envs, np.bool_)
             mask[ids] = True
             obs, info = self.env.reset(options={**options, "reset_mask": mask})
         if id is not None:  # by name after their episodes' ends, as a collector does
@@ -116,7 +99,7 @@ class GymVectorEnv:
         self._started[ids] = True
         self._stale[ids] = self._ended[ids] = False
         tree = as_tree(self._foreign_space, obs)
-        if len(ids) == self._num_envs and (np.diff(ids) == 1).all():
+        if len(ids) == self.num_envs and (np.diff(ids) == 1).all():
             return tree, self._tidy(info, ids)
         return take(tree, ids), self._tidy(info, ids)
 
@@ -126,8 +109,8 @@ class GymVectorEnv:
         Raises:
             EnvError: an env is done and was not reset, or the number of actions is wrong.
         """
-        ids = np.asarray(check_ids(id, self._num_envs))
-        whole = len(ids) == self._num_envs and bool((np.diff(ids) == 1).all())
+        ids = np.asarray(check_ids(id, self.num_envs))
+        whole = len(ids) == self.num_envs and bool((np.diff(ids) == 1).all())
         if not self._started[ids].all() or self._stale[ids].any():
             which = ids[np.flatnonzero(self._stale[ids] | ~self._started[ids])[0]]
             raise EnvError(f"step: the episode of env {which} has ended or was never started; reset it first")
@@ -150,12 +133,12 @@ class GymVectorEnv:
         rewards, infos = np.asarray(rew, np.float32), self._tidy(info, ids)
         if whole:
             return tree, rewards, terminated, truncated, infos
-        self._stale[np.setdiff1d(np.arange(self._num_envs), ids)] = True
+        self._stale[np.setdiff1d(np.arange(self.num_envs), ids)] = True
         return take(tree, ids), rewards[ids], terminated[ids], truncated[ids], infos
 
     def render(self, **kwargs: object) -> list[object]:
         """Return what each env's `render` gives."""
-        return list(cast("Sequence[object]", self.env.render()) or [None] * self._num_envs)
+        return list(cast("Sequence[object]", self.env.render()) or [None] * self.num_envs)
 
     def close(self) -> None:
         """Close the vector env; calling twice is allowed."""
@@ -170,14 +153,14 @@ class GymVectorEnv:
     def _with_last(self, tree: Obs, info: dict[str, object]) -> Obs:
         """Put the true last observations of the done envs in the place of their first new ones."""
         last = cast("NDArray[np.object_]", info["final_obs"])
-        tree = take(tree, np.arange(self._num_envs))  # a copy: the original belongs to the env
+        tree = take(tree, np.arange(self.num_envs))  # a copy: the original belongs to the env
         for i in np.flatnonzero(self._ended):
             copy_rows(as_tree(self._foreign_space, last[i]), tree, int(i))
         return tree
 
     def _with_fillers(self, action: object, ids: NDArray[np.int64]) -> NDArray[np.generic]:
         """Give the envs that are left out an action, too; those of them that must not be stepped are reset first."""
-        out = np.ones(self._num_envs, np.bool_)
+        out = np.ones(self.num_envs, np.bool_)
         out[ids] = False
         unfit = out & ((self._stale & self._ended) | ~self._started)
         if unfit.any() and self._mode is AutoresetMode.DISABLED:
@@ -201,7 +184,7 @@ class GymVectorEnv:
 
     def _tidy(self, info: dict[str, object], ids: NDArray[np.int64]) -> dict[str, NDArray[np.generic]]:
         """Keep the arrays with a row per env, for the envs asked for."""
-        n = self._num_envs
+        n = self.num_envs
         arrays = {k: v[ids] for k, v in info.items() if isinstance(v, np.ndarray) and len(v) == n}
         return {**arrays, "env_id": ids}
 

@@ -53,7 +53,7 @@ class BaseVectorEnv:
         n = len(env_fns)
         self._closed = True  # until the workers stand
         _check_arguments(n, wait_num, timeout, envs_per_worker)
-        self._num_envs = n
+        self.num_envs = self.env_num = n
         self.is_async = (wait_num is not None and wait_num < n) or timeout is not None
         self.wait_num, self.timeout = wait_num or n, timeout
         bounds = np.linspace(0, n, -(-n // (envs_per_worker or n)) + 1).round().astype(int).tolist()
@@ -64,12 +64,16 @@ class BaseVectorEnv:
             for low, high in pairwise(bounds):
                 self.workers.append(worker_fn(env_fns[low:high], low))
             self._spaces = _common_spaces(self.workers)
+            for worker in self.workers:
+                worker.siblings = self.workers
+            self._prepare()
         except BaseException:
             self._finalizer()
             raise
         self._closed = False
-        for worker in self.workers:
-            worker.siblings = self.workers
+        self.single_observation_space = self._spaces.observation
+        """Space of one env's observation; Tuples appear as Dicts with the keys "0", "1", ..."""
+        self.single_action_space = self._spaces.action
         self._groups = [(w, range(w.first, w.first + w.num_envs)) for w in self.workers]
         self._worker_of = [w for w, ids in self._groups for _ in ids]
         self._seeds: list[int | None] = [None] * n
@@ -77,37 +81,23 @@ class BaseVectorEnv:
         self._at_work: set[int] = set()
         self._stash: list[Received] = []
 
+    def _prepare(self) -> None:
+        """Do what a kind of vector env needs once its workers stand."""
+
     # what it is
 
-    @property
-    def num_envs(self) -> int:
-        """How many envs."""
-        return self._num_envs
-
-    env_num = num_envs
-
     def __len__(self) -> int:
-        return self._num_envs
-
-    @property
-    def single_observation_space(self) -> Space:
-        """Space of one env's observation; Tuples appear as Dicts with the keys "0", "1", ..."""
-        return self._spaces.observation
-
-    @property
-    def single_action_space(self) -> Space:
-        """Space of one env's action."""
-        return self._spaces.action
+        return self.num_envs
 
     @property
     def observation_space(self) -> list[Space]:
         """Every env's observation space, as in Tianshou."""
-        return [self._spaces.observation] * self._num_envs
+        return [self.single_observation_space] * self.num_envs
 
     @property
     def action_space(self) -> list[Space]:
         """Every env's action space, as in Tianshou."""
-        return [self._spaces.action] * self._num_envs
+        return [self.single_action_space] * self.num_envs
 
     @property
     def is_closed(self) -> bool:
@@ -122,7 +112,7 @@ class BaseVectorEnv:
         Args:
             seed: one number from which every env's seed is derived, or a list with a seed per env.
         """
-        self._seeds = env_seeds(seed, self._num_envs)
+        self._seeds = env_seeds(seed, self.num_envs)
         return list(self._seeds)
 
     def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Infos]:
@@ -184,7 +174,7 @@ class BaseVectorEnv:
         return out.obs, out.rew, out.terminated, out.truncated, infos
 
     def _step_all(self, action: object) -> StepReturn:
-        n = self._num_envs
+        n = self.num_envs
         actions = action_rows(action, n, self._spaces.action)
         out = StepArrays.empty(self._spaces, n)
         infos: NDArray[np.object_] = np.empty(n, dtype=object)
@@ -319,7 +309,7 @@ class BaseVectorEnv:
 
     def _ids(self, id: Ids) -> list[int]:
         self._check_open()
-        return check_ids(id, self._num_envs)
+        return check_ids(id, self.num_envs)
 
     def _parts(self, ids: Sequence[int]) -> list[tuple[EnvWorker, list[int]]]:
         """Deal the rows of `ids` out to the workers that hold those envs."""

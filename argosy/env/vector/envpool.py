@@ -79,46 +79,29 @@ class EnvPoolVectorEnv:
 
     def __init__(self, make: Callable[[list[int]], Pool], seeds: list[int]) -> None:
         self._make = make
-        self._num_envs = len(seeds)
+        self.num_envs = self.env_num = len(seeds)
         self._fresh_seeds: list[int] | None = None  # of the pool that the next reset makes
         self._closed = False
         self._open(seeds)
-        self._batch_size = int(cast(int, self._pool.config["batch_size"])) or self._num_envs
-        self.is_async = self._batch_size < self._num_envs
-        if self._num_envs % self._batch_size:
+        self._batch_size = int(cast(int, self._pool.config["batch_size"])) or self.num_envs
+        self.is_async = self._batch_size < self.num_envs
+        if self.num_envs % self._batch_size:
             self.close()
-            raise ConfigError(f"{self._num_envs} envs are no multiple of the batch size {self._batch_size}")
-        self._observation_space = normal_form(self._pool.single_observation_space)
-        self._action_space = self._pool.single_action_space
-        any_action = np.asarray(self._action_space.sample())
-        self._any_actions = np.repeat(any_action[None], self._num_envs, axis=0)  # the pool throws them away
+            raise ConfigError(f"{self.num_envs} envs are no multiple of the batch size {self._batch_size}")
+        self.single_observation_space = normal_form(self._pool.single_observation_space)
+        self.single_action_space = self._pool.single_action_space
+        any_action = np.asarray(self.single_action_space.sample())
+        self._any_actions = np.repeat(any_action[None], self.num_envs, axis=0)  # the pool throws them away
 
     def _open(self, seeds: list[int]) -> None:
         self._pool = self._make(seeds)
         self._seeds = seeds
         self._started = False
-        n = self._num_envs
+        n = self.num_envs
         self._done, self._resetting, self._at_work = np.zeros(n, np.bool_), np.zeros(n, np.bool_), np.zeros(n, np.bool_)
 
-    @property
-    def num_envs(self) -> int:
-        """How many envs."""
-        return self._num_envs
-
-    env_num = num_envs
-
     def __len__(self) -> int:
-        return self._num_envs
-
-    @property
-    def single_observation_space(self) -> Space:
-        """Space of one env's observation."""
-        return self._observation_space
-
-    @property
-    def single_action_space(self) -> Space:
-        """Space of one env's action."""
-        return self._action_space
+        return self.num_envs
 
     def seed(self, seed: int | list[int] | None = None) -> list[int | None]:
         """Let the next reset make the pool anew with seeds derived from `seed` (one per env if it is a list).
@@ -126,9 +109,9 @@ class EnvPoolVectorEnv:
         Raises:
             ConfigError: a list of another length than the number of envs.
         """
-        drawn = env_seeds(seed, self._num_envs)
+        drawn = env_seeds(seed, self.num_envs)
         seeds = [s for s in drawn if s is not None]
-        if seed is not None and len(seeds) < self._num_envs:
+        if seed is not None and len(seeds) < self.num_envs:
             raise ConfigError(f"seed is {seed}; a pool needs a number for each env")
         self._fresh_seeds = seeds if seeds and (self._started or seeds != self._seeds) else None
         return drawn
@@ -150,9 +133,9 @@ class EnvPoolVectorEnv:
         ids = self._ids(id)
         if self.is_async:
             if self._started and self._fresh_seeds is None:  # a pool at work cannot be stopped and reset
-                self._fresh_seeds = spawn_seeds(self._seeds[0], self._num_envs)
+                self._fresh_seeds = spawn_seeds(self._seeds[0], self.num_envs)
             self.send_reset(ids)
-            parts = [self.recv() for _ in range(self._num_envs // self._batch_size)]
+            parts = [self.recv() for _ in range(self.num_envs // self._batch_size)]
             order = np.argsort(np.concatenate([part.env_id for part in parts]))[ids]
             return _joined([(part.obs, part.info) for part in parts], order)
         self._renew(ids)
@@ -243,7 +226,7 @@ class EnvPoolVectorEnv:
 
     def render(self, **kwargs: object) -> list[object]:
         """Return a frame [height, width, 3] of each env; the pool has to be made with `render_mode="rgb_array"`."""
-        return [*self._pool.render(np.arange(self._num_envs, dtype=np.int32))]
+        return [*self._pool.render(np.arange(self.num_envs, dtype=np.int32))]
 
     def close(self) -> None:
         """Free the pool; calling twice is allowed."""
@@ -254,11 +237,11 @@ class EnvPoolVectorEnv:
     def _ids(self, id: Ids) -> NDArray[np.int32]:
         if self._closed:
             raise EnvError("this vector env is closed")
-        return np.asarray(check_ids(id, self._num_envs), np.int32)
+        return np.asarray(check_ids(id, self.num_envs), np.int32)
 
     def _need_all(self, ids: NDArray[np.int32]) -> None:
-        if len(ids) < self._num_envs:
-            raise EnvError(f"reset: envs {ids.tolist()}; EnvPool has to reset all {self._num_envs} envs together here")
+        if len(ids) < self.num_envs:
+            raise EnvError(f"reset: envs {ids.tolist()}; EnvPool has to reset all {self.num_envs} envs together here")
 
     def _claim(self, ids: NDArray[np.int32]) -> None:
         if self._at_work[ids].any():

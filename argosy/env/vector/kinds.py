@@ -76,13 +76,7 @@ class ShmemVectorEnv(SubprocVectorEnv):
     Nothing is pickled in a step but the infos of envs that have any. Observations of a step of all envs are views of
     the shared memory: each byte is copied once, by the worker. They stay valid as long as something refers to them.
 
-    Args:
-        env_fns: functions that make one env each; they run in the processes.
-        wait_num: see `BaseVectorEnv`.
-        timeout: see `BaseVectorEnv`.
-        envs_per_worker: see `SubprocVectorEnv`.
-        hang_timeout_s: see `SubprocVectorEnv`.
-        context: see `SubprocVectorEnv`.
+    Arguments are those of `SubprocVectorEnv`.
 
     Raises:
         ConfigError: see `BaseVectorEnv`.
@@ -90,42 +84,21 @@ class ShmemVectorEnv(SubprocVectorEnv):
         EnvError: an env could not be made, or the envs' spaces differ.
     """
 
-    def __init__(
-        self,
-        env_fns: Sequence[EnvFn],
-        wait_num: int | None = None,
-        timeout: float | None = None,
-        *,
-        envs_per_worker: int | None = None,
-        hang_timeout_s: float | None = 300.0,
-        context: StartMethod | None = None,
-    ) -> None:
-        super().__init__(
-            env_fns,
-            wait_num,
-            timeout,
-            envs_per_worker=envs_per_worker,
-            hang_timeout_s=hang_timeout_s,
-            context=context,
-        )
+    def _prepare(self) -> None:
         for name, space in (("observation", self._spaces.observation), ("action", self._spaces.action)):
             if not is_array_space(space):
-                self.close()
                 raise SpaceError(f"the {name} space {space} does not fit shared memory; use SubprocVectorEnv")
         self._shared = SharedArrays(self._spaces, self.num_envs)
         self._lent: tuple[Obs | None, int] = (None, 0)
         try:
             for worker in self.workers:
                 cast(ProcessWorker, worker).share(self._shared)
-        except BaseException:
-            self.close()
-            raise
         finally:
             self._shared.close_fd()
 
     def _step_all(self, action: object) -> StepReturn:
         """Step all envs; what needs no results is done while the workers work."""
-        n, shared = self._num_envs, self._shared
+        n, shared = self.num_envs, self._shared
         shared.write_actions(range(n), action_rows(action, n, self._spaces.action))
         obs, slot = self._lent if self._lent[0] is not None else shared.lend()
         workers = cast("list[ProcessWorker]", self.workers)
