@@ -4,6 +4,7 @@ import json
 import shutil
 import signal
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -11,6 +12,7 @@ from short import QUICK, quick
 
 import argosy
 from argosy.data import CollectStats
+from argosy.env import register
 from argosy.errors import CheckpointError, ConfigError, EnvError, SpaceError
 from argosy.experiment import Experiment
 from argosy.logger import JSONLLogger, read_jsonl
@@ -235,6 +237,13 @@ def test_an_experiment_trains_as_it_says_but_for_changes(tmp_path):
 def test_an_algorithm_s_name_needs_a_task(tmp_path):
     with pytest.raises(ConfigError, match=r"which task\? argosy.train\('dqn', task\)"):
         argosy.train("dqn", runs=tmp_path)
+
+
+def test_a_registered_env_is_a_task(tmp_path):
+    register("cart", lambda: gym.make("CartPole-v1"))
+    result = argosy.train("dqn", "cart", seed=5, runs=tmp_path, show_progress=False, **QUICK)
+    assert result.env_steps == 400
+    assert argosy.evaluate(result.run_dir, episodes=2).n_collected_episodes == 2
 
 
 def test_what_wrappers_change_is_seen_by_whatever_plays(tmp_path):

@@ -1,7 +1,7 @@
 """Messages between a vector env and its worker processes: a fixed header, then bytes where there are any.
 
 A message without content costs one system call on each side, and no poll: the kernel itself ends a wait after
-`PULSE_S`, so that whoever waits can look whether the other side is still alive.
+`POLL_S`, so that whoever waits can look whether the other side is still alive.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import struct
 import time
 from typing import NamedTuple, Self
 
-PULSE_S = 0.5
+POLL_S = 0.5
 SPIN_S = 2e-4 if hasattr(os, "sched_yield") else 0.0  # some five times what it takes to wake a process that sleeps
 HEADER = struct.Struct("=cBB5xQ")  # letter, number, slot, bytes of content
 TIMEVAL = struct.Struct("@ll")  # seconds and microseconds
@@ -37,7 +37,7 @@ class Channel:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         for timeout in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-            sock.setsockopt(socket.SOL_SOCKET, timeout, TIMEVAL.pack(0, int(PULSE_S * 1e6)))
+            sock.setsockopt(socket.SOL_SOCKET, timeout, TIMEVAL.pack(0, int(POLL_S * 1e6)))
         self._header: tuple[bytes, int, int, int] | None = None
         self._part = b""
         self._comes_soon = False
@@ -67,12 +67,12 @@ class Channel:
             while rest:
                 try:
                     rest = rest[self._sock.send(rest) :]
-                except BlockingIOError:  # nothing was taken for `PULSE_S`
+                except BlockingIOError:  # nothing was taken for `POLL_S`
                     if limit_s is not None and time.monotonic() - start > limit_s:
                         raise TimeoutError from None
 
     def recv(self) -> Message | None:
-        """Return the next message; None if it has not come (completely) within `PULSE_S`.
+        """Return the next message; None if it has not come (completely) within `POLL_S`.
 
         Raises:
             EOFError: the other side is gone.

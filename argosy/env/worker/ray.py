@@ -11,7 +11,7 @@ from typing import Protocol, Self, cast
 from argosy.env.spaces import copy_rows
 from argosy.env.vector.protocol import Info
 from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, StepArrays
-from argosy.env.worker.channel import PULSE_S
+from argosy.env.worker.channel import POLL_S
 from argosy.env.worker.group import EnvGroup
 from argosy.env.worker.shared import as_slice
 from argosy.errors import EnvError, require
@@ -147,7 +147,7 @@ class RayEnvWorker(EnvWorker):
     def _is_ready(self, ref: object) -> bool:
         """Wait for a result or for the actor's end, with an eye on the siblings; False: the time is up."""
         deadline = float("inf") if self.hang_timeout_s is None else time.monotonic() + self.hang_timeout_s
-        while not self.ray.wait([ref], timeout=max(0.0, min(PULSE_S, deadline - time.monotonic())))[0]:
+        while not self.ray.wait([ref], timeout=max(0.0, min(POLL_S, deadline - time.monotonic())))[0]:
             if time.monotonic() > deadline:
                 return False
             for worker in self.siblings:
