@@ -52,3 +52,15 @@ def tuned_process() -> Iterator[None]:
         yield
     finally:
         torch.set_flush_denormal(flushing)
+
+
+@contextlib.contextmanager
+def computing_threads(count: int) -> Iterator[None]:
+    """Let torch compute with so many threads; 0 leaves it alone."""
+    before = torch.get_num_threads()
+    if count:
+        torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -15,8 +15,9 @@ from argosy.env import VectorEnv, make_vector_env
 from argosy.env.spaces import leaves, normal_form
 from argosy.errors import ConfigError
 from argosy.logger import ProgressBar
+from argosy.process import computing_threads
 from argosy.run.folder import RunFolder
-from argosy.run.play import computing_threads, load_policy
+from argosy.run.play import load_policy
 
 PART_BYTES = 1 << 24
 """About as many bytes of observations are in memory at a time, in at most `PART_STEPS` steps of each env."""
@@ -68,7 +69,7 @@ def collect_data(
     stored = experiment.buffer.stored
     env = make_vector_env(experiment.task, num_envs, test=True, config=experiment.env)
     bar = ProgressBar(show_progress)
-    with contextlib.closing(env), computing_threads(experiment.threads):
+    with contextlib.closing(env), contextlib.closing(bar), computing_threads(experiment.threads):
         policy = load_policy(folder, experiment, env)
         rows = min(each, _part_steps(env))
         buffer = VectorReplayBuffer(rows * num_envs, num_envs, save_only_last_obs=stored["save_only_last_obs"])
@@ -99,7 +100,6 @@ def collect_data(
                     "return_std": math.nan if returns is None else returns.std,
                 }
             )
-    bar.close()
     return stats
 
 

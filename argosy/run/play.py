@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from argosy.collect import CollectHook, Collector, StepEvent
 from argosy.collect.film import check_video_path, write_video
@@ -19,6 +17,7 @@ from argosy.env import VectorEnv, make_vector_env
 from argosy.errors import CheckpointError, ConfigError
 from argosy.experiment import Experiment
 from argosy.policy import Policy
+from argosy.process import computing_threads
 from argosy.run.build import make_algorithm
 from argosy.run.folder import RunFolder
 from argosy.trainer.statefile import read_state, write_state
@@ -141,15 +140,3 @@ class _Camera(CollectHook):
         self.frames.append(picture(event.env))
         if len(self.frames) >= self.max_steps:
             raise _FilmFullError
-
-
-@contextlib.contextmanager
-def computing_threads(count: int) -> Iterator[None]:
-    """Let torch compute with so many threads; 0 leaves it alone."""
-    before = torch.get_num_threads()
-    if count:
-        torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -16,10 +16,9 @@ from argosy.errors import CheckpointError, ConfigError, DataError, EnvError
 from argosy.experiment import Experiment
 from argosy.logger import JSONLLogger, Logger, Loggers, TensorBoardLogger, WandbLogger
 from argosy.presets import preset
-from argosy.process import tuned_process
+from argosy.process import computing_threads, tuned_process
 from argosy.run.build import LocalTrainer, build
 from argosy.run.folder import RunFolder
-from argosy.run.play import computing_threads
 from argosy.run.result import BestPolicy, Result
 from argosy.trainer.checkpoint import collectors_of, load_checkpoint, save_checkpoint
 

@@ -105,6 +105,9 @@ def test_a_buffer_s_frame_stacks_are_stored_as_the_run_stores_them(tmp_path):
     batch = data[:]
     assert batch.obs.shape == batch.obs_next.shape == (50, 4, 84, 84)
     np.testing.assert_array_equal(batch.obs[1:20], batch.obs_next[:19])
+    trainer = argosy.build(argosy.preset("dqn", "ALE/Pong-v5", data=str(tmp_path / "a.hdf5"), env=env, device="cpu"))
+    trainer.test_collector.env.close()
+    assert trainer.buffer[:] == batch
 
 
 @pytest.mark.parametrize(
