@@ -203,18 +203,33 @@ class Experiment:
         Raises:
             ConfigError: a name is unknown (the nearest one is offered) or a value has the wrong type or range.
         """
-        own = {name.partition(".")[0] for name in _leaves(self.config)}
         changed: dict[str, object] = {}
         if changes.get("data") is not None and self.data is None:
             changed |= _COLLECTING
-        for key, value in changes.items():
-            if key.partition(".")[0] in own:
-                changed[f"config.{key}"] = value
-            elif key.partition(".")[0] in _OWN:
-                changed[key] = value
-            else:
-                raise ConfigError(f"unknown setting {key!r} for {self.algorithm}: {nearest(key, self.setting_names())}")
+        changed |= {self.full_name(key): value for key, value in changes.items()}
         return replaced(self, changed)
+
+    def full_name(self, name: str) -> str:
+        """Return where a setting stands: `lr` may stand for `config.optim.lr`, and `env.num_envs` stays as it is.
+
+        Settings of the algorithm need not say in which of its sections they are, if only one has a setting of the name.
+
+        Raises:
+            ConfigError: there is none (the nearest one is offered), or it may be one of several.
+        """
+        own = _leaves(self.config)
+        first = name.partition(".")[0]
+        if first in {leaf.partition(".")[0] for leaf in own}:
+            return f"config.{name}"
+        if first in _OWN:
+            return name
+        meant = [leaf for leaf in own if leaf.rpartition(".")[2] == name]
+        if len(meant) == 1:
+            return f"config.{meant[0]}"
+        if meant:
+            raise ConfigError(f"setting {name!r} of {self.algorithm} may be {' or '.join(meant)}; say which one")
+        known = [*self.setting_names(), *(leaf.rpartition(".")[2] for leaf in own)]
+        raise ConfigError(f"unknown setting {name!r} for {self.algorithm}: {nearest(name, known)}")
 
     def setting_names(self) -> list[str]:
         """Return every name that `replaced` takes, with dots."""

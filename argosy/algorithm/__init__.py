@@ -16,6 +16,8 @@ from argosy.named import Registry
 if TYPE_CHECKING:
     from argosy.algorithm.base import Algorithm as Algorithm
     from argosy.algorithm.base import AlgorithmConfig as AlgorithmConfig
+    from argosy.algorithm.base import Task as Task
+    from argosy.algorithm.optim import OptimConfig as OptimConfig
     from argosy.algorithm.table import *  # noqa: F403  # all of it, and nothing else
 
 
@@ -28,6 +30,9 @@ def _read_table() -> dict[str, list[str]]:
 _TABLE = _read_table()
 EXPORTS = {name: module for module, names in _TABLE.items() for name in names}
 """Classes and configs of all algorithms, by the modules that define them."""
+
+_SHARED = dict.fromkeys(("Algorithm", "AlgorithmConfig", "Task"), "argosy.algorithm.base")
+_SHARED["OptimConfig"] = "argosy.algorithm.optim"
 
 ALGORITHMS = {module.rpartition(".")[2]: (names[0], module) for module, names in _TABLE.items()}
 """Name -> (class, module)."""
@@ -84,7 +89,7 @@ def remember_algorithm(name: str, cls: type[Algorithm[Any, Any]]) -> None:
 if not TYPE_CHECKING:  # who checks types has read the table
 
     def __getattr__(name: str) -> object:
-        module = "argosy.algorithm.base" if name in ("Algorithm", "AlgorithmConfig") else EXPORTS.get(name)
+        module = _SHARED.get(name) or EXPORTS.get(name)
         if module is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(importlib.import_module(module), name)

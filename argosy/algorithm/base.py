@@ -8,18 +8,41 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypedDict, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Self, TypedDict, TypeVar, cast
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
+from argosy.algorithm.optim import Optim
+from argosy.algorithm.state import find_state, restore_state, state_of
 from argosy.config import check_range
-from argosy.data import Sampling, TrainingStats
-from argosy.errors import CheckpointError, ConfigError, DataError, SpaceError
+from argosy.data import Sampling, TrainingStats, as_tensors
+from argosy.errors import DataError, SpaceError
 from argosy.net import NetConfig
 from argosy.policy import Policy
+from argosy.policy.rollouts import starts
 from argosy.rng import Rng, RngState, spawn_seeds
+
+Space = spaces.Space[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What an algorithm is made for."""
+
+    observation_space: Space
+    """Of one agent."""
+    action_space: Space
+    """Of one agent."""
+    net: NetConfig | None = None
+    """Shape of the networks; None: the algorithm's own."""
+    device: str | torch.device = "cpu"
+    """Where the networks are."""
+    state_space: Space | None = None
+    """What critics alone see (the simulator's state, all agents' observations); None: the same as the policy."""
+    num_agents: int = 1
+    """More than 1: a joint learner, whose rows have an axis of agents, with rewards [B, N]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,21 +58,13 @@ class AlgorithmConfig:
 
 ConfigT = TypeVar("ConfigT", bound=AlgorithmConfig)
 StatsT = TypeVar("StatsT", bound=TrainingStats)
-
-
-class Stateful(Protocol):
-    """Something whose state can be saved and restored."""
-
-    def state_dict(self) -> Any: ...  # noqa: D102
-    def load_state_dict(self, state: Any, /) -> Any: ...  # noqa: D102
+BatchT = TypeVar("BatchT")
 
 
 class AlgorithmState(TypedDict):
     """What `Algorithm.state_dict` returns: nested dicts with string keys; leaves are tensors, numbers, strings."""
 
-    num_updates: int
     version: int
-    rng: RngState
     policy_rng: RngState
     parts: dict[str, Any]
 
@@ -57,29 +72,22 @@ class AlgorithmState(TypedDict):
 class Algorithm(ABC, Generic[ConfigT, StatsT]):
     """Learns. Owns the policy, critics, target networks and optimisers; sees no buffer, env, logger or stream.
 
-    A subclass sets the class variables, makes its objects in `__init__` and `build`, names those with state in
-    `parts`, and learns in `update`.
+    A subclass sets the class variables, makes its objects in `build` and `__init__`, and learns in `update`. Whatever
+    it holds that has state is saved, under the attribute's name (see `parts`).
     """
 
     kind: ClassVar[Literal["onpolicy", "offpolicy", "offline"]]
     """Which trainer and which form of batch: [T, B, ...] rollouts ("onpolicy") or [B, ...] samples."""
     config_type: ClassVar[type[AlgorithmConfig]]
     """The config's dataclass."""
-    action_spaces: ClassVar[tuple[type[spaces.Space[Any]], ...]]
+    action_spaces: ClassVar[tuple[type[Space], ...]]
     """Action spaces that it can learn in."""
     default_net: ClassVar[NetConfig] = NetConfig()
     """Network used where the caller gives none."""
     presets: ClassVar[Mapping[str, Mapping[str, object]] | Path] = {}
     """Of an algorithm of one's own: settings for each family of tasks ("classic", ...), or a TOML file of them."""
-    takes_recurrent: ClassVar[bool] = False
-    """Whether it learns with policies that have a state."""
 
     def __init__(self, config: ConfigT, policy: Policy) -> None:
-        if policy.is_recurrent and not self.takes_recurrent:
-            raise ConfigError(
-                f"{type(self).__name__} does not learn with policies that have a state, and {type(policy).__name__} has"
-                " one (default_policy_state); use PPO, or set takes_recurrent = True in an algorithm of yours that does"
-            )
         self.config = config
         self.policy: Policy = policy
         self.device = policy.device
@@ -89,69 +97,72 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
         """Calls of `update` so far."""
 
     @classmethod
-    def from_spaces(
-        cls,
-        config: ConfigT,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
-        net: NetConfig | None = None,
-        device: str | torch.device = "cpu",
-        seed: int | None = None,
-    ) -> Self:
-        """Make policy, networks and algorithm for the given spaces.
+    def make(cls, config: ConfigT, task: Task, seed: int | None = None) -> Self:
+        """Make policy, networks and algorithm for a task.
 
         Equal seeds give equal parameters and random numbers, whatever torch's global generator is at (which is left
         as it was).
 
         Raises:
-            SpaceError: this algorithm cannot learn in `action_space`; names those that can.
+            SpaceError: this algorithm cannot learn in the task's action space; names those that can.
+            ConfigError: it learns for one agent, and the task has several.
         """
-        if not isinstance(action_space, cls.action_spaces):
-            from argosy.algorithm import ALGORITHMS, algorithm_class  # here, because that module names this one
+        if not isinstance(task.action_space, cls.action_spaces):
+            from argosy.algorithm import algorithm_class, algorithm_names  # here, because that module names this one
 
-            fitting = [name for name in ALGORITHMS if isinstance(action_space, algorithm_class(name).action_spaces)]
+            fitting = [n for n in algorithm_names() if isinstance(task.action_space, algorithm_class(n).action_spaces)]
             wanted = " or ".join(space.__name__ for space in cls.action_spaces)
             raise SpaceError(
-                f"{cls.__name__} needs a {wanted} action space, not {action_space}; algorithms that fit it:"
+                f"{cls.__name__} needs a {wanted} action space, not {task.action_space}; algorithms that fit it:"
                 f" {', '.join(fitting) or 'none yet'}"
             )
         init_seed, run_seed = spawn_seeds(seed, 2)
         with _seeded(init_seed):
-            algorithm = cls.build(config, observation_space, action_space, net or cls.default_net, torch.device(device))
+            algorithm = cls.build(config, task)
         algorithm.seed(run_seed)
         return algorithm
 
     @classmethod
     @abstractmethod
-    def build(
-        cls,
-        config: ConfigT,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
-        net: NetConfig,
-        device: torch.device,
-    ) -> Self:
-        """Make the policy and the other networks on `device`, and the algorithm of them."""
+    def build(cls, config: ConfigT, task: Task) -> Self:
+        """Make the policy and the other networks on `task.device`, and the algorithm of them."""
 
     @abstractmethod
     def update(self, batch: Any) -> StatsT:
         """Learn from one batch: a sample [B, ...] or, on-policy, the whole rollout [T, B, ...]. Numpy or tensors.
 
+        With memory, samples are sequences [T, B, ...].
+
         Raises:
             DataError: something in the batch, or the loss, is NaN or infinite; names it. Parameters are unchanged.
         """
 
-    @abstractmethod
-    def parts(self) -> Mapping[str, Stateful]:
-        """Name all objects with learning state: policy, other networks, targets, optimisers, statistics."""
-
     @property
     def sampling(self) -> Sampling:
-        """What a buffer's samples must be prepared for."""
-        return Sampling(gamma=self.config.gamma, n_step=getattr(self.config, "n_step", 1))
+        """What a buffer's samples must be prepared for; sequences where the policy has memory."""
+        policy, n_step = self.policy, getattr(self.config, "n_step", 1)
+        if not policy.is_recurrent:
+            return Sampling(gamma=self.config.gamma, n_step=n_step)
+        return Sampling(
+            gamma=self.config.gamma, n_step=n_step, sequence_length=policy.sequence_length, burn_in=policy.burn_in
+        )
 
     def schedule(self, env_step: int, max_env_step: int) -> None:
-        """Set what depends on progress (exploration, learning rate); trainers call it before each collect."""
+        """Set what depends on progress (exploration, learning rates); trainers call it before each collect."""
+        if self.policy.exploration is not None:
+            self.policy.exploration.schedule(env_step)
+        for part in vars(self).values():
+            if isinstance(part, Optim):
+                part.schedule(min(env_step / max_env_step, 1.0))
+
+    def take_in(self, obs: Any, mask: np.ndarray | None = None) -> None:
+        """Let new experience [..., *obs] (where `mask` [...] is True) count in the statistics of observations from the end of the next update on.
+
+        Trainers call it for what comes into a replay buffer or lies in a data set; on-policy updates see to it
+        themselves.
+        """
+        if self.policy.normaliser is not None:
+            self.policy.normaliser.take_in(obs, None if mask is None else torch.from_numpy(mask))
 
     def seed(self, seed: int | None) -> None:
         """Start the random numbers of learning and of acting anew."""
@@ -159,15 +170,23 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
         self.rng.seed(learn_seed)
         self.policy.seed(act_seed)
 
+    # -- state ---------------------------------------------------------------------------------------------------------
+
+    def parts(self) -> dict[str, Any]:
+        """Return all that it holds and that has state, by attribute: networks, optimisers, statistics, numbers.
+
+        Found are objects with `state_dict` and `load_state_dict`, tensors, arrays, numbers and text, also in lists,
+        tuples and dicts.
+
+        Raises:
+            ConfigError: it holds something that may have state and does not say how to save it.
+        """
+        return find_state(self)
+
     def state_dict(self) -> AlgorithmState:
         """Return all learning state (tensors are not copies: save or copy them before the next update)."""
-        return {
-            "num_updates": self.num_updates,
-            "version": self.policy.version,
-            "rng": self.rng.state_dict(),
-            "policy_rng": self.policy.rng.state_dict(),
-            "parts": {name: dict(part.state_dict()) for name, part in self.parts().items()},
-        }
+        parts = {name: state_of(part) for name, part in self.parts().items()}
+        return {"version": self.policy.version, "policy_rng": self.policy.rng.state_dict(), "parts": parts}
 
     def load_state_dict(self, state: AlgorithmState) -> None:
         """Continue exactly where `state` was taken.
@@ -175,18 +194,44 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
         Raises:
             CheckpointError: it belongs to another algorithm or to other networks; nothing has changed.
         """
-        _check_fits(self.state_dict()["parts"], state["parts"], type(self).__name__)
-        for name, part in self.parts().items():
-            part.load_state_dict(state["parts"][name])
-        self.num_updates = state["num_updates"]
+        restore_state(self, state["parts"])
         self.policy.version = state["version"]
-        self.rng.load_state_dict(state["rng"])
         self.policy.rng.load_state_dict(state["policy_rng"])
 
     # -- for subclasses ------------------------------------------------------------------------------------------------
 
+    def prepare(self, batch: BatchT) -> BatchT:
+        """Bring a batch to the device as tensors, check it, and normalise its observations; first line of `update`.
+
+        The caller's batch stays as it is. On-policy, the observations count in the statistics at the update's end.
+
+        Raises:
+            DataError: a number is not finite, or the rewards have another shape than this algorithm learns from.
+        """
+        given = batch
+        prepared: Any = as_tensors(given, self.device)
+        if "rew" in prepared and "terminated" in prepared and prepared.rew.shape != prepared.terminated.shape:
+            raise DataError(
+                f"batch.rew has shape {tuple(prepared.rew.shape)}, batch.terminated {tuple(prepared.terminated.shape)};"
+                f" {type(self).__name__} learns from one reward per row (rewards of several agents: let each agent's be"
+                " a row of its own, or sum them up)"
+            )
+        check_finite(prepared, *(name for name in _CHECKED if name in prepared))
+        normaliser = self.policy.normaliser
+        if normaliser is not None:
+            if self.kind == "onpolicy":
+                normaliser.hold(prepared.obs, prepared.get("mask"))
+            for name in ("obs", "obs_next"):
+                if name in prepared:
+                    setattr(prepared, name, normaliser(prepared[name]))
+        if self.policy.is_recurrent and "on_reset" not in prepared:
+            prepared.on_reset = starts(prepared.cut)
+        return cast(BatchT, prepared)
+
     def _finish(self, **metrics: torch.Tensor | None) -> dict[str, Any]:
-        """Count the update and fetch its metrics (scalar tensors) as floats in the one device sync; None stays None.
+        """End an update: count it, and fetch its metrics (scalar tensors) as floats in the one device sync.
+
+        None stays None.
 
         Raises:
             DataError: a metric is not finite, and so the optimiser's guard has left the parameters as they were.
@@ -195,25 +240,57 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
         values = dict(zip(tensors, torch.stack(list(tensors.values())).tolist(), strict=True))
         if not math.isfinite(sum(values.values())):
             raise DataError(f"the loss or another metric of {type(self).__name__} is not finite: {values}")
+        if self.policy.normaliser is not None:
+            self.policy.normaliser.merge()
         self.num_updates += 1
         self.policy.version += 1
         return dict.fromkeys(metrics) | values
 
 
+def batch_mean(x: torch.Tensor, batch: Any) -> torch.Tensor:
+    """Mean over the rows of a batch, [B] or [T, B]: those that its mask leaves, where it has one."""
+    if "mask" not in batch:
+        return x.mean()
+    rows: torch.Tensor = x[batch.mask]
+    return rows.mean()
+
+
+def batch_priorities(error: torch.Tensor, batch: Any) -> torch.Tensor:
+    """New priorities [B] of a sample from the errors [B] of its rows, or [T, B] of its sequences.
+
+    A sequence counts 0.9 times its largest error and 0.1 times its mean one (R2D2, Kapturowski et al., 2019,
+    https://openreview.net/forum?id=r1lyTjAqYX, section 2.3).
+    """
+    error = error.detach().abs()
+    if "mask" not in batch:
+        return error
+    error = error * batch.mask
+    return 0.9 * error.amax(dim=0) + 0.1 * error.sum(dim=0) / batch.mask.sum(dim=0).clamp(min=1)
+
+
+_CHECKED = ("obs", "act", "rew", "obs_next", "policy")
+
+
 def check_finite(batch: Any, *fields: str) -> None:
-    """Check that float fields of a batch of tensors hold neither NaN nor infinity; costs one sum per field.
+    """Check that float fields of a batch of tensors hold neither NaN nor infinity; costs one pass per field.
 
     Raises:
         DataError: names the first field that does.
     """
-    total = torch.zeros(())
+    sums: list[torch.Tensor] = []
     for field in fields:
         value = batch[field]
-        if type(value) is not torch.Tensor:
-            total = sum((leaf.sum() for _, leaf in _float_leaves(value, field)), total)
-        elif value.is_floating_point():
-            total = total + value.sum()
-    if not math.isfinite(total.item()):
+        leaves = ((field, value),) if type(value) is torch.Tensor else _float_leaves(value, field)
+        for _, leaf in leaves:
+            if not leaf.is_floating_point():
+                continue
+            if leaf.is_cpu and leaf.is_contiguous() and leaf.dtype is torch.float32:
+                flat = leaf.detach().numpy().reshape(-1)
+                if not math.isfinite(np.dot(flat, flat)):  # a tenth of a sum by torch, where rows are few
+                    sums.append(leaf.sum())
+            else:
+                sums.append(leaf.sum())
+    if sums and not all(math.isfinite(total) for total in torch.stack([s.double() for s in sums]).tolist()):
         for field in fields:
             for name, leaf in _float_leaves(batch[field], field):
                 bad = ~torch.isfinite(leaf)
@@ -232,26 +309,6 @@ def _float_leaves(value: Any, name: str) -> Iterator[tuple[str, torch.Tensor]]:
     elif value is not None:
         for key in value.keys():  # noqa: SIM118  # a Batch iterates over rows, not over keys
             yield from _float_leaves(value[key], f"{name}.{key}")
-
-
-def _check_fits(own: Any, saved: Any, name: str) -> None:
-    """Check that a saved state has the names and shapes of one's own; a CheckpointError names what differs."""
-    if isinstance(own, dict) and isinstance(saved, Mapping):
-        if own.keys() != saved.keys():
-            raise CheckpointError(f"the state does not fit: {name} has {sorted(own)}, the saved one {sorted(saved)}")
-        for key, value in own.items():
-            _check_fits(value, saved[key], f"{name}.{key}")
-    elif _form(own) != _form(saved):
-        raise CheckpointError(f"the state does not fit: {name} is {_form(own)}, the saved one {_form(saved)}")
-    elif isinstance(own, list):
-        for i, value in enumerate(own):
-            _check_fits(value, saved[i], f"{name}[{i}]")
-
-
-def _form(value: Any) -> str:
-    if isinstance(value, torch.Tensor | np.ndarray):
-        return f"an array of shape {tuple(value.shape)}"
-    return f"a list of {len(value)}" if isinstance(value, list) else f"a {type(value).__name__}"
 
 
 @contextlib.contextmanager

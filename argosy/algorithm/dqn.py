@@ -9,30 +9,27 @@ Details that matter:
 3. n-step returns (Sutton, 1988) are made by the sampler: `rew` is the discounted sum, `discount` = gamma^k for the k
    steps it covers, 0 if the last one was terminal. A truncated episode bootstraps from its true last observation.
 4. The Huber loss with threshold 1 is the paper's clipping of the error to [-1, 1].
-5. Dueling streams (Wang et al., 2016, https://arxiv.org/abs/1511.06581) are a matter of the network:
-   `NetConfig(dueling=True)`.
+5. Dueling streams (Wang et al., 2016, https://arxiv.org/abs/1511.06581): a value and an advantage per action.
 6. Exploration falls linearly from `eps_start` to `eps_end` over the first `eps_decay_steps` env steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from dataclasses import dataclass, field
+from typing import Literal, Self
 
 import torch
 import torch.nn.functional as F
 from gymnasium import spaces
 
-from argosy.algorithm.base import Algorithm, AlgorithmConfig, Stateful, check_finite
-from argosy.algorithm.optim import Adam
+from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
+from argosy.algorithm.optim import OptimConfig
 from argosy.config import check_choice, check_range
-from argosy.data import TrainingStats, TransitionBatch, as_tensors
-from argosy.errors import DataError
+from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import NetConfig, TargetUpdate, frozen_copy
-from argosy.policy import QPolicy
+from argosy.policy import EpsilonConfig, QPolicy
 
-# Shapes: B batch, A actions.
+# Shapes: B batch, A actions. With memory, [B] becomes [T, B].
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,43 +38,27 @@ class DQNConfig(AlgorithmConfig):
 
     n_step: int = 1
     """Rewards summed before the bootstrap value."""
-    lr: float = 1e-3
-    """Adam's learning rate."""
-    adam_eps: float = 1e-8
-    """Adam's epsilon."""
-    lr_decay: bool = False
-    """Let the learning rate fall linearly to 0 over the run."""
-    max_grad_norm: float | None = None
-    """Clip gradients to this global norm; None: not."""
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    """Optimiser of the Q-network."""
     double: bool = True
     """Choose the next action by the online network (detail 1)."""
+    dueling: bool = False
+    """Split the last hidden layer into a value and an advantage stream (detail 5)."""
     loss: Literal["huber", "mse"] = "huber"
     """Loss of the temporal-difference error (detail 4)."""
     target_update_freq: int = 500
     """Updates between two steps of the target network (detail 2)."""
     tau: float = 1.0
     """Length of the target network's step; 1 copies the online network."""
-    eps_start: float = 1.0
-    """Probability of a random action at the start."""
-    eps_end: float = 0.05
-    """Probability of a random action after `eps_decay_steps`."""
-    eps_decay_steps: int = 10_000
-    """Env steps over which it falls."""
-    eps_test: float = 0.0
-    """Probability of a random action in evaluation."""
+    exploration: EpsilonConfig = field(default_factory=EpsilonConfig)
+    """Random actions (detail 6)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, "n_step", ge=1)
-        check_range(self, "lr", gt=0.0)
-        check_range(self, "adam_eps", gt=0.0)
-        check_range(self, "max_grad_norm", gt=0.0)
         check_choice(self, "loss", ("huber", "mse"))
         check_range(self, "target_update_freq", ge=1)
         check_range(self, "tau", gt=0.0, le=1.0)
-        check_range(self, "eps_decay_steps", ge=0)
-        for field in ("eps_start", "eps_end", "eps_test"):
-            check_range(self, field, ge=0.0, le=1.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,65 +84,37 @@ class DQN(Algorithm[DQNConfig, DQNStats]):
 
     def __init__(self, config: DQNConfig, policy: QPolicy) -> None:
         super().__init__(config, policy)
-        self.target = frozen_copy(policy.net)
-        self.optim = Adam(
-            policy.net.parameters(), lr=config.lr, eps=config.adam_eps, max_grad_norm=config.max_grad_norm
-        )
-        self.update_target = TargetUpdate(self.target, policy.net, config.tau)
-        policy.eps, policy.eps_test = config.eps_start, config.eps_test
+        self.policy_target = frozen_copy(policy)
+        self.optim = config.optim.build(policy)
+        self.update_target = TargetUpdate(self.policy_target, policy, config.tau, config.target_update_freq)
+        policy.explore_by(config.exploration.build(policy.num_actions))
 
     @classmethod
-    def build(
-        cls,
-        config: DQNConfig,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
-        net: NetConfig,
-        device: torch.device,
-    ) -> Self:
+    def build(cls, config: DQNConfig, task: Task) -> Self:
         """Make the Q-network and the algorithm."""
-        return cls(config, QPolicy(observation_space, action_space, net).to(device))
+        net = task.net or cls.default_net
+        return cls(config, QPolicy(task.observation_space, task.action_space, net, dueling=config.dueling).to(task.device))
 
     def update(self, batch: TransitionBatch) -> DQNStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
-        batch = as_tensors(batch, self.device)
+        batch = self.prepare(batch)
         q_taken = self.policy.analyze(batch).q_taken
-        td_error = q_taken - (batch.rew + batch.discount * self._next_value(batch.obs_next))
-        loss = (batch.weight * self._loss(td_error)).mean()
-        try:
-            grad_norm = self.optim.step(loss)
-        except DataError:
-            check_finite(batch, "obs", "obs_next", "rew")  # names the field
-            raise
-
-        if (self.num_updates + 1) % self.config.target_update_freq == 0:
-            self.update_target()
-        metrics = self._finish(loss=loss, q_mean=q_taken.detach().mean(), grad_norm=grad_norm)
-        return DQNStats(**metrics, priorities=td_error.detach().abs())
+        td_error = q_taken - (batch.rew + batch.discount * self._next_value(batch))
+        loss = batch_mean(batch.weight * self._loss(td_error), batch)
+        grad_norm = self.optim.step(loss)
+        self.update_target()
+        metrics = self._finish(loss=loss, q_mean=batch_mean(q_taken.detach(), batch), grad_norm=grad_norm)
+        return DQNStats(**metrics, priorities=batch_priorities(td_error, batch))
 
     @torch.no_grad()
-    def _next_value(self, obs_next: Any) -> torch.Tensor:
+    def _next_value(self, batch: TransitionBatch) -> torch.Tensor:
         """Value [B] of the best allowed next action (detail 1)."""
-        target_q, _ = self.target(obs_next)
-        choosing_q = self.policy.net(obs_next)[0] if self.config.double else target_q
-        best = self.policy.greedy(choosing_q, obs_next)
-        value: torch.Tensor = target_q.gather(-1, best.unsqueeze(-1)).squeeze(-1)
-        return value
+        target = self.policy_target.analyze_next(batch)
+        chooser = self.policy.analyze_next(batch) if self.config.double else target
+        return target.of(chooser.greedy)
 
     def _loss(self, td_error: torch.Tensor) -> torch.Tensor:
         """Loss [B] of each error (detail 4)."""
         if self.config.loss == "huber":
             return F.huber_loss(td_error, torch.zeros_like(td_error), reduction="none")
         return td_error.square()
-
-    def schedule(self, env_step: int, max_env_step: int) -> None:
-        """Set exploration and learning rate for the steps from `env_step` on."""
-        config = self.config
-        progress = min(env_step / config.eps_decay_steps, 1.0) if config.eps_decay_steps else 1.0
-        self.policy.eps = (1.0 - progress) * config.eps_start + progress * config.eps_end
-        if config.lr_decay:
-            self.optim.scale_lr(max(1.0 - env_step / max_env_step, 0.0))
-
-    def parts(self) -> Mapping[str, Stateful]:
-        """Policy, target network, optimiser."""
-        return {"policy": self.policy, "target": self.target, "optim": self.optim}

@@ -1,63 +1,80 @@
-"""One gradient step: gradient, guard, clipping, Adam."""
+"""Optimisers: gradient, guard, clipping, step; all settings in one config."""
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Iterable
-from typing import TypedDict
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypedDict
 
 import torch
 from torch import nn
 
-from argosy.errors import DataError
+from argosy.config import check_choice, check_range
+from argosy.errors import ConfigError, DataError
+from argosy.named import Registry
+from argosy.ops.kernels import foreach_div_, foreach_norm, fused_adam_, fused_adamw_
 
-_DENORMAL = 5e-324  # smaller than any normal number
-
-
-class AdamState(TypedDict):
-    """What `Adam.state_dict` returns; the moments have one entry per parameter."""
-
-    lr: float
-    steps: torch.Tensor
-    exp_avgs: list[torch.Tensor]
-    exp_avg_sqs: list[torch.Tensor]
+_OTHERS = Registry("optimiser", {"rmsprop": ("RMSprop", "torch.optim"), "sgd": ("SGD", "torch.optim")})
 
 
-class Adam:
-    """Adam (Kingma and Ba, 2015, https://arxiv.org/abs/1412.6980) over some parameters, one call per gradient step.
+@dataclass(frozen=True, kw_only=True)
+class OptimConfig:
+    """One optimiser; an algorithm has one of these for each that it uses."""
 
-    Calls torch's fused kernel without the bookkeeping of `torch.optim` (hooks, parameter groups), which costs as much
-    as the kernel when networks are small. Clipping by norm is done inside the kernel.
+    kind: str = "adam"
+    """adam, adamw, rmsprop, sgd, or "MODULE:CLASS" of a `torch.optim.Optimizer` (e.g. torch.optim:Adagrad)."""
+    lr: float = 1e-3
+    """Learning rate."""
+    eps: float = 1e-8
+    """Added to the denominator (adam, adamw, rmsprop)."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """Decay rates of the two moments (adam, adamw)."""
+    weight_decay: float = 0.0
+    """Weight of the L2 penalty (adamw: decoupled from the gradient)."""
+    max_grad_norm: float | None = None
+    """Scale gradients down to this global norm; None: not."""
+    lr_schedule: Literal["constant", "linear"] = "constant"
+    """linear: the learning rate falls to 0 over the run."""
+    args: Mapping[str, object] = field(default_factory=dict)
+    """Further arguments of the optimiser's class, e.g. momentum (not for adam and adamw)."""
+
+    def __post_init__(self) -> None:
+        for name in ("lr", "eps", "max_grad_norm"):
+            check_range(self, name, gt=0.0)
+        check_range(self, "betas", ge=0.0, lt=1.0)
+        check_range(self, "weight_decay", ge=0.0)
+        check_choice(self, "lr_schedule", ("constant", "linear"))
+        if self.kind in ("adam", "adamw"):
+            if self.args:
+                raise ConfigError(f"OptimConfig.args are {dict(self.args)}, but {self.kind} takes none beside the fields")
+        else:
+            _OTHERS.source(self.kind)  # an unknown name is refused now
+
+    def build(self, what: nn.Module | Iterable[torch.Tensor]) -> Optim:
+        """Make the optimiser of a module's parameters, or of the given ones.
+
+        Raises:
+            ConfigError: the class cannot be imported or does not take its arguments.
+        """
+        parameters = [p for p in (what.parameters() if isinstance(what, nn.Module) else what) if p.requires_grad]
+        return Adam(self, parameters) if self.kind in ("adam", "adamw") else TorchOptim(self, parameters)
+
+
+class Optim(ABC):
+    """Minimises losses over some parameters.
 
     A step whose loss or gradient norm is not finite changes nothing: on the CPU, where looking is free, it raises; on a
-    GPU, where looking would make the host wait, the kernel skips it and `Algorithm._finish` finds the loss among the
-    metrics that it fetches anyway.
-
-    Args:
-        parameters: what to train.
-        lr: learning rate.
-        eps: added to the denominator.
-        max_grad_norm: gradients are scaled down to this global norm; None: not.
-        betas: decay rates of the two moments.
+    GPU, where looking would make the host wait, it is skipped and `Algorithm._finish` finds the loss among the metrics
+    that it fetches anyway.
     """
 
-    def __init__(
-        self,
-        parameters: Iterable[nn.Parameter],
-        *,
-        lr: float,
-        eps: float = 1e-8,
-        max_grad_norm: float | None = None,
-        betas: tuple[float, float] = (0.9, 0.999),
-    ) -> None:
-        self.parameters: list[torch.Tensor] = list(parameters)
-        self.base_lr = self.lr = lr
-        self.eps = eps
-        self.max_grad_norm = max_grad_norm
-        self.betas = betas
-        self.steps = torch.zeros((), device=self.parameters[0].device)
-        self.exp_avgs = [torch.zeros_like(parameter) for parameter in self.parameters]
-        self.exp_avg_sqs = [torch.zeros_like(parameter) for parameter in self.parameters]
+    def __init__(self, config: OptimConfig, parameters: Sequence[torch.Tensor]) -> None:
+        self.config = config
+        self.parameters = list(parameters)
+        self.lr = config.lr
 
     def step(self, loss: torch.Tensor) -> torch.Tensor | None:
         """Minimise the scalar `loss` by one step; gradients are taken for these parameters alone.
@@ -71,46 +88,81 @@ class Adam:
         gradients = list(torch.autograd.grad(loss, self.parameters))
         norm = scale = skip = None
         finite = loss.detach()
-        if self.max_grad_norm is not None:
-            norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
-            scale = (norm / self.max_grad_norm).clamp_(min=1.0)  # the kernel divides gradients by it
+        if self.config.max_grad_norm is not None:
+            norm = torch.linalg.vector_norm(torch.stack(foreach_norm(gradients)))
+            scale = (norm / self.config.max_grad_norm).clamp_(min=1.0)
             finite = finite + norm
         if not finite.is_cpu:
             skip = (~torch.isfinite(finite)).float()
         elif not math.isfinite(finite.item()):
             of_norm = "" if norm is None else f" and the norm of its gradient {norm.item()}"
             raise DataError(f"the loss is {loss.item()}{of_norm}; no parameter has changed")
-        # Moments of dead units decay into denormal numbers, on which this kernel takes five times as long: they count
-        # as 0 within it; outside of it the process's arithmetic stays as it was
-        flushing = _DENORMAL * 1.0 == 0.0
-        torch.set_flush_denormal(True)
         with torch.no_grad():
-            self.steps += 1.0
-            torch._fused_adam_(
-                self.parameters,
-                gradients,
-                self.exp_avgs,
-                self.exp_avg_sqs,
-                [],
-                [self.steps] * len(self.parameters),
-                lr=self.lr,
-                beta1=self.betas[0],
-                beta2=self.betas[1],
-                weight_decay=0.0,
-                eps=self.eps,
-                amsgrad=False,
-                maximize=False,
-                grad_scale=scale,
-                found_inf=skip,
-            )
-            if skip is not None:
-                self.steps -= skip
-        torch.set_flush_denormal(flushing)
+            self._apply(gradients, scale, skip)
         return norm
 
-    def scale_lr(self, factor: float) -> None:
-        """Use `factor` times the configured learning rate from now on."""
-        self.lr = self.base_lr * factor
+    def schedule(self, progress: float) -> None:
+        """Set the learning rate for a share `progress` of the run, 0 to 1."""
+        if self.config.lr_schedule == "linear":
+            self.lr = self.config.lr * (1.0 - progress)
+
+    @abstractmethod
+    def _apply(self, gradients: list[torch.Tensor], scale: torch.Tensor | None, skip: torch.Tensor | None) -> None:
+        """Make a step with gradients divided by `scale`; where `skip` is 1 (on a GPU) change nothing."""
+
+    @abstractmethod
+    def state_dict(self) -> Mapping[str, Any]:
+        """Return what the next step depends on (no copies)."""
+
+    @abstractmethod
+    def load_state_dict(self, state: Any) -> None:
+        """Continue exactly where `state` was taken (of an optimiser of the same parameters)."""
+
+
+class AdamState(TypedDict):
+    """What `Adam.state_dict` returns; the moments have one entry per parameter."""
+
+    lr: float
+    steps: torch.Tensor
+    exp_avgs: list[torch.Tensor]
+    exp_avg_sqs: list[torch.Tensor]
+
+
+class Adam(Optim):
+    """Adam (Kingma and Ba, 2015, https://arxiv.org/abs/1412.6980) and AdamW (https://arxiv.org/abs/1711.05101).
+
+    Calls torch's fused kernel without the bookkeeping of `torch.optim` (hooks, parameter groups), which costs as much
+    as the kernel when networks are small. The kernel scales and skips.
+    """
+
+    def __init__(self, config: OptimConfig, parameters: Sequence[torch.Tensor]) -> None:
+        super().__init__(config, parameters)
+        self.steps = torch.zeros((), device=self.parameters[0].device)
+        self.exp_avgs = [torch.zeros_like(parameter) for parameter in self.parameters]
+        self.exp_avg_sqs = [torch.zeros_like(parameter) for parameter in self.parameters]
+
+    def _apply(self, gradients: list[torch.Tensor], scale: torch.Tensor | None, skip: torch.Tensor | None) -> None:
+        self.steps += 1.0
+        kernel = fused_adam_ if self.config.kind == "adam" else fused_adamw_
+        kernel(
+            self.parameters,
+            gradients,
+            self.exp_avgs,
+            self.exp_avg_sqs,
+            [],
+            [self.steps] * len(self.parameters),
+            lr=self.lr,
+            beta1=self.config.betas[0],
+            beta2=self.config.betas[1],
+            weight_decay=self.config.weight_decay,
+            eps=self.config.eps,
+            amsgrad=False,
+            maximize=False,
+            grad_scale=scale,
+            found_inf=skip,
+        )
+        if skip is not None:
+            self.steps -= skip
 
     def state_dict(self) -> AdamState:
         """Return the moments, step counts and the learning rate in force (no copies)."""
@@ -123,3 +175,44 @@ class Adam:
         saved = (state["steps"], *state["exp_avgs"], *state["exp_avg_sqs"])
         for tensor, value in zip(own, saved, strict=True):
             tensor.copy_(value)
+
+
+class TorchOptim(Optim):
+    """Any optimiser of `torch.optim`, or like it."""
+
+    def __init__(self, config: OptimConfig, parameters: Sequence[torch.Tensor]) -> None:
+        super().__init__(config, parameters)
+        make = _OTHERS.load(config.kind)
+        known = inspect.signature(make).parameters
+        given = {name: getattr(config, name) for name in ("eps", "betas", "weight_decay") if name in known}
+        try:
+            made: Any = make(self.parameters, lr=config.lr, **{**given, **config.args})
+        except TypeError as error:
+            raise ConfigError(f"OptimConfig.kind is {config.kind!r}, which could not be made: {error}") from error
+        if not isinstance(made, torch.optim.Optimizer):
+            raise ConfigError(f"OptimConfig.kind is {config.kind!r}, which is no torch.optim.Optimizer")
+        self._torch = made
+
+    def _apply(self, gradients: list[torch.Tensor], scale: torch.Tensor | None, skip: torch.Tensor | None) -> None:
+        if skip is not None and bool(skip):  # these optimisers cannot skip by themselves: the host has to look
+            return
+        if scale is not None:
+            foreach_div_(gradients, scale)
+        for group in self._torch.param_groups:
+            group["lr"] = self.lr
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            parameter.grad = gradient
+        self._torch.step()
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """Return the learning rate in force and, once there was a step, what the optimiser keeps per parameter."""
+        slots = {str(i): dict(slot) for i, slot in self._torch.state_dict()["state"].items()}
+        return {"lr": self.lr, "slots": slots}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue exactly where `state` was taken (of an optimiser of the same parameters)."""
+        self.lr = state["lr"]
+        slots = {int(i): dict(slot) for i, slot in state["slots"].items()}
+        self._torch.load_state_dict({"state": slots, "param_groups": self._torch.state_dict()["param_groups"]})

@@ -16,30 +16,26 @@ Details that matter:
 7. Return scaling: the critic predicts returns divided by their running standard deviation (not centred).
 8. The learning rate may fall linearly to 0; passes may stop early when the KL divergence passes `target_kl`.
 9. Layers start orthogonal, the actor's last one small (see `ActorCriticPolicy`); Adam's epsilon is 1e-5.
-10. Policies with a state learn from sequences of the rollout that start from stored states (`policy/recurrence.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from dataclasses import dataclass, field
+from typing import Literal, Self
 
 import torch
-import torch.nn.functional as F
 from gymnasium import spaces
 
-from argosy.algorithm.base import Algorithm, AlgorithmConfig, Stateful, check_finite
-from argosy.algorithm.optim import Adam
+from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean
+from argosy.algorithm.optim import OptimConfig
 from argosy.config import check_choice, check_range
-from argosy.data import Batch, RunningMeanStd, TrainingStats, TrajectoryBatch, as_tensors, take_rows, tree
+from argosy.data import Batch, RunningMeanStd, TrainingStats, TrajectoryBatch
 from argosy.net import NetConfig
 from argosy.ops import gae
 from argosy.policy import ActorCriticPolicy
-from argosy.policy.recurrence import rows_to_learn, sequences
+from argosy.policy.rollouts import minibatches, rollout_values, rows_to_learn
 
-TERMS = ("loss_policy", "loss_value", "entropy", "approx_kl", "clip_fraction")  # the loss is their weighted sum
-# Shapes: T time, B envs, N = T * B rows of the rollout, M rows (or sequences) of a minibatch.
+# Shapes: T time, B envs, N = T * B rows of the rollout, M rows of a minibatch. With memory, [M] becomes [T, M].
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,14 +44,8 @@ class PPOConfig(AlgorithmConfig):
 
     gae_lambda: float = 0.95
     """Trade-off of the advantage estimate: 0 little variance, 1 no bias."""
-    lr: float = 3e-4
-    """Adam's learning rate."""
-    adam_eps: float = 1e-5
-    """Adam's epsilon."""
-    lr_decay: bool = False
-    """Let the learning rate fall linearly to 0 over the run."""
-    max_grad_norm: float | None = 0.5
-    """Clip gradients to this global norm; None: not."""
+    optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4, eps=1e-5, max_grad_norm=0.5))
+    """Optimiser of actor and critic."""
     repeat_per_collect: int = 10
     """Passes over each rollout."""
     batch_size: int | None = 64
@@ -78,6 +68,8 @@ class PPOConfig(AlgorithmConfig):
     """Weight of the entropy bonus."""
     target_kl: float | None = None
     """Stop passing over a rollout when the approximate KL divergence exceeds this; None: never."""
+    log_std_init: float = 0.0
+    """Continuous actions: initial logarithm of the deviation, which does not depend on the observation."""
     action_scaling: bool | None = None
     """Stretch actions in [-1, 1] to a Box's bounds; None: where it has finite ones."""
     action_bound_method: Literal["auto", "clip", "tanh"] | None = "auto"
@@ -85,12 +77,12 @@ class PPOConfig(AlgorithmConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for field in ("gae_lambda", "clip_ratio"):
-            check_range(self, field, ge=0.0, le=1.0)
-        for field in ("lr", "adam_eps", "max_grad_norm", "target_kl"):
-            check_range(self, field, gt=0.0)
-        for field in ("repeat_per_collect", "batch_size"):
-            check_range(self, field, ge=1)
+        for name in ("gae_lambda", "clip_ratio"):
+            check_range(self, name, ge=0.0, le=1.0)
+        for name in ("repeat_per_collect", "batch_size"):
+            check_range(self, name, ge=1)
+        check_range(self, "target_kl", gt=0.0)
+        check_range(self, "log_std_init", ge=-10.0, le=2.0)
         check_range(self, "dual_clip", gt=1.0)
         check_range(self, "value_coef", ge=0.0)
         check_range(self, "entropy_coef", ge=0.0)
@@ -119,7 +111,6 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
     """Clipped policy gradient from the rollout of the current policy."""
 
     kind = "onpolicy"
-    takes_recurrent = True
     config_type = PPOConfig
     action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
     default_net = NetConfig(hidden_sizes=(64, 64), activation="tanh")
@@ -127,101 +118,87 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
 
     def __init__(self, config: PPOConfig, policy: ActorCriticPolicy) -> None:
         super().__init__(config, policy)
-        self.optim = Adam(policy.parameters(), lr=config.lr, eps=config.adam_eps, max_grad_norm=config.max_grad_norm)
+        self.optim = config.optim.build(policy)
         self.return_stat = RunningMeanStd()
-        self.term_weights = torch.tensor((1.0, config.value_coef, -config.entropy_coef, 0.0, 0.0), device=self.device)
 
     @classmethod
-    def build(
-        cls,
-        config: PPOConfig,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
-        net: NetConfig,
-        device: torch.device,
-    ) -> Self:
+    def build(cls, config: PPOConfig, task: Task) -> Self:
         """Make the actor-critic and the algorithm."""
         policy = ActorCriticPolicy(
-            observation_space,
-            action_space,
-            net,
+            task.observation_space,
+            task.action_space,
+            task.net or cls.default_net,
+            log_std_init=config.log_std_init,
             action_scaling=config.action_scaling,
             action_bound_method=config.action_bound_method,
         )
-        return cls(config, policy.to(device))
+        return cls(config, policy.to(task.device))
 
     def update(self, batch: TrajectoryBatch) -> PPOStats:
-        """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, mask, policy.logp/value."""
-        rollout = as_tensors(batch, self.device)
-        check_finite(rollout, "obs", "obs_next", "rew", "policy")
+        """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp; mask, policy.value."""
+        rollout = self.prepare(batch)
         rows = self._rows(rollout)
-        history: list[torch.Tensor] = []  # of each gradient step: means of the TERMS
-        norms: list[Any] = []  # tensors, or None without clipping
+        history: list[dict[str, torch.Tensor]] = []  # of each gradient step
         for epoch in range(self.config.repeat_per_collect):
             if epoch > 0 and self.config.recompute_advantage:
-                adv, returns = self._advantages(rollout, self.policy.values(rollout))
+                adv, returns = self._advantages(rollout, *rollout_values(self.policy, rollout, anew=True))
                 fresh = rows_to_learn(self.policy, rollout, Batch(adv=adv, returns=returns / self._scale))
                 rows.adv, rows.returns = fresh.adv, fresh.returns
             first = len(history)
-            for mb in self._minibatches(rows):
-                loss, means = self._loss(mb)
-                norms.append(self.optim.step(loss))
-                history.append(means.detach())
-            target_kl = self.config.target_kl
-            if target_kl is not None and torch.stack(history[first:]).mean(0)[TERMS.index("approx_kl")] > target_kl:
+            for mb in minibatches(self.policy, rows, self.config.batch_size, self.rng):
+                loss, terms = self._loss(mb)
+                grad_norm = self.optim.step(loss)
+                history.append({**terms, "loss": loss.detach()} | ({} if grad_norm is None else {"grad_norm": grad_norm}))
+            divergence = torch.stack([terms["approx_kl"] for terms in history[first:]]).mean()
+            if self.config.target_kl is not None and divergence > self.config.target_kl:
                 break
         unexplained = (rows.returns - rows.value).var(correction=0) / rows.returns.var(correction=0).clamp(min=1e-8)
-        means = torch.stack(history).mean(0)
-        stats = self._finish(
-            loss=means @ self.term_weights,
-            **dict(zip(TERMS, means, strict=True)),
-            grad_norm=None if norms[0] is None else torch.stack(norms).mean(),
-            explained_variance=1.0 - unexplained,
+        means = {name: torch.stack([terms[name] for terms in history]).mean() for name in history[0]}
+        return PPOStats(
+            **self._finish(**means, explained_variance=1.0 - unexplained),
+            gradient_steps=len(history),
         )
-        return PPOStats(**stats, gradient_steps=len(history))
 
-    def _loss(self, mb: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """-> (loss, mean of each of its TERMS) of a minibatch: obs, act, logp, value, adv, returns [M, ...]."""
-        config = self.config
-        now = self.policy.analyze(mb)
-        if self.policy.is_recurrent:  # the rows to learn from, of sequences [T, M, ...]
-            now, mb = now[mb.mask], mb[mb.mask]
+    def _loss(self, mb: Batch) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """-> (loss, its terms) of a minibatch: obs, act, logp, value, adv, returns [M, ...]."""
+        config, now = self.config, self.policy.analyze(mb)
         adv = mb.adv
         if config.normalize_adv:
-            adv = F.layer_norm(adv, adv.shape, eps=1e-16)  # mean 0 and deviation 1 in one operation
+            mean = batch_mean(adv, mb)
+            adv = (adv - mean) / (batch_mean((adv - mean).square(), mb).sqrt() + 1e-8)
         log_ratio = now.logp - mb.logp
         ratio = log_ratio.exp()
-        # min(ratio * adv, clip(ratio) * adv), negated: 1 + clip_ratio bounds it where adv > 0, 1 - clip_ratio elsewhere
-        loss_policy = torch.max(-adv * ratio, -adv - config.clip_ratio * adv.abs())
+        objective = torch.min(ratio * adv, ratio.clamp(1.0 - config.clip_ratio, 1.0 + config.clip_ratio) * adv)
         if config.dual_clip is not None:
-            loss_policy = torch.where(adv < 0.0, torch.min(loss_policy, -config.dual_clip * adv), loss_policy)
+            objective = torch.where(adv < 0.0, torch.max(objective, config.dual_clip * adv), objective)
 
-        error = F.mse_loss(now.value, mb.returns, reduction="none")
+        error = (now.value - mb.returns).square()
         if config.value_clip:
             near = mb.value + (now.value - mb.value).clamp(-config.clip_ratio, config.clip_ratio)
-            error = torch.max(error, F.mse_loss(near, mb.returns, reduction="none"))
+            error = torch.max(error, (near - mb.returns).square())
+
+        terms = {"loss_policy": -batch_mean(objective, mb), "loss_value": batch_mean(error, mb)}
+        terms["entropy"] = batch_mean(now.entropy, mb)
+        loss = terms["loss_policy"] + config.value_coef * terms["loss_value"] - config.entropy_coef * terms["entropy"]
         with torch.no_grad():
-            kl, is_clipped = ratio - 1.0 - log_ratio, ((ratio - 1.0).abs() > config.clip_ratio).float()
-        means = torch.stack((loss_policy, error, now.entropy, kl, is_clipped)).mean(1)  # five for the price of one
-        return means @ self.term_weights, means
+            terms["approx_kl"] = batch_mean(ratio - 1.0 - log_ratio, mb)
+            terms["clip_fraction"] = batch_mean(((ratio - 1.0).abs() > config.clip_ratio).float(), mb)
+        return loss, {name: term.detach() for name, term in terms.items()}
 
     def _rows(self, rollout: TrajectoryBatch) -> Batch:
-        """The rollout as rows [N, ...] that minibatches are drawn from; [T, B, ...] with a state (detail 10)."""
-        value = rollout.policy.value if "value" in rollout.policy else self.policy.values(rollout)
-        adv, returns = self._advantages(rollout, value)
+        """The rollout as rows [N, ...] that minibatches are drawn from."""
+        value, value_next = rollout_values(self.policy, rollout)
+        adv, returns = self._advantages(rollout, value, value_next)
         if self.config.return_scaling:
-            self.return_stat.update((returns[rollout["mask"]] if "mask" in rollout else returns).cpu().numpy())
+            self.return_stat.update((returns[rollout.mask] if "mask" in rollout else returns).cpu().numpy())
         rows = Batch(obs=rollout.obs, act=rollout.act, logp=rollout.policy.logp, value=value, adv=adv)
         rows.returns = returns / self._scale
         return rows_to_learn(self.policy, rollout, rows)
 
-    @torch.no_grad()
-    def _advantages(self, rollout: TrajectoryBatch, value: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """-> (adv [T, B], returns [T, B]), both in units of reward, from V(obs) [T, B] (details 1 and 7)."""
-        value_next = torch.cat((value[1:], torch.zeros_like(value[:1])))
-        bootstrap = (rollout.cut & ~rollout.terminated).nonzero(as_tuple=True)
-        if len(bootstrap[0]) > 0:
-            value_next[bootstrap] = self.policy.next_values(rollout, bootstrap)
+    def _advantages(
+        self, rollout: TrajectoryBatch, value: torch.Tensor, value_next: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """-> (adv [T, B], returns [T, B]), both in units of reward, from V(obs) and V(obs_next) (details 1 and 7)."""
         value, value_next = value * self._scale, value_next * self._scale
         gamma, gae_lambda = self.config.gamma, self.config.gae_lambda
         return gae(rollout.rew, value, value_next, rollout.terminated, rollout.cut, gamma, gae_lambda)
@@ -230,21 +207,3 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
     def _scale(self) -> float:
         """What one unit of the critic is worth in reward (detail 7)."""
         return max(float(self.return_stat.std), 1e-4) if self.config.return_scaling else 1.0
-
-    def _minibatches(self, rows: Batch) -> Iterator[Batch]:
-        """Equal shares of the shuffled rows [M, ...] (detail 4), or of sequences of them [T, M, ...] (detail 10)."""
-        policy, shares = self.policy, max(rows.adv.numel() // (self.config.batch_size or rows.adv.numel()), 1)
-        if policy.is_recurrent:
-            rows = sequences(rows, policy.sequence_length, policy.burn_in)
-        order = torch.randperm(rows.adv.shape[-1], generator=self.rng.torch).to(self.device)
-        for index in order.tensor_split(min(shares, len(order))):
-            yield tree.map_leaves(lambda leaf: take_rows(leaf, index, int(policy.is_recurrent)), rows)  # noqa: B023
-
-    def schedule(self, env_step: int, max_env_step: int) -> None:
-        """Set the learning rate for the steps from `env_step` on."""
-        if self.config.lr_decay:
-            self.optim.scale_lr(max(1.0 - env_step / max_env_step, 0.0))
-
-    def parts(self) -> Mapping[str, Stateful]:
-        """Policy, optimiser, statistics of returns."""
-        return {"policy": self.policy, "optim": self.optim, "return_stat": self.return_stat}

@@ -15,22 +15,21 @@ Details that matter:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Self
 
 import torch
 from gymnasium import spaces
 from torch import nn
 
-from argosy.algorithm.base import Algorithm, AlgorithmConfig, Stateful, check_finite
-from argosy.algorithm.optim import Adam
+from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
+from argosy.algorithm.optim import OptimConfig
 from argosy.config import check_range
-from argosy.data import TrainingStats, TransitionBatch, as_tensors
+from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
-from argosy.policy import SACPolicy
+from argosy.policy import SquashedGaussianPolicy
 
-# Shapes: B batch, A action dim, K critics.
+# Shapes: B batch, A action dim, K critics. With memory, [B] becomes [T, B].
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +38,12 @@ class SACConfig(AlgorithmConfig):
 
     n_step: int = 1
     """Rewards summed before the bootstrap value."""
-    actor_lr: float = 1e-3
-    """Adam's learning rate for the actor."""
-    critic_lr: float = 1e-3
-    """Adam's learning rate for the critics."""
-    alpha_lr: float = 3e-4
-    """Adam's learning rate for the logarithm of the temperature."""
+    actor_optim: OptimConfig = field(default_factory=OptimConfig)
+    """Optimiser of the actor."""
+    critic_optim: OptimConfig = field(default_factory=OptimConfig)
+    """Optimiser of the critics."""
+    alpha_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
+    """Optimiser of the logarithm of the temperature."""
     alpha: float = 0.2
     """Temperature: what a nat of entropy is worth in reward; its start when it is learned."""
     auto_alpha: bool = True
@@ -58,10 +57,9 @@ class SACConfig(AlgorithmConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for field in ("n_step", "num_critics"):
-            check_range(self, field, ge=1)
-        for field in ("actor_lr", "critic_lr", "alpha_lr", "alpha"):
-            check_range(self, field, gt=0.0)
+        for name in ("n_step", "num_critics"):
+            check_range(self, name, ge=1)
+        check_range(self, "alpha", gt=0.0)
         check_range(self, "tau", gt=0.0, le=1.0)
 
 
@@ -81,14 +79,6 @@ class SACStats(TrainingStats):
     """Mean value of the stored actions, over batch and critics."""
 
 
-class Temperature(nn.Module):
-    """The weight alpha of the entropy, kept as its logarithm."""
-
-    def __init__(self, alpha: float) -> None:
-        super().__init__()
-        self.log_alpha = nn.Parameter(torch.tensor(math.log(alpha)))
-
-
 class SAC(Algorithm[SACConfig, SACStats]):
     """Maximum-entropy actor-critic from a replay buffer."""
 
@@ -96,55 +86,47 @@ class SAC(Algorithm[SACConfig, SACStats]):
     config_type = SACConfig
     action_spaces = (spaces.Box,)
     default_net = NetConfig(hidden_sizes=(256, 256))
-    policy: SACPolicy
+    policy: SquashedGaussianPolicy
 
-    def __init__(self, config: SACConfig, policy: SACPolicy, critic: EnsembleCritic) -> None:
+    def __init__(self, config: SACConfig, policy: SquashedGaussianPolicy, critic: EnsembleCritic) -> None:
         super().__init__(config, policy)
         self.critic, self.critic_target = critic, frozen_copy(critic)
-        self.temperature = Temperature(config.alpha).to(self.device)
+        self.log_alpha = nn.Parameter(torch.tensor(math.log(config.alpha), device=self.device))
         self.target_entropy = -float(policy.action_dim) if config.target_entropy is None else config.target_entropy
-        self.actor_optim = Adam(policy.parameters(), lr=config.actor_lr)
-        self.critic_optim = Adam(critic.parameters(), lr=config.critic_lr)
-        self.alpha_optim = Adam([self.temperature.log_alpha], lr=config.alpha_lr)
+        self.actor_optim, self.critic_optim = config.actor_optim.build(policy), config.critic_optim.build(critic)
+        self.alpha_optim = config.alpha_optim.build([self.log_alpha])
         self.update_target = TargetUpdate(self.critic_target, critic, config.tau)
 
     @classmethod
-    def build(
-        cls,
-        config: SACConfig,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
-        net: NetConfig,
-        device: torch.device,
-    ) -> Self:
+    def build(cls, config: SACConfig, task: Task) -> Self:
         """Make actor, critics and the algorithm."""
-        policy = SACPolicy(observation_space, action_space, net)
-        critic = EnsembleCritic(observation_space, policy.action_dim, net, config.num_critics)
-        return cls(config, policy.to(device), critic.to(device))
+        net = task.net or cls.default_net
+        policy = SquashedGaussianPolicy(task.observation_space, task.action_space, net)
+        critic = EnsembleCritic(task.observation_space, policy.action_dim, net, config.num_critics)
+        return cls(config, policy.to(task.device), critic.to(task.device))
 
     def update(self, batch: TransitionBatch) -> SACStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
-        batch = as_tensors(batch, self.device)
-        check_finite(batch, "obs", "act", "obs_next", "rew")
-        alpha = self.temperature.log_alpha.detach().exp()
+        batch = self.prepare(batch)
+        alpha = self.log_alpha.detach().exp()
 
         with torch.no_grad():  # detail 2
-            next_act, next_logp = self.policy.sample(batch.obs_next, self.rng.torch)
-            next_value = self.critic_target(batch.obs_next, next_act).amin(dim=0) - alpha * next_logp
-            target = batch.rew + batch.discount * next_value
-        q_KB = self.critic(batch.obs, batch.act)  # noqa: N806  # the suffix says the shape
+            act_next, logp_next = self.policy.analyze_next(batch).sample(self.rng.torch)
+            value_next = self.critic_target.next_value(batch, act_next).amin(dim=0) - alpha * logp_next
+            target = batch.rew + batch.discount * value_next
+        q_KB = self.critic.value(batch, batch.act)  # noqa: N806  # the suffix says the shape
         td_error = q_KB - target
-        loss_critic = (batch.weight * td_error.square()).mean(dim=1).sum()
+        loss_critic = batch_mean((batch.weight * td_error.square()).sum(dim=0), batch)
         self.critic_optim.step(loss_critic)
 
-        act, logp = self.policy.sample(batch.obs, self.rng.torch)  # detail 3
-        loss_actor = (alpha * logp - self.critic(batch.obs, act).amin(dim=0)).mean()
+        act, logp = self.policy.analyze(batch).sample(self.rng.torch)  # detail 3
+        loss_actor = batch_mean(alpha * logp - self.critic.value(batch, act).amin(dim=0), batch)
         self.actor_optim.step(loss_actor)
 
-        entropy = -logp.detach().mean()
+        entropy = -batch_mean(logp.detach(), batch)
         loss_alpha = None
         if self.config.auto_alpha:  # detail 4
-            loss_alpha = self.temperature.log_alpha * (entropy - self.target_entropy)
+            loss_alpha = self.log_alpha * (entropy - self.target_entropy)
             self.alpha_optim.step(loss_alpha)
         self.update_target()
 
@@ -154,18 +136,6 @@ class SAC(Algorithm[SACConfig, SACStats]):
             loss_alpha=loss_alpha,
             alpha=alpha,
             entropy=entropy,
-            q_mean=q_KB.mean(),
+            q_mean=batch_mean(q_KB.detach().mean(dim=0), batch),
         )
-        return SACStats(**metrics, priorities=td_error.detach().abs().mean(dim=0))
-
-    def parts(self) -> Mapping[str, Stateful]:
-        """Actor, critics, target critics, temperature, optimisers."""
-        return {
-            "policy": self.policy,
-            "critic": self.critic,
-            "critic_target": self.critic_target,
-            "temperature": self.temperature,
-            "actor_optim": self.actor_optim,
-            "critic_optim": self.critic_optim,
-            "alpha_optim": self.alpha_optim,
-        }
+        return SACStats(**metrics, priorities=batch_priorities(td_error.detach().abs().mean(dim=0), batch))

@@ -1,5 +1,8 @@
 """The table of algorithms, a line each: module, class, config. Type checkers read it as imports, argosy as a table."""
 
+from argosy.algorithm.bc import BC as BC, BCConfig as BCConfig
 from argosy.algorithm.dqn import DQN as DQN, DQNConfig as DQNConfig
 from argosy.algorithm.ppo import PPO as PPO, PPOConfig as PPOConfig
+from argosy.algorithm.qrdqn import QRDQN as QRDQN, QRDQNConfig as QRDQNConfig
 from argosy.algorithm.sac import SAC as SAC, SACConfig as SACConfig
+from argosy.algorithm.td3 import TD3 as TD3, TD3Config as TD3Config

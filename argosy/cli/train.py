@@ -94,7 +94,7 @@ def flags_type(default: Experiment) -> type[Any]:
 
 
 def _parse(default: Experiment, args: Sequence[str]) -> tuple[Experiment, Output]:
-    flags = flags_type(default)
+    flags, args = flags_type(default), _spelled_out(default, args)
     names = {field.name for field in dataclasses.fields(Experiment)}
     values = {name: getattr(default, name) for name in names}
     parsed = parse(
@@ -107,6 +107,27 @@ def _parse(default: Experiment, args: Sequence[str]) -> tuple[Experiment, Output
     )
     experiment = Experiment(**{name: getattr(parsed, name) for name in names})
     return experiment, Output(**{field.name: getattr(parsed, field.name) for field in dataclasses.fields(Output)})
+
+
+def _spelled_out(default: Experiment, args: Sequence[str]) -> list[str]:
+    """Let `--lr 1e-3` stand for `--optim.lr 1e-3` where only one section of the algorithm has such a setting.
+
+    Raises:
+        ConfigError: several have it.
+    """
+    known = {field.name for field in (*dataclasses.fields(Output), *dataclasses.fields(default))}
+    short = {name.rpartition(".")[2] for name in default.setting_names()} - known
+    spelled = []
+    for arg in args:
+        flag, equals, value = arg.partition("=")
+        name = flag.removeprefix("--").replace("-", "_")
+        negated, name = name.startswith("no_") and name not in short, name.removeprefix("no_") if name not in short else name
+        if flag.startswith("--") and name in short:
+            full = default.full_name(name).removeprefix("config.")
+            head, dot, last = full.rpartition(".")
+            flag = f"--{head}{dot}{'no_' * negated}{last}".replace("_", "-")
+        spelled.append(flag + equals + value)
+    return spelled
 
 
 def _preset_for_help(algorithm: str) -> Experiment:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 
 from argosy.collect.hooks import CollectHook, EpisodeEvent, StepEvent
 from argosy.collect.random_actions import act_randomly, mixed
-from argosy.collect.rows import Rows, check_finite
+from argosy.collect.rows import Rows, check_finite, with_state
 from argosy.collect.staging import Staging
 from argosy.collect.state import CollectorState, HasState
 from argosy.data import Batch, tree
@@ -19,7 +19,6 @@ from argosy.data.stats import CollectStats
 from argosy.env import Infos, Obs, VectorEnv, as_vector_env, info_column
 from argosy.errors import ConfigError
 from argosy.policy import Policy, RolloutRequest
-from argosy.policy.recurrence import with_state
 from argosy.rng import Rng
 
 _EMPTY = Batch()
@@ -70,6 +69,8 @@ class Collector:
         self._stale = np.ones(self.env.num_envs, dtype=bool)
         self._is_evaluation = None if exploration_noise else np.ones(self.env.num_envs, dtype=bool)
         self._may_stage = False
+        self.see: Callable[[Obs], None] | None = None
+        """Called with the observations [k, ...] of every vector step, e.g. by who keeps statistics of them."""
         self.reset_stat()
 
     # what a user calls
@@ -303,7 +304,7 @@ class Collector:
         act, env_act = result.action, policy.map_action(result.action)
         if drawn is not None:
             act, env_act = drawn if random >= 1 else mixed((act, env_act), drawn, random, self.rng.numpy)
-        return act, env_act, result.policy_state, with_state(result.analyzed_result, rows.policy_state)
+        return act, env_act, result.policy_state, with_state(policy, result.analyzed_result, rows.policy_state)
 
     def _record(
         self,
@@ -338,6 +339,8 @@ class Collector:
                 # None: every ring in order, which spares the buffer from looking
                 ids = None if rows.is_all and len(rows) == self.buffer.buffer_num else rows.env_ids
                 slots = self.buffer.add(tree.rebuild(_EMPTY, fields), ids)[0]
+        if self.see is not None:
+            self.see(rows.obs)
         self.collect_step += len(rows)
         rows.count(rew)
         for step_hook in self._step_hooks:

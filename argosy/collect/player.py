@@ -9,13 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from argosy.collect.random_actions import act_randomly
-from argosy.collect.rows import put_rows
+from argosy.collect.rows import begin_anew, first_states, put_rows, with_state
 from argosy.collect.seats import Seat, Stepped
 from argosy.data import tree
 from argosy.data.stats import CollectStats
 from argosy.env.spaces import take
 from argosy.policy import Policy, RolloutRequest, RolloutResult
-from argosy.policy.recurrence import begin_anew, first_states, with_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +120,7 @@ class Player:
         reply = self._pending.result()
         result, rows = reply.result, self._asking
         fields: dict[str, Any] = {"act": result.action, "version": np.full(len(rows), reply.version)}
-        stored = with_state(result.analyzed_result, tree.index(self._state, rows))
+        stored = with_state(self.policy, result.analyzed_result, tree.index(self._state, rows))
         if stored is not None:
             fields["policy"] = stored
         self._remember(fields)
@@ -142,7 +141,8 @@ class Player:
         fields: dict[str, Any] = {"act": act, "version": np.full(count, policy.version)}
         if self._state is not None and count:
             self.play()
-            fields["policy"] = tree.index(self._acted["policy"], self._asking)
+            if "policy" in self._acted:
+                fields["policy"] = tree.index(self._acted["policy"], self._asking)
         self._remember(fields)
         return env_act
 

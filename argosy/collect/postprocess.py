@@ -7,7 +7,7 @@ the policy, and returns the fields to send. Any function of that form is one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -16,8 +16,9 @@ from argosy.config import check_range
 from argosy.data import Batch, as_tensors, tree
 from argosy.data.buffer.replay import n_step_weights
 from argosy.errors import ConfigError
-from argosy.ops import gae, values_next
+from argosy.ops import gae
 from argosy.policy import Policy
+from argosy.policy.rollouts import rollout_values, starts
 
 
 class Postprocess(Protocol):
@@ -32,7 +33,7 @@ class GAE:
     """Add `adv` and `returns` [T, B]: generalised advantages (https://arxiv.org/abs/1506.02438) and targets of values.
 
     Values are those that the policy stored when it acted, if it did; the successor of a row that was cut off is valued
-    by `policy.next_values`. So the policy must act in the actor worker (inference="inline").
+    by `policy.analyze_next`. So the policy must act in the actor worker (inference="inline").
 
     Raises:
         ConfigError: a value is out of range; or, when it is called, the policy has no values.
@@ -49,15 +50,20 @@ class GAE:
 
     def __call__(self, fields: Fields, policy: Policy) -> Fields:
         """Add the two fields."""
-        critic: Any = policy  # `values` and `next_values` are no part of every policy
-        if not hasattr(policy, "next_values"):
-            raise ConfigError(f"GAE needs a policy with values; {type(policy).__name__} has no method `next_values`")
         terminated = np.asarray(fields["terminated"])
         cut = terminated | np.asarray(fields["truncated"])
         cut[-1] = True
-        rollout = as_tensors(Batch({**fields, "cut": cut}), policy.device)
-        value = rollout.policy["value"] if "value" in (rollout.get("policy") or ()) else critic.values(rollout)
-        following = values_next(value, rollout.terminated, rollout.cut, lambda at: critic.next_values(rollout, at))
+        rollout = as_tensors(Batch({"policy": Batch(), **fields, "cut": cut}), policy.device)
+        if policy.normaliser is not None:
+            rollout.obs, rollout.obs_next = policy.normaliser(rollout.obs), policy.normaliser(rollout.obs_next)
+        if policy.is_recurrent:
+            rollout.on_reset = starts(rollout.cut)
+        try:
+            value, following = rollout_values(policy, rollout)
+        except AttributeError as error:
+            raise ConfigError(
+                f"GAE needs a policy with values; what {type(policy).__name__}.analyze says has none: {error}"
+            ) from error
         given = rollout.rew.cpu(), value.cpu(), following.cpu(), rollout.terminated.cpu(), rollout.cut.cpu()
         adv, returns = gae(*given, self.gamma, self.gae_lambda)
         return {**fields, "adv": adv.numpy(), "returns": returns.numpy()}

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from argosy.data import tree
+from argosy.data import Batch, tree
 from argosy.env.spaces import copy_rows, take
 from argosy.env.vector.protocol import Obs
 from argosy.errors import EnvError
-from argosy.policy import Policy
-from argosy.policy.recurrence import begin_anew, first_states
+from argosy.policy import Policy, PolicyState
+
+
+def first_states(policy: Policy, count: int) -> PolicyState:
+    """Return the states [count, ...] of episodes that begin; None for memoryless policies."""
+    return tree.map_leaves(lambda leaf: np.stack([np.asarray(leaf)] * count), policy.default_policy_state)
+
+
+def begin_anew(state: PolicyState, rows: np.ndarray, default: PolicyState) -> PolicyState:
+    """Return states [R, ...] with the default one in the given rows (indices or mask); `state` stays as it was."""
+    begun = tree.map_leaves(np.copy, state)
+    tree.assign(begun, rows, default)
+    return begun
+
+
+def with_state(policy: Policy, stored: Any, state: PolicyState) -> Any:
+    """Put the state before a step to what the policy wants stored of it (`policy` in a buffer), if it has memory."""
+    return Batch({**(tree.fields_of(stored) or {}), "state": state}) if policy.is_recurrent else stored
 
 
 class Rows:
@@ -18,9 +36,9 @@ class Rows:
     Attributes:
         env_ids: [k] int64.
         obs: [k, ...] what the next action is for.
-        policy_state: [k, ...] recurrent state before the next step, None for memoryless policies.
+        policy_state: [k, ...] state before the next step, None for policies without one.
         first_state: [...] that of an episode's first step.
-        on_reset: [k] bool, True at an episode's first step; None for memoryless policies, which do not care.
+        on_reset: [k] bool, True at an episode's first step; None for policies without state, which do not care.
         returns: [k] or [k, N] (N agents) float64, undiscounted, so far.
         lens: [k] int64, steps so far.
         is_all: the rows are all envs, in order.
@@ -55,7 +73,7 @@ class Rows:
             env_ids=np.arange(count),
             obs=obs,
             policy_state=first_states(policy, count),
-            on_reset=np.ones(count, dtype=bool) if policy.is_recurrent else None,
+            on_reset=np.ones(count, dtype=bool) if policy.default_policy_state is not None else None,
             returns=np.zeros(count),
             lens=np.zeros(count, dtype=np.int64),
             is_all=True,

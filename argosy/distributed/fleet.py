@@ -56,8 +56,6 @@ class Fleet:
             if len(self.policies) > 1:
                 raise ConfigError("Fleet.agents is empty, but there are several policies; say which agent plays which")
             object.__setattr__(self, "agents", (AgentSpec(policy=next(iter(self.policies))),))
-        if self.experiment.env.norm_obs:
-            raise ConfigError("env.norm_obs=True is not available in a fleet: every actor would normalise by its own")
         self._check_streams()
         self._check_sync()
         tasks = {spec.experiment.task for spec in self.policies.values()}

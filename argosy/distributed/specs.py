@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from argosy.algorithm import algorithm_class
-from argosy.algorithm.base import Algorithm
+from argosy.algorithm.base import Algorithm, Task
 from argosy.collect.postprocess import GAE, Postprocess
 from argosy.collect.source import Space
 from argosy.config import check_arguments, check_choice, check_range
@@ -142,7 +142,10 @@ class PolicySpec:
         if callable(make_policy):
             policy = seeded(seed, lambda: make_policy(observation_space, action_space, **self.args)).to(device)
         else:
-            own = cls.from_spaces(experiment.config, observation_space, action_space, experiment.net, device, seed)
+            task = Task(
+                observation_space=observation_space, action_space=action_space, net=experiment.net, device=device
+            )
+            own = cls.make(experiment.config, task, seed)
             if self.algorithm is None:
                 return own
             policy = own.policy

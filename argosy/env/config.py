@@ -39,8 +39,6 @@ class EnvConfig:
     wrappers: tuple[str, ...] = ()
     """Wrappers around each env, the first one innermost: registered names or MODULE:CLASS, where needed with arguments,
     as in "MODULE:CLASS(size=4)"."""
-    norm_obs: bool = False
-    """Whether observations are normalised by a running mean and standard deviation."""
     frame_stack: int = 4
     """Frames in one observation [frame_stack, image_size, image_size]."""
     frame_skip: int = 4

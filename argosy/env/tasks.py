@@ -19,7 +19,6 @@ from argosy.env.config import EnvConfig
 from argosy.env.spaces import Space
 from argosy.env.vector.envpool import EnvPoolVectorEnv, Pool
 from argosy.env.vector.kinds import DummyVectorEnv, ShmemVectorEnv, SubprocVectorEnv
-from argosy.env.vector.norm import VectorEnvNormObs
 from argosy.env.vector.protocol import VectorEnv
 from argosy.env.worker.base import EnvFn
 from argosy.env.wrappers import wrapped
@@ -78,8 +77,6 @@ def make_vector_env(
         else:
             cls = ShmemVectorEnv if vector == "shmem" else SubprocVectorEnv
             env = cls(env_fns, wait_num, envs_per_worker=config.envs_per_worker, hang_timeout_s=config.hang_timeout_s)
-    if config.norm_obs:
-        env = VectorEnvNormObs(env, update_obs_rms=not test)
     if seed is not None:
         env.seed(seed)
     return env

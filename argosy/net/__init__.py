@@ -1,15 +1,14 @@
-"""Networks: encoders and backbones (observation -> features), heads, ensembles, target networks."""
+"""Networks: encoders and backbones (observation -> features), memory, heads, critics, target networks."""
 
 from argosy.net.config import NetConfig
-from argosy.net.encoder import Backbone, Encoder, NatureCNN
-from argosy.net.heads import DuelingHead, EnsembleCritic, QNet
-from argosy.net.mlp import MLP, EnsembleLinear, EnsembleMLP, Linear
-from argosy.net.recurrent import GRU
+from argosy.net.encoder import Backbone, Encoder, NatureCNN, register_encoder
+from argosy.net.heads import DuelingHead, EnsembleCritic
+from argosy.net.memory import Memory
+from argosy.net.mlp import MLP, EnsembleLinear, EnsembleMLP
 from argosy.net.small import SmallForward
-from argosy.net.update import TargetUpdate, frozen_copy, orthogonal_
+from argosy.net.targets import TargetUpdate, frozen_copy, orthogonal_
 
 __all__ = [
-    "GRU",
     "MLP",
     "Backbone",
     "DuelingHead",
@@ -17,12 +16,12 @@ __all__ = [
     "EnsembleCritic",
     "EnsembleLinear",
     "EnsembleMLP",
-    "Linear",
+    "Memory",
     "NatureCNN",
     "NetConfig",
-    "QNet",
     "SmallForward",
     "TargetUpdate",
     "frozen_copy",
     "orthogonal_",
+    "register_encoder",
 ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from torch import nn
 
 from argosy.config import check_choice, check_range
+from argosy.errors import ConfigError
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,
@@ -20,7 +22,7 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class NetConfig:
-    """Shape of the backbones and heads."""
+    """Shape of the networks between an observation and their heads; all policies and critics take it."""
 
     kind: Literal["auto", "mlp", "cnn"] = "auto"
     """How observations of 2 to 4 axes are read: "cnn", "mlp" (flattened), "auto": CNN for uint8 images from 36x36."""
@@ -32,16 +34,31 @@ class NetConfig:
     """Width of the layer after a CNN's convolutions."""
     scale_uint8: bool = True
     """Divide uint8 observations by their upper bound (255 for images)."""
-    dueling: bool = False
-    """Q-networks only: split the last hidden layer into a value and an advantage stream."""
     shared_backbone: bool = False
     """Actor-critic policies only: actor and critic share all but their last layer."""
-    log_std_init: float = 0.0
-    """Gaussian policies with a state-independent deviation only: its initial logarithm."""
+    norm_obs: bool = False
+    """Normalise observations of floats by their running mean and deviation, which the policy keeps."""
+    memory: Literal["gru", "lstm"] | None = None
+    """Recurrent layer behind the hidden ones: the policy remembers what it saw of the episode."""
+    memory_size: int = 64
+    """Width of the recurrent layer."""
+    sequence_length: int = 16
+    """Steps of the sequences that a policy with memory learns from."""
+    burn_in: int = 0
+    """Steps before them that only warm the memory up."""
+    encoder: str | None = None
+    """A network of one's own, "MODULE:CLASS" or registered, made as cls(observation_space, **encoder_args)."""
+    encoder_args: Mapping[str, object] = field(default_factory=dict)
+    """Arguments for `encoder`."""
 
     def __post_init__(self) -> None:
         check_choice(self, "kind", ("auto", "mlp", "cnn"))
         check_choice(self, "activation", tuple(ACTIVATIONS))
-        check_range(self, "hidden_sizes", ge=1)
-        check_range(self, "cnn_features", ge=1)
-        check_range(self, "log_std_init", ge=-10.0, le=2.0)
+        check_choice(self, "memory", (None, "gru", "lstm"))
+        for name in ("hidden_sizes", "cnn_features", "memory_size", "sequence_length"):
+            check_range(self, name, ge=1)
+        check_range(self, "burn_in", ge=0)
+        if self.encoder_args and self.encoder is None:
+            raise ConfigError(
+                f"NetConfig.encoder_args are {dict(self.encoder_args)}, but there is no encoder that takes them"
+            )

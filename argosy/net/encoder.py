@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Callable, Collection
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -12,10 +12,18 @@ import torch.nn.functional as F
 from gymnasium import spaces
 from torch import nn
 
-from argosy.data.protocols import Obs
+from argosy.config import check_arguments
+from argosy.data import channels_last, tree
+from argosy.data.protocols import Obs, SampleBatch
 from argosy.errors import ConfigError, SpaceError
+from argosy.named import Registry
 from argosy.net.config import NetConfig
-from argosy.net.mlp import MLP, Linear
+from argosy.net.memory import Memory
+from argosy.net.mlp import MLP
+
+Space: TypeAlias = spaces.Space[Any]
+Rows: TypeAlias = tuple[torch.Tensor, ...]
+"""Indices of some rows of a sample along its leading axes."""
 
 MIN_CNN_SIDE = 36
 """Height and width from which the Nature CNN's three convolutions leave at least one pixel."""
@@ -121,7 +129,7 @@ class NatureCNN(nn.Module):
         self.out_features = 64 * pixels[0] * pixels[1]
         self.head: nn.Module = nn.Identity()
         if features is not None:
-            self.head = nn.Sequential(Linear(self.out_features, features), nn.ReLU())
+            self.head = nn.Sequential(nn.Linear(self.out_features, features), nn.ReLU())
             self.out_features = features
 
     def forward(self, obs: torch.Tensor) -> torch.Tensor:
@@ -132,24 +140,13 @@ class NatureCNN(nn.Module):
             x = x.permute(0, 3, 1, 2) if len(self.shape) == 3 else x.permute(0, 1, 4, 2, 3)
         x = x.reshape(-1, *self.image)
         if torch.is_grad_enabled() and x.device.type == "cpu":  # the way back is 1.4x as fast with channels last
-            x = _channels_last(x)
+            x = channels_last(x)
         out: torch.Tensor = self.head(self.convolutions(x.float()))
         return out if len(lead) == 1 else out.reshape(*lead, -1)
 
-    def lay_out(self, obs: torch.Tensor) -> torch.Tensor:
-        """[N, *shape] -> the same, laid out once as `forward` with gradient would do it each time."""
-        return _channels_last(obs) if obs.is_cpu and len(self.shape) == 3 and not self.channels_last else obs
-
-
-def _channels_last(x: torch.Tensor) -> torch.Tensor:
-    """Lay [N, C, H, W] out with the channels last."""
-    if x.is_contiguous(memory_format=torch.channels_last):
-        return x
-    return torch.stack(x.unbind(1), -1).permute(0, 3, 1, 2)  # 2.5x as fast as `contiguous` on bytes
-
 
 def _leaf_encoder(
-    space: spaces.Space[Any], config: NetConfig, name: str, cnn_features: int | None
+    space: Space, config: NetConfig, name: str, cnn_features: int | None
 ) -> VectorEncoder | OneHotEncoder | NatureCNN:
     if isinstance(space, spaces.Box):
         shape, is_uint8 = space.shape, space.dtype == np.uint8
@@ -192,13 +189,13 @@ class Encoder(nn.Module):
     """
 
     def __init__(
-        self, space: spaces.Space[Any], config: NetConfig, skip: Collection[str] = (), cnn_features: int | None = None
+        self, space: Space, config: NetConfig, skip: Collection[str] = (), cnn_features: int | None = None
     ) -> None:
         super().__init__()
         self.paths: list[tuple[str, ...]] = []
         leaves: list[VectorEncoder | OneHotEncoder | NatureCNN] = []
 
-        def visit(part: spaces.Space[Any], path: tuple[str, ...]) -> None:
+        def visit(part: Space, path: tuple[str, ...]) -> None:
             if isinstance(part, spaces.Dict):
                 for key, value in part.spaces.items():
                     if path or key not in skip:
@@ -232,42 +229,126 @@ class Encoder(nn.Module):
             parts.append(leaf(entry))
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
-    def lay_out(self, obs: Obs) -> Obs:
-        """Return observations [N, *obs] that are learned from several times, in memory as the network reads them."""
-        leaf = self.leaves[0]
-        return leaf.lay_out(obs) if isinstance(obs, torch.Tensor) and isinstance(leaf, NatureCNN) else obs
+
+_ENCODERS = Registry("encoder")
+
+
+def register_encoder(name: str, cls: Callable[..., nn.Module] | str, *, module: str | None = None) -> None:
+    """Give an encoder of one's own a name for `NetConfig.encoder`.
+
+    Args:
+        name: how configs call it.
+        cls: made as cls(observation_space, **encoder_args), maps [..., *obs] to [..., out_features] and has that
+            attribute; or its name in `module`, which is imported when it is needed.
+        module: needed with a class's name.
+
+    Raises:
+        ConfigError: the name is taken, or a class's name came without module.
+    """
+    _ENCODERS.register(name, cls, module)
+
+
+def make_encoder(
+    space: Space, config: NetConfig, skip: Collection[str], cnn_features: int | None
+) -> tuple[nn.Module, int]:
+    """Return the encoder that `config` asks for, `Encoder` or one of the user's own, and the width of its features.
+
+    Raises:
+        ConfigError: it cannot be imported, does not take its arguments, or has no `out_features`.
+    """
+    if config.encoder is None:
+        own = Encoder(space, config, skip, cnn_features)
+        return own, own.out_features
+    cls = _ENCODERS.load(config.encoder)
+    check_arguments(cls, config.encoder_args, "NetConfig.encoder_args", positional=1)
+    encoder = cls(space, **config.encoder_args)
+    width = getattr(encoder, "out_features", None)
+    if not isinstance(encoder, nn.Module) or not isinstance(width, int):
+        raise ConfigError(
+            f"NetConfig.encoder is {config.encoder!r}, which made a {type(encoder).__name__}; it must be an nn.Module "
+            "with an attribute out_features (an int)"
+        )
+    return encoder, width
 
 
 class Backbone(nn.Module):
-    """Encoder, then hidden layers: observation -> features [..., out_features].
+    """Encoder, hidden layers and, where `config.memory` says so, a memory: observation -> features [..., out_features].
 
-    Observations of images alone get no hidden layers after the CNN's own linear layer. `state` and `on_reset` are
-    for recurrent backbones; this one passes `state` through.
+    Observations of images alone get no hidden layers after the CNN's own linear layer.
 
     Args:
         space: the observation space.
-        config: kind, widths and activation.
+        config: kind, widths, activation and memory.
         skip: top-level keys that are no input (an action mask).
         drop_last: leave the last hidden layer to the head (dueling streams).
     """
 
+    columns: slice | None = None
+    """Where a sample's `policy.state` [T, B, S] holds this memory's states. None: they are not stored, so that every
+    sequence starts from zero, as it does from data of another policy."""
+
     def __init__(
-        self, space: spaces.Space[Any], config: NetConfig, skip: Collection[str] = (), *, drop_last: bool = False
+        self, space: Space, config: NetConfig, skip: Collection[str] = (), *, drop_last: bool = False
     ) -> None:
         super().__init__()
-        self.encoder = Encoder(space, config, skip, config.cnn_features)
+        self.encoder, width = make_encoder(space, config, skip, config.cnn_features)
         sizes = config.hidden_sizes[:-1] if drop_last else config.hidden_sizes
         self.last_hidden = config.hidden_sizes[-1] if config.hidden_sizes else config.cnn_features
-        if self.encoder.only_images:
+        if isinstance(self.encoder, Encoder) and self.encoder.only_images:
             sizes, self.last_hidden = (), config.cnn_features
             if drop_last:
-                self.encoder = Encoder(space, config, skip, None)
-        self.trunk = MLP(self.encoder.out_features, sizes, activation=config.activation)
+                self.encoder, width = make_encoder(space, config, skip, None)
+        self.trunk = MLP(width, sizes, activation=config.activation)
         self.out_features = self.trunk.out_features
+        self.memory: Memory | None = None
+        if config.memory is not None:
+            self.memory = Memory(config.memory, self.out_features, config.memory_size)
+            self.out_features = self.memory.out_features
 
-    def forward(
-        self, obs: Obs, state: object = None, on_reset: torch.Tensor | None = None
-    ) -> tuple[torch.Tensor, object]:
-        """[..., *obs] -> (features [..., out_features], state after this step)."""
-        # Containers' `forward` called directly: with small layers, a call through nn.Module costs as much as a layer.
-        return self.trunk.forward(self.encoder.forward(obs)), state
+    @property
+    def state_size(self) -> int:
+        """Width of the memory's state; 0 without one."""
+        return 0 if self.memory is None else self.memory.state_size
+
+    def forward(self, obs: Obs, state: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Make one step: ([..., *obs], states [..., S] before it) -> (features [..., out_features], states after it).
+
+        Without memory, states are None.
+        """
+        x = self._input(obs)
+        if self.memory is None:
+            return x, None
+        state = x.new_zeros(*x.shape[:-1], self.state_size) if state is None else state
+        after = self.memory.step(x, state)
+        return self.memory.output(after), after
+
+    def features(self, sample: SampleBatch) -> torch.Tensor:
+        """Features [..., out_features] of `sample.obs` [..., *obs]; with memory of sequences [T, B, ...]."""
+        x = self._input(sample.obs)
+        return x if self.memory is None else self.memory.output(self._states_after(x, sample))
+
+    def features_next(self, sample: SampleBatch, rows: Rows | None = None) -> torch.Tensor:
+        """Features of `sample.obs_next`, with the memory's states carried on; or of some `rows` of it [k, ...]."""
+        obs_next = sample.obs_next if rows is None else tree.index(sample.obs_next, rows)
+        x_next = self._input(obs_next)
+        if self.memory is None:
+            return x_next
+        after = self._states_after(self._input(sample.obs), sample)
+        if "final" in sample:  # n-step: the successor comes some rows later
+            after = after.gather(0, sample.final.unsqueeze(-1).expand_as(after))
+        return self.memory.output(self.memory.step(x_next, after if rows is None else after[rows]))
+
+    def _input(self, obs: Obs) -> torch.Tensor:
+        """What the memory sees, or the features without one."""
+        x: torch.Tensor = self.trunk(self.encoder(obs))
+        return x
+
+    def _states_after(self, x: torch.Tensor, sample: SampleBatch) -> torch.Tensor:
+        """States [T, B, S] after each row of sequences."""
+        assert self.memory is not None
+        if self.columns is None or "state" not in sample.policy:
+            stored = x.new_zeros(1, 1, self.state_size).expand(*x.shape[:-1], -1)
+        else:
+            stored = sample.policy.state[..., self.columns]
+        after: torch.Tensor = self.memory(x, stored, sample.on_reset)
+        return after

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 TINY = 1e-30
-"""Keeps the logarithm of a clock finite, so that no luck draws an action of probability 0."""
+"""Keeps the logarithm of noise finite, so that no luck draws an action of probability 0."""
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
@@ -47,15 +47,15 @@ def squashed_gaussian_log_prob(raw: torch.Tensor, mean: torch.Tensor, log_std: t
 # Draws, for acting: small arrays, for which numpy costs half of what torch does.
 
 
-def categorical_sample(log_probs: np.ndarray, clocks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Draw indices from normalised `log_probs` [..., A] by independent Exp(1) noise `clocks` [..., A]; ones: the mode.
+def categorical_sample(log_probs: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Draw indices from normalised `log_probs` [..., A] by independent Exp(1) `noise` [..., A]; ones: the mode.
 
-    The index whose clock of rate p rings first: argmin(E / p) = argmax(log p - log E), the Gumbel trick.
+    argmin(noise / p) = argmax(log p - log noise): the Gumbel trick, as -log noise is a Gumbel variable.
 
     Returns:
         (indices [...], their log-probabilities [...]).
     """
-    act = (log_probs - np.log(clocks + TINY)).argmax(axis=-1)
+    act = (log_probs - np.log(noise + TINY)).argmax(axis=-1)
     flat = log_probs.reshape(-1, log_probs.shape[-1])
     return act, flat[np.arange(len(flat)), act.ravel()].reshape(act.shape)
 

@@ -3,33 +3,49 @@
 from argosy.policy.actor_critic import ActorCriticAnalysis, ActorCriticPolicy
 from argosy.policy.base import (
     ActionBound,
+    NetPolicy,
     Policy,
     PolicyCheckpoint,
     PolicyState,
     RolloutRequest,
     RolloutResult,
 )
+from argosy.policy.deterministic import DeterministicAnalysis, DeterministicPolicy
+from argosy.policy.explore import ActionNoise, EpsilonConfig, EpsilonGreedy, Exploration, NoiseConfig
 from argosy.policy.forward import ForwardPolicy
+from argosy.policy.normaliser import Normaliser
 from argosy.policy.q import QAnalysis, QPolicy
+from argosy.policy.quantile import QuantileAnalysis, QuantilePolicy
 from argosy.policy.registry import policy_class, register_policy
-from argosy.policy.sac import SACAnalysis, SACPolicy
 from argosy.policy.single import SingleModelPytorchPolicy
+from argosy.policy.squashed_gaussian import SquashedGaussianAnalysis, SquashedGaussianPolicy
 
 __all__ = [
     "ActionBound",
+    "ActionNoise",
     "ActorCriticAnalysis",
     "ActorCriticPolicy",
+    "DeterministicAnalysis",
+    "DeterministicPolicy",
+    "EpsilonConfig",
+    "EpsilonGreedy",
+    "Exploration",
     "ForwardPolicy",
+    "NetPolicy",
+    "NoiseConfig",
+    "Normaliser",
     "Policy",
     "PolicyCheckpoint",
     "PolicyState",
     "QAnalysis",
     "QPolicy",
+    "QuantileAnalysis",
+    "QuantilePolicy",
     "RolloutRequest",
     "RolloutResult",
-    "SACAnalysis",
-    "SACPolicy",
     "SingleModelPytorchPolicy",
+    "SquashedGaussianAnalysis",
+    "SquashedGaussianPolicy",
     "policy_class",
     "register_policy",
 ]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+import functools
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
 from gymnasium import spaces
 from torch import nn
 
-from argosy.data import Batch, NamedArray, namedarray, tree
-from argosy.data.protocols import Obs
-from argosy.errors import SpaceError
-from argosy.net import Backbone, Linear, NetConfig, SmallForward, orthogonal_
+from argosy.data import Batch, SampleBatch
+from argosy.data.protocols import ObsBatchProtocol
+from argosy.errors import ConfigError, SpaceError
+from argosy.net import Backbone, NetConfig, orthogonal_
 from argosy.ops import (
     categorical_entropy,
     categorical_log_prob,
@@ -21,25 +22,26 @@ from argosy.ops import (
     gaussian_log_prob,
     gaussian_sample,
 )
-from argosy.policy.base import ActionBound, Policy, PolicyState, RolloutRequest, RolloutResult
+from argosy.policy.base import ActionBound, NetPolicy, PolicyState, RolloutRequest, RolloutResult
 from argosy.rng import Rng
 
 FORBIDDEN = -1e8
 """Logit of actions that a mask excludes: probability 0, and finite, so that p * log p is 0 and not NaN."""
-CHUNK_ROWS = 2048
-"""Rows of a rollout whose values are computed in one go: a CNN's activations of all of them may not fit in memory."""
 
+class ActorCriticAnalysis(Protocol):
+    """What actor-critic algorithms read of `analyze` and `analyze_next`; [...] are the sample's leading axes."""
 
-@namedarray
-class ActorCriticAnalysis(NamedArray):
-    """What `ActorCriticPolicy.analyze` computes; [...] are the sample's leading axes."""
+    @property
+    def logp(self) -> torch.Tensor:
+        """[...] log-probability of the stored action."""
 
-    logp: torch.Tensor
-    """[...] log-probability of the stored action."""
-    entropy: torch.Tensor
-    """[...] entropy of the actor."""
-    value: torch.Tensor
-    """[...] value of the observation."""
+    @property
+    def entropy(self) -> torch.Tensor:
+        """[...] entropy of the actor."""
+
+    @property
+    def value(self) -> torch.Tensor:
+        """[...] value of the observation."""
 
 
 class CategoricalHead(nn.Module):
@@ -51,7 +53,7 @@ class CategoricalHead(nn.Module):
 
     def __init__(self, in_features: int, sizes: tuple[int, ...], single: bool) -> None:
         super().__init__()
-        self.output = Linear(in_features, sum(sizes))
+        self.output = nn.Linear(in_features, sum(sizes))
         self.single = single
         self.padded_shape = (len(sizes), max(sizes))
         slots = [k * max(sizes) + i for k, size in enumerate(sizes) for i in range(size)]
@@ -69,32 +71,39 @@ class CategoricalHead(nn.Module):
             logits = padded.index_copy(-1, self.slots, logits).reshape(*lead, *self.padded_shape)
         return logits.log_softmax(dim=-1)
 
-    def from_output(self, logits: np.ndarray) -> np.ndarray:
-        """Log-probabilities of one action without a mask, from what the linear layer gave."""
+    def from_output(self, logits: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+        """Log-probabilities from what the linear layer gave, for acting."""
+        if mask is not None:
+            logits = np.where(mask, logits, np.float32(FORBIDDEN))
+        if not self.single:
+            padded = np.full((len(logits), self.padded_shape[0] * self.padded_shape[1]), FORBIDDEN, np.float32)
+            padded[:, self.slots.cpu().numpy()] = logits
+            logits = padded.reshape(-1, *self.padded_shape)
         shifted = logits - logits.max(axis=-1, keepdims=True)
         log_probs: np.ndarray = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
         return log_probs
 
     def act(self, log_probs: np.ndarray, rng: Rng, evaluating: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Draw an action per row; take the likeliest one where `evaluating` [B]. -> (act [B] or [B, K], logp [B])."""
-        clocks = rng.numpy.standard_exponential(log_probs.shape, dtype=np.float32)
+        noise = rng.numpy.standard_exponential(log_probs.shape, dtype=np.float32)
         if evaluating is not None:
-            clocks[evaluating] = 1.0
-        act, logp = categorical_sample(log_probs, clocks)
+            noise[evaluating] = 1.0
+        act, logp = categorical_sample(log_probs, noise)
         return act, logp if self.single else logp.sum(axis=-1)
 
     def mode(self, log_probs: torch.Tensor) -> torch.Tensor:
         """Likeliest action [...] or [..., K]."""
         return log_probs.argmax(dim=-1)
 
-    def evaluate(self, log_probs: torch.Tensor, act: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """-> (log-probability of `act` [...], entropy [...])."""
-        entropy = categorical_entropy(log_probs)
-        return self._log_prob(log_probs, act), entropy if self.single else entropy.sum(dim=-1)
-
-    def _log_prob(self, log_probs: torch.Tensor, act: torch.Tensor) -> torch.Tensor:
+    def log_prob(self, log_probs: torch.Tensor, act: torch.Tensor) -> torch.Tensor:
+        """Log-probability [...] of `act`."""
         logp = categorical_log_prob(log_probs, act)
         return logp if self.single else logp.sum(dim=-1)
+
+    def entropy(self, log_probs: torch.Tensor) -> torch.Tensor:
+        """Entropy [...]."""
+        entropy = categorical_entropy(log_probs)
+        return entropy if self.single else entropy.sum(dim=-1)
 
 
 class GaussianHead(nn.Module):
@@ -107,8 +116,7 @@ class GaussianHead(nn.Module):
         super().__init__()
         self.shape = shape
         size = int(np.prod(shape))
-        self.output = Linear(in_features, size)
-        self.single = True
+        self.output = nn.Linear(in_features, size)
         self.log_std = nn.Parameter(torch.full((size,), log_std_init))
 
     def forward(self, features: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
@@ -116,7 +124,7 @@ class GaussianHead(nn.Module):
         mean: torch.Tensor = self.output(features)
         return mean
 
-    def from_output(self, mean: np.ndarray) -> np.ndarray:
+    def from_output(self, mean: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
         """The linear layer gives the mean."""
         return mean
 
@@ -132,15 +140,18 @@ class GaussianHead(nn.Module):
         """Mean [..., *shape]."""
         return mean.reshape(*mean.shape[:-1], *self.shape)
 
-    def evaluate(self, mean: torch.Tensor, act: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """-> (log-density of `act` [...], entropy [...])."""
-        logp = gaussian_log_prob(act.reshape(mean.shape), mean, self.log_std)
-        return logp, gaussian_entropy(self.log_std).expand_as(logp)
+    def log_prob(self, mean: torch.Tensor, act: torch.Tensor) -> torch.Tensor:
+        """Log-density [...] of `act`."""
+        return gaussian_log_prob(act.reshape(mean.shape), mean, self.log_std)
+
+    def entropy(self, mean: torch.Tensor) -> torch.Tensor:
+        """Entropy [...]."""
+        return gaussian_entropy(self.log_std).expand(mean.shape[:-1])
 
 
-def _action_head(space: spaces.Space[Any], in_features: int, net: NetConfig) -> CategoricalHead | GaussianHead:
+def _action_head(space: spaces.Space[Any], in_features: int, log_std_init: float) -> CategoricalHead | GaussianHead:
     if isinstance(space, spaces.Box):
-        return GaussianHead(in_features, space.shape, net.log_std_init)
+        return GaussianHead(in_features, space.shape, log_std_init)
     if isinstance(space, spaces.Discrete):
         return CategoricalHead(in_features, (int(space.n),), single=True)
     sizes = cast(spaces.MultiDiscrete, space).nvec
@@ -149,19 +160,77 @@ def _action_head(space: spaces.Space[Any], in_features: int, net: NetConfig) -> 
     return CategoricalHead(in_features, tuple(sizes.tolist()), single=False)
 
 
-class ActorCriticPolicy(Policy):
+class _Analysis:
+    """What the policy says of a sample's rows, or of their successors; each part is computed when it is asked for.
+
+    Args:
+        policy: the present one.
+        sample: observations, their successors and the stored actions.
+        successors: whether it is about `obs_next`.
+        rows: of the successors only these, [k, ...]; None: all.
+    """
+
+    def __init__(
+        self,
+        policy: ActorCriticPolicy,
+        sample: SampleBatch,
+        *,
+        successors: bool = False,
+        rows: tuple[torch.Tensor, ...] | None = None,
+    ) -> None:
+        self._policy, self._sample, self._successors, self._rows = policy, sample, successors, rows
+        self._features: dict[Backbone, torch.Tensor] = {}
+
+    def _features_of(self, backbone: Backbone) -> torch.Tensor:
+        if backbone not in self._features:  # a shared one is asked once
+            sample = self._sample
+            found = backbone.features_next(sample, self._rows) if self._successors else backbone.features(sample)
+            self._features[backbone] = found
+        return self._features[backbone]
+
+    @functools.cached_property
+    def params(self) -> torch.Tensor:
+        """Parameters of the distribution of actions: log-probabilities or means."""
+        policy, sample = self._policy, self._sample
+        mask = policy._mask_next(sample, self._rows) if self._successors else policy._mask(sample.obs)
+        params: torch.Tensor = policy.action_head(self._features_of(policy.actor), mask)
+        return params
+
+    @functools.cached_property
+    def logp(self) -> torch.Tensor:
+        return self._policy.action_head.log_prob(self.params, self._sample.act)
+
+    @functools.cached_property
+    def entropy(self) -> torch.Tensor:
+        return self._policy.action_head.entropy(self.params)
+
+    @functools.cached_property
+    def value(self) -> torch.Tensor:
+        policy = self._policy
+        assert policy.critic is not None, "this policy was made without critic"
+        value: torch.Tensor = policy.value_head(self._features_of(policy.critic)).squeeze(-1)
+        return value
+
+
+class ActorCriticPolicy(NetPolicy):
     """Stochastic actor and value function, on one backbone or on two; evaluating rows take the likeliest action.
 
-    Stores `logp` [B] of every action, and with a shared backbone, where it is nearly free, `value` [B] (otherwise the
-    algorithm evaluates the whole rollout at once, which is cheaper than one more small network call per step).
-    Layers start orthogonal: gain sqrt(2), the actor's last layer 0.01 (nearly uniform at first), the critic's 1.
+    Stores `logp` [B] of every action, and `value` [B] where it is nearly free or has to be computed anyway: with a
+    shared backbone, or with memory (otherwise the algorithm evaluates the whole rollout at once, which is cheaper than
+    one more small network call per step). Layers start orthogonal: gain sqrt(2), the actor's last layer 0.01 (nearly
+    uniform at first), the critic's 1.
 
     Args:
         observation_space: space of one observation; a Dict may hold an action mask.
         action_space: Discrete, MultiDiscrete (one axis) or Box.
-        net: shape of the networks; `shared_backbone` and `log_std_init` matter here.
+        net: shape of the networks; `shared_backbone` matters here.
+        log_std_init: initial logarithm of a Gaussian actor's deviation.
+        critic: whether there is a value function; imitation needs none.
         action_scaling: see `Policy`.
         action_bound_method: see `Policy`.
+
+    Raises:
+        ConfigError: `log_std_init` is out of range.
     """
 
     action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
@@ -172,78 +241,59 @@ class ActorCriticPolicy(Policy):
         action_space: spaces.Space[Any],
         net: NetConfig | None = None,
         *,
+        log_std_init: float = 0.0,
+        critic: bool = True,
         action_scaling: bool | None = None,
         action_bound_method: ActionBound = "auto",
     ) -> None:
+        net = net or NetConfig(activation="tanh")
         super().__init__(
             observation_space,
             action_space,
+            net,
             action_scaling=action_scaling,
             action_bound_method=action_bound_method,
         )
-        net = net or NetConfig(activation="tanh")
-        self.shares_backbone = net.shared_backbone
+        if not -10.0 <= log_std_init <= 2.0:
+            raise ConfigError(f"log_std_init is {log_std_init}; it must be >= -10 and <= 2")
         self.actor = Backbone(observation_space, net, self._no_input)
-        self.critic = self.actor if self.shares_backbone else Backbone(observation_space, net, self._no_input)
-        self.action_head = _action_head(action_space, self.actor.out_features, net)
-        self.value_head = Linear(self.critic.out_features, 1)
-        self._small = None if self.shares_backbone or not self.action_head.single else SmallForward()
+        self.critic: Backbone | None = None
+        if critic:
+            self.critic = self.actor if net.shared_backbone else Backbone(observation_space, net, self._no_input)
+        self.action_head = _action_head(action_space, self.actor.out_features, log_std_init)
+        if self.critic is not None:
+            self.value_head = nn.Linear(self.critic.out_features, 1)
         orthogonal_(self.actor, 2**0.5)
-        orthogonal_(self.critic, 2**0.5)
+        if self.critic is not None:
+            orthogonal_(self.critic, 2**0.5)
         orthogonal_(self.action_head, 0.01)
-        orthogonal_(self.value_head, 1.0)
+        if self.critic is not None:
+            orthogonal_(self.value_head, 1.0)
+        self._remember(*(backbone for backbone in (self.actor, self.critic) if backbone is not None))
 
-    def forward(self, batch: Any, state: PolicyState = None) -> Batch:
+    def forward(self, batch: ObsBatchProtocol, state: PolicyState = None) -> Batch:
         """Likeliest actions for `batch.obs`; `logits` are log-probabilities or means."""
-        obs = self._tensors(batch.obs)
-        features, state = self.actor(obs, state)
-        params = self.action_head(features, self._mask(obs))
+        obs, state = self._inputs(batch, state)
+        features, state = self._step(obs, state)
+        params = self.action_head(features[self.actor], self._mask(obs))
         return Batch(act=self.action_head.mode(params), logits=params, state=state)
 
     def rollout(self, requests: RolloutRequest) -> RolloutResult:
-        """Sampled actions with their log-probability and the value of the observation."""
-        head, state, value = self.action_head, requests.policy_state, None
-        output = None if self._small is None else self._small(self.actor, head.output, requests.obs)
-        if output is not None:
-            params = head.from_output(output)
-        else:
-            with torch.inference_mode():
-                obs = self._tensors(requests.obs)
-                features, state = self.actor(obs, state, requests.on_reset)
-                params = head(features, self._mask(obs)).cpu().numpy()
-                if self.shares_backbone:
-                    value = self.value_head(features).squeeze(-1).cpu().numpy()
-        act, logp = head.act(params, self.rng, requests.is_evaluation)
-        stored = Batch(logp=logp) if value is None else Batch(logp=logp, value=value)
-        return RolloutResult(action=act, policy_state=state, analyzed_result=stored)
+        """Sampled actions with their log-probability and, where it is at hand, the value of the observation."""
+        head, networks = self.action_head, [(self.actor, self.action_head.output)]
+        if self.critic is not None and (self.critic is self.actor or self.is_recurrent):
+            networks.append((self.critic, self.value_head))
+        (output, *value), memory = self._outputs(requests, *networks)
+        act, logp = head.act(head.from_output(output, self._mask(requests.obs)), self.rng, requests.is_evaluation)
+        stored = Batch(logp=logp, value=value[0].squeeze(-1)) if value else Batch(logp=logp)
+        return self._result(act, requests, memory, stored)
 
-    def analyze(self, sample: Any, target: str = "") -> ActorCriticAnalysis:
+    def analyze(self, sample: SampleBatch) -> ActorCriticAnalysis:
         """Log-probability, entropy and value with gradient; `sample` has obs [..., *obs] and act [..., *act]."""
-        obs = sample.obs
-        features, _ = self.actor(obs)
-        logp, entropy = self.action_head.evaluate(self.action_head(features, self._mask(obs)), sample.act)
-        if not self.shares_backbone:
-            features, _ = self.critic(obs)
-        return ActorCriticAnalysis(logp=logp, entropy=entropy, value=self.value_head(features).squeeze(-1))
+        return _Analysis(self, sample)
 
-    def lay_out(self, obs: Obs) -> Obs:
-        """Lay images out as the actor's network reads them."""
-        return self.actor.encoder.lay_out(obs)
-
-    def value(self, obs: Obs) -> torch.Tensor:
-        """Value [...] of observations [..., *obs]."""
-        features, _ = self.critic(obs)
-        value: torch.Tensor = self.value_head(features).squeeze(-1)
-        return value
-
-    @torch.no_grad()
-    def values(self, rollout: Any) -> torch.Tensor:
-        """V(obs) [T, B] of a rollout, some steps at a time."""
-        T, B = rollout.rew.shape  # noqa: N806  # shapes
-        stride = max(CHUNK_ROWS // B, 1)
-        return torch.cat([self.value(tree.index(rollout.obs, slice(t, t + stride))) for t in range(0, T, stride)])
-
-    @torch.no_grad()
-    def next_values(self, rollout: Any, at: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        """V(obs_next) [k] of the rows `at` of a rollout [T, B, ...]."""
-        return self.value(tree.index(rollout.obs_next, at))
+    def analyze_next(
+        self, sample: SampleBatch, rows: tuple[torch.Tensor, ...] | None = None
+    ) -> ActorCriticAnalysis:
+        """The same at `obs_next` [..., *obs]; there are no actions, so only the value can be asked for."""
+        return _Analysis(self, sample, successors=True, rows=rows)

@@ -10,9 +10,12 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from argosy.data import Batch, NamedArray, namedarray
-from argosy.data.protocols import Obs
+from argosy.data import Batch, NamedArray, SampleBatch, namedarray
+from argosy.data.protocols import Obs, ObsBatchProtocol
 from argosy.errors import CheckpointError, ConfigError, SpaceError
+from argosy.net import Backbone, NetConfig, SmallForward
+from argosy.policy.explore import Exploration
+from argosy.policy.normaliser import Normaliser
 from argosy.rng import Rng
 
 ActionBound: TypeAlias = Literal["auto", "clip", "tanh"] | None
@@ -73,9 +76,9 @@ class Policy(nn.Module, ABC):
     version: int = -1
     """Number of updates it has seen, minus one: -1 was never trained."""
     default_policy_state: PolicyState = None
-    """Recurrent state [...] of one env at an episode's start; None for memoryless policies."""
+    """State [...] of one env at an episode's start; None: it has none."""
     sequence_length: int = 16
-    """Rows of a sequence that a recurrent policy learns from."""
+    """Rows of a sequence that a policy with memory learns from."""
     burn_in: int = 0
     """Rows before them that only warm its state up."""
     action_spaces: ClassVar[tuple[type[spaces.Space[Any]], ...]] = ()
@@ -103,10 +106,14 @@ class Policy(nn.Module, ABC):
         self.mask_key = _mask_key(observation_space, action_space)
         """Entry of the observation that says which discrete actions are allowed; None: all are."""
         self.rng = Rng()
+        self.exploration: Exploration | None = None
+        """How exploring rows differ from evaluating ones; None: as the policy itself says."""
+        self.normaliser: Normaliser | None = None
+        """Statistics by which observations are normalised; None: they are taken as they are."""
         self._anchor: nn.Parameter | None = None
 
     @abstractmethod
-    def forward(self, batch: Any, state: PolicyState = None) -> Batch:
+    def forward(self, batch: ObsBatchProtocol, state: PolicyState = None) -> Batch:
         """Greedy actions for `batch.obs` (numpy or tensors) [..., *obs].
 
         Returns:
@@ -118,16 +125,31 @@ class Policy(nn.Module, ABC):
         """Act: numpy in, numpy out, no gradient, one network call for all rows, exploring and evaluating ones mixed."""
 
     @abstractmethod
-    def analyze(self, sample: Any, target: str = "") -> NamedArray:
-        """Evaluate stored data (tensors [..., *obs]) with gradient; `target` narrows what is computed."""
+    def analyze(self, sample: SampleBatch) -> object:
+        """Evaluate stored data with gradient: what the policy says now of the observations and actions of a sample.
 
-    def lay_out(self, obs: Obs) -> Obs:
-        """Return the same observations [N, *obs] (tensors), in memory as `analyze` reads them fastest."""
-        return obs
+        Args:
+            sample: tensors, rows [B, ...]; with memory sequences [T, B, ...], which start from the states in
+                `policy.state` at the first row and where `on_reset` is True. As `Algorithm.prepare` makes it:
+                observations are normalised.
+
+        Returns:
+            An object whose attributes are what the policy's family of algorithms learns from.
+        """
+
+    def analyze_next(self, sample: SampleBatch, rows: tuple[torch.Tensor, ...] | None = None) -> object:
+        """Evaluate `sample.obs_next` in the same way, with the state carried on; `rows`: only these, [k, ...].
+
+        A policy that learns by Q-values, or from truncated episodes, needs it.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} has no analyze_next(), which evaluates the successors `obs_next` of a sample; write"
+            " it beside analyze()"
+        )
 
     @property
     def is_recurrent(self) -> bool:
-        """Whether it has a state."""
+        """Whether it has memory: a state that learning starts from, so that it is stored and sequences are sampled."""
         return self.default_policy_state is not None
 
     @property
@@ -206,10 +228,130 @@ class Policy(nn.Module, ABC):
         """The allowed actions [..., n] bool, tensor or array as `obs` is; None when the observation has no mask."""
         return None if self.mask_key is None else obs[self.mask_key] != 0
 
+    def _mask_next(self, sample: SampleBatch, rows: tuple[torch.Tensor, ...] | None) -> torch.Tensor | None:
+        """The actions that are allowed at `obs_next`, at some `rows` of it or at all."""
+        mask: torch.Tensor | None = self._mask(sample.obs_next)
+        return mask if mask is None or rows is None else mask[rows]
+
     @property
     def _no_input(self) -> tuple[str, ...]:
         """Top-level keys of the observation that the networks do not see."""
         return () if self.mask_key is None else (self.mask_key,)
+
+
+class NetPolicy(Policy):
+    """Base of this library's policies: backbones and heads, and what `NetConfig` may ask for beside these.
+
+    The state of a row is one array: the columns of each backbone's memory, then those of the exploration.
+
+    Args:
+        observation_space: space of one observation; a Dict may hold an action mask.
+        action_space: space of one action.
+        net: shape of the networks.
+        action_scaling: see `Policy`.
+        action_bound_method: see `Policy`.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        net: NetConfig,
+        *,
+        action_scaling: bool | None = None,
+        action_bound_method: ActionBound = "auto",
+    ) -> None:
+        super().__init__(
+            observation_space,
+            action_space,
+            action_scaling=action_scaling,
+            action_bound_method=action_bound_method,
+        )
+        self.sequence_length, self.burn_in = net.sequence_length, net.burn_in
+        self.normaliser = Normaliser(observation_space, self._no_input) if net.norm_obs else None
+        self._memory_size = 0
+        self._acting: tuple[Backbone, ...] = ()
+        self._small = SmallForward()
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether a backbone has memory."""
+        return self._memory_size > 0
+
+    def explore_by(self, exploration: Exploration) -> None:
+        """Let exploring rows act as `exploration` says."""
+        self.exploration = exploration
+        self._make_room()
+
+    def _remember(self, *backbones: Backbone) -> None:
+        """Say which backbones there are: the actor's first, which alone is asked when acting unless they have memory."""
+        own = tuple(dict.fromkeys(backbones))
+        for backbone in own:
+            if backbone.state_size:
+                backbone.columns = slice(self._memory_size, self._memory_size + backbone.state_size)
+                self._memory_size += backbone.state_size
+        self.__dict__["_acting"] = own if self.is_recurrent else own[:1]  # they are registered under their own names
+        self._make_room()
+
+    def _make_room(self) -> None:
+        size = self._memory_size + (0 if self.exploration is None else self.exploration.state_size)
+        self.default_policy_state = np.zeros(size, np.float32) if size else None
+
+    def _step(self, obs: Obs, state: Any) -> tuple[dict[Backbone, torch.Tensor], Any]:
+        """Make one step of the backbones that act: -> (features of each, states [..., M] after it or None)."""
+        features: dict[Backbone, torch.Tensor] = {}
+        after: list[torch.Tensor] = []
+        for backbone in self._acting:
+            features[backbone], own = backbone(obs, None if state is None else state[..., backbone.columns])
+            if own is not None:
+                after.append(own)
+        return features, torch.cat(after, dim=-1) if after else None
+
+    def _outputs(
+        self, requests: RolloutRequest, *networks: tuple[Backbone, nn.Module]
+    ) -> tuple[list[np.ndarray], np.ndarray | None]:
+        """Ask networks (a backbone and its head) about observations.
+
+        Returns:
+            ([B, out] of each, states [B, M] of the memories after the step; None without memory).
+        """
+        obs: Any = requests.obs
+        if self.normaliser is not None and self.device.type == "cpu":
+            obs = self.normaliser.norm_arrays(obs)
+        if len(networks) == 1:
+            output = self._small(*networks[0], obs)
+            if output is not None:
+                return [output], None
+        with torch.inference_mode():
+            obs = self._tensors(obs)
+            if self.normaliser is not None and self.device.type != "cpu":
+                obs = self.normaliser(obs)
+            features, after = self._step(obs, self._tensors(requests.policy_state) if self.is_recurrent else None)
+            outputs = [head(features[backbone]).cpu().numpy() for backbone, head in networks]
+            return outputs, None if after is None else after.cpu().numpy()
+
+    def _result(
+        self, act: np.ndarray, requests: RolloutRequest, memory: Any, stored: Batch | None = None, mask: Any = None
+    ) -> RolloutResult:
+        """Let exploring rows explore, and put the parts of the state together."""
+        exploration = self.exploration
+        if exploration is None:
+            return RolloutResult(action=act, policy_state=memory, analyzed_result=stored)
+        if not exploration.state_size:
+            act, _ = exploration.explore(act, requests.is_evaluation, self.rng, mask, None)
+            return RolloutResult(action=act, policy_state=memory, analyzed_result=stored)
+        state: Any = requests.policy_state
+        act, own = exploration.explore(act, requests.is_evaluation, self.rng, mask, state[:, self._memory_size :])
+        assert own is not None
+        state = own if memory is None else np.concatenate((memory, own), axis=-1)
+        return RolloutResult(action=act, policy_state=state, analyzed_result=stored)
+
+    def _inputs(self, batch: ObsBatchProtocol, state: PolicyState) -> tuple[Obs, Any]:
+        """Observations and state that `forward` was given, as the networks take them."""
+        obs = self._tensors(batch.obs)
+        if self.normaliser is not None:
+            obs = self.normaliser(obs)
+        return obs, None if state is None or not self.is_recurrent else self._tensors(state)
 
 
 def _action_mapping(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
-from argosy.data import Batch, NamedArray, to_numpy
+from argosy.data import Batch, SampleBatch, to_numpy
 from argosy.policy.base import ActionBound, Policy, RolloutRequest, RolloutResult
 
 
@@ -62,6 +62,6 @@ class ForwardPolicy(Policy):
             analyzed_result=to_numpy(stored),
         )
 
-    def analyze(self, sample: Any, target: str = "") -> NamedArray:
+    def analyze(self, sample: SampleBatch) -> NoReturn:
         """Not there: what an algorithm needs of a policy, `forward` does not say."""
         raise NotImplementedError(f"{type(self).__name__} acts by forward() only; write analyze() to train it")

@@ -2,92 +2,110 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from gymnasium import spaces
+from torch import nn
 
-from argosy.data import Batch, NamedArray, namedarray
-from argosy.data.protocols import Obs
-from argosy.net import NetConfig, QNet, SmallForward
-from argosy.policy.base import Policy, PolicyState, RolloutRequest, RolloutResult
+from argosy.data import Batch, SampleBatch
+from argosy.data.protocols import ObsBatchProtocol
+from argosy.net import Backbone, DuelingHead, NetConfig
+from argosy.policy.base import NetPolicy, PolicyState, RolloutRequest, RolloutResult
 
 
-@namedarray
-class QAnalysis(NamedArray):
-    """What `QPolicy.analyze` computes; [...] are the sample's leading axes."""
+@dataclass(frozen=True)
+class QAnalysis:
+    """What `QPolicy.analyze` and `analyze_next` say; [...] are the sample's leading axes."""
 
     q: torch.Tensor
-    """[..., num_actions] action values."""
-    q_taken: torch.Tensor
-    """[...] values of the stored actions."""
+    """[..., num_actions] action values, of forbidden actions too."""
+    mask: torch.Tensor | None = None
+    """[..., num_actions] bool, the actions that are allowed; None: all."""
+    act: torch.Tensor | None = None
+    """[...] stored actions."""
+
+    @property
+    def q_taken(self) -> torch.Tensor:
+        """[...] values of the stored actions."""
+        assert self.act is not None, "successors have no stored actions"
+        return self.of(self.act)
+
+    @property
+    def greedy(self) -> torch.Tensor:
+        """[...] best allowed actions."""
+        return (self.q if self.mask is None else self.q.masked_fill(~self.mask, -torch.inf)).argmax(dim=-1)
+
+    def of(self, act: torch.Tensor) -> torch.Tensor:
+        """[...] values of actions [...]."""
+        return self.q.gather(-1, act.unsqueeze(-1)).squeeze(-1)
 
 
-class QPolicy(Policy):
-    """argmax Q; a random allowed action with probability `eps` in exploring rows, `eps_test` in evaluating ones.
+class QPolicy(NetPolicy):
+    """argmax Q over the allowed actions; exploring rows act as the algorithm's `exploration` says.
 
     Args:
         observation_space: space of one observation; a Dict may hold an action mask.
         action_space: a Discrete space.
         net: shape of the Q-network.
+        dueling: split the last hidden layer into a value and an advantage stream.
+        atoms: numbers per action that the network gives; a subclass makes a value of them.
     """
 
     action_spaces = (spaces.Discrete,)
 
     def __init__(
-        self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], net: NetConfig | None = None
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        net: NetConfig | None = None,
+        *,
+        dueling: bool = False,
+        atoms: int = 1,
     ) -> None:
-        super().__init__(observation_space, action_space)
+        net = net or NetConfig()
+        super().__init__(observation_space, action_space, net)
         assert isinstance(action_space, spaces.Discrete)
         self.num_actions = int(action_space.n)
-        self.net = QNet(observation_space, self.num_actions, net or NetConfig(), self._no_input)
-        self._small = SmallForward()
-        self.eps = 0.0
-        """Probability of a random action in exploring rows; the algorithm sets it."""
-        self.eps_test = 0.0
-        """Probability of a random action in evaluating rows."""
+        self.backbone = Backbone(observation_space, net, self._no_input, drop_last=dueling)
+        width = self.backbone.out_features
+        self.head: nn.Module = nn.Linear(width, self.num_actions * atoms)
+        if dueling:
+            self.head = DuelingHead(width, self.backbone.last_hidden, self.num_actions, net.activation, atoms=atoms)
+        self._remember(self.backbone)
 
-    def forward(self, batch: Any, state: PolicyState = None) -> Batch:
+    def forward(self, batch: ObsBatchProtocol, state: PolicyState = None) -> Batch:
         """Greedy actions [...] for `batch.obs`, and Q [..., num_actions] as `logits`."""
-        obs = self._tensors(batch.obs)
-        q, state = self.net(obs, state)
-        return Batch(act=self.greedy(q, obs), logits=q, state=state)
+        obs, state = self._inputs(batch, state)
+        features, state = self._step(obs, state)
+        analysis = self._analysis(self.head(features[self.backbone]), self._mask(obs))
+        return Batch(act=analysis.greedy, logits=analysis.q, state=state)
 
     def rollout(self, requests: RolloutRequest) -> RolloutResult:
-        """Epsilon-greedy actions [B] int64."""
-        net, state = self.net, requests.policy_state
-        q: np.ndarray | None = self._small(net.backbone, net.head, requests.obs)
-        if q is None:
-            with torch.inference_mode():
-                q_tensor, state = net(self._tensors(requests.obs), state, requests.on_reset)
-                q = q_tensor.cpu().numpy()
-        mask, evaluating, draws = self._mask(requests.obs), requests.is_evaluation, self.rng.numpy
+        """Actions [B] int64."""
+        (output,), memory = self._outputs(requests, (self.backbone, self.head))
+        q, mask = self._values(output), self._mask(requests.obs)
         act = (q if mask is None else np.where(mask, q, -np.inf)).argmax(axis=-1)
-        if self.eps > 0.0 or self.eps_test > 0.0:
-            eps = self.eps if evaluating is None else np.where(evaluating, self.eps_test, self.eps)
-            explores = draws.random(len(act)) < eps
-            if mask is None:
-                anything = (draws.random(len(act)) * self.num_actions).astype(np.int64)  # integers() is slower
-            else:  # a uniform draw among the allowed actions: the largest of one uniform number for each of them
-                anything = np.where(mask, draws.random(mask.shape), -1.0).argmax(axis=-1)
-            act = np.where(explores, anything, act)
-        return RolloutResult(action=act, policy_state=state)
+        return self._result(act, requests, memory, mask=mask)
 
-    def analyze(self, sample: Any, target: str = "") -> QAnalysis:
+    def analyze(self, sample: SampleBatch) -> QAnalysis:
         """Action values with gradient; `sample` has obs [..., *obs] and act [...]."""
-        q, _ = self.net(sample.obs)
-        return QAnalysis(q=q, q_taken=q.gather(-1, sample.act.unsqueeze(-1)).squeeze(-1))
+        return self._analysis(self.head(self.backbone.features(sample)), self._mask(sample.obs), sample.act)
 
-    def greedy(self, q: torch.Tensor, obs: Obs) -> torch.Tensor:
-        """Best allowed actions [...] by q [..., num_actions]."""
-        mask = self._mask(obs)
-        return (q if mask is None else q.masked_fill(~mask, -torch.inf)).argmax(dim=-1)
+    def analyze_next(self, sample: SampleBatch, rows: tuple[torch.Tensor, ...] | None = None) -> QAnalysis:
+        """Action values of `obs_next` [..., *obs]."""
+        return self._analysis(self.head(self.backbone.features_next(sample, rows)), self._mask_next(sample, rows))
 
-    def get_extra_state(self) -> torch.Tensor:
-        """Exploration rates: shipped with the parameters, so that remote actors explore as the algorithm says."""
-        return torch.tensor([self.eps, self.eps_test], dtype=torch.float64)
+    # -- what a subclass with several atoms says -----------------------------------------------------------------------
 
-    def set_extra_state(self, state: torch.Tensor) -> None:
-        """Take over exploration rates."""
-        self.eps, self.eps_test = state.tolist()
+    def _analysis(
+        self, output: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None
+    ) -> QAnalysis:
+        """Read the network's output [..., num_actions * atoms]."""
+        return QAnalysis(output, mask, act)
+
+    def _values(self, output: np.ndarray) -> np.ndarray:
+        """[B, num_actions * atoms] -> Q [B, num_actions], for acting."""
+        return output

@@ -13,7 +13,9 @@ _POLICIES = Registry(
     {
         "actor-critic": ("ActorCriticPolicy", "argosy.policy.actor_critic"),
         "q": ("QPolicy", "argosy.policy.q"),
-        "sac": ("SACPolicy", "argosy.policy.sac"),
+        "squashed-gaussian": ("SquashedGaussianPolicy", "argosy.policy.squashed_gaussian"),
+        "deterministic": ("DeterministicPolicy", "argosy.policy.deterministic"),
+        "quantile": ("QuantilePolicy", "argosy.policy.quantile"),
     },
 )
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from gymnasium import spaces
 from torch import nn
 
 from argosy.config import check_range
 from argosy.data import Batch, tree
 from argosy.policy.base import Policy, PolicyState, RolloutRequest
-from argosy.policy.recurrence import next_values, values
 
 
 class SingleModelPytorchPolicy(Policy):
@@ -25,7 +23,8 @@ class SingleModelPytorchPolicy(Policy):
     `rollout` of a recurrent policy finds the state of each row in `policy_state` (at an episode's first step the
     default one) and returns the one after the step. `analyze` finds sequences [T, B, ...] with the states before each
     step, as they were used, in `sample.policy.state`; it starts from these in the first row and where
-    `sample.on_reset` is True. `argosy.net.GRU` does both.
+    `sample.on_reset` is True. `argosy.net.Memory` does both. Algorithms that bootstrap from `obs_next` ask for
+    `analyze_next`, too.
 
     Args:
         observation_space: space of one observation.
@@ -73,13 +72,3 @@ class SingleModelPytorchPolicy(Policy):
             )
         )
         return Batch(act=result.action, state=result.policy_state)
-
-    @torch.no_grad()
-    def values(self, rollout: Any) -> torch.Tensor:
-        """V(obs) [T, B] of a rollout, for algorithms that ask for values: what `analyze` gives as `value`."""
-        return values(self, rollout)
-
-    @torch.no_grad()
-    def next_values(self, rollout: Any, at: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        """V(obs_next) [k] of the rows `at` of a rollout [T, B, ...]."""
-        return next_values(self, rollout, at)

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from argosy.algorithm import algorithm_class
-from argosy.algorithm.base import Algorithm
+from argosy.algorithm.base import Algorithm, Task
 from argosy.collect import Collector
 from argosy.data import VectorReplayBuffer
-from argosy.env import VectorEnv, VectorEnvNormObs, make_vector_env
+from argosy.env import VectorEnv, make_vector_env
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.logger import Logger
@@ -118,9 +118,13 @@ def make_algorithm(experiment: Experiment, env: VectorEnv, seed: int | None = No
     """
     device = usable_device(experiment.device)
     cls = algorithm_class(experiment.algorithm)
-    return cls.from_spaces(
-        experiment.config, env.single_observation_space, env.single_action_space, experiment.net, device, seed
+    task = Task(
+        observation_space=env.single_observation_space,
+        action_space=env.single_action_space,
+        net=experiment.net,
+        device=device,
     )
+    return cls.make(experiment.config, task, seed)
 
 
 def usable_device(device: str) -> str:

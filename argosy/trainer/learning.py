@@ -144,6 +144,7 @@ class OffpolicyLearning:
                 self.take([segment])
             return
         mask = data.pop("mask", None)  # a buffer makes its own sequences, with what is before and behind
+        self._algorithm.take_in(data.obs, mask)
         for t in range(length):
             if mask is None or mask[t].all():
                 self.buffer.add(data[t], None if len(ids) == self.buffer.buffer_num else ids)

@@ -13,6 +13,8 @@ from argosy.logger import ProgressBar
 from argosy.trainer.base import BaseTrainer, EpochRecord
 from argosy.trainer.checks import check_batch_size
 
+_CHUNK_ROWS = 1 << 16
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class OfflineTrainer(BaseTrainer[TrainingStatsT]):
@@ -34,6 +36,12 @@ class OfflineTrainer(BaseTrainer[TrainingStatsT]):
         self._sampling = self.algorithm.sampling
         check_batch_size(self.batch_size, self.buffer, fixed=True)
         self._bar = ProgressBar(self.show_progress, unit="update")
+        normaliser = self.algorithm.policy.normaliser
+        if normaliser is not None:
+            slots = self.buffer.sample_indices(0)
+            for start in range(0, len(slots), _CHUNK_ROWS):
+                normaliser.take_in(self.buffer.get(slots[start : start + _CHUNK_ROWS], "obs"))
+            normaliser.merge()
 
     @property
     def _epoch_length(self) -> int:

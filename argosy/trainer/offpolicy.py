@@ -47,6 +47,8 @@ class OffpolicyTrainer(BaseTrainer[TrainingStatsT]):
         buffer = check_train_collector(self.algorithm, self.train_collector)
         check_batch_size(self.batch_size, buffer)
         self._sampling = self.algorithm.sampling
+        if self.algorithm.policy.normaliser is not None:
+            self.train_collector.see = self.algorithm.take_in
         self._prioritized = None if buffer.priorities is None else buffer
 
     @property

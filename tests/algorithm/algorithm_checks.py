@@ -1,24 +1,31 @@
-"""`check_algorithm`: what every algorithm must do, whatever it learns."""
+"""`check_algorithm`: what every algorithm must do, whatever it learns, from whatever observations, with or without memory."""
 
 from __future__ import annotations
 
+import ast
 import copy
+import dataclasses
+import inspect
 import math
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 
-from argosy.algorithm import algorithm_class
+from argosy.algorithm import Task, algorithm_class
+from argosy.collect.rows import begin_anew, first_states, with_state
 from argosy.data import Batch, as_tensors, tree
 from argosy.errors import CheckpointError, DataError
 from argosy.net import NetConfig
-from argosy.policy import RolloutRequest
+from argosy.policy import Policy, RolloutRequest
+from argosy.policy.rollouts import sequences, starts
 from argosy.trainer.statefile import read_state, write_state
 
-NET = NetConfig(hidden_sizes=(16, 16), cnn_features=8)
+NET = NetConfig(hidden_sizes=(16, 16), cnn_features=8, memory_size=6, sequence_length=4, burn_in=2)
+MEMORIES = (None, "gru", "lstm")
 
 OBSERVATIONS = {
     "vector": spaces.Box(-1, 1, (3,), np.float32),
@@ -32,6 +39,23 @@ OBSERVATIONS = {
     ),
 }
 
+FACES = {"analyze", "analyze_next", "explore_by", "to", "parameters", "device"}
+"""What an algorithm may call of a policy, beside what says how large its actions are."""
+SIZES = {"action_dim", "num_actions", "action_space", "observation_space"}
+
+
+def observation_kinds(action_space: spaces.Space[Any]) -> list[str]:
+    """Names of the observations that are checked; "mask" where actions can be forbidden."""
+    discrete = isinstance(action_space, spaces.Discrete | spaces.MultiDiscrete)
+    return [*OBSERVATIONS, "mask"] if discrete else list(OBSERVATIONS)
+
+
+def observation_space(kind: str, action_space: spaces.Space[Any]) -> spaces.Space[Any]:
+    if kind != "mask":
+        return OBSERVATIONS[kind]
+    count = int(action_space.n) if isinstance(action_space, spaces.Discrete) else int(action_space.nvec.sum())
+    return spaces.Dict({"obs": OBSERVATIONS["vector"], "action_mask": spaces.MultiBinary(count)})
+
 
 def observations(space: spaces.Space[Any], lead: tuple[int, ...], rng: np.random.Generator) -> Any:
     """Random observations [*lead, *obs] as a collector would hold them."""
@@ -39,39 +63,72 @@ def observations(space: spaces.Space[Any], lead: tuple[int, ...], rng: np.random
         return {key: observations(part, lead, rng) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Discrete):
         return rng.integers(space.n, size=lead)
+    if isinstance(space, spaces.MultiBinary):  # a mask: the first choice of each action is always allowed
+        mask = rng.integers(0, 2, size=(*lead, *space.shape)).astype(np.int8)
+        mask[..., 0] = 1
+        mask[..., 2] = 1
+        return mask
     assert isinstance(space, spaces.Box)
     return rng.uniform(space.low, space.high, (*lead, *space.shape)).astype(space.dtype)
 
 
+def play(policy: Policy, seed: int, size: tuple[int, int], *, evaluates: bool = False) -> Batch:
+    """Random experience [T, B, ...] of a policy, with the states that its memory went through."""
+    rng, actor = np.random.default_rng(seed), copy.deepcopy(policy)  # acting must not move the policy's random numbers
+    actor.seed(seed)
+    T, B = size
+    obs, state, begins = observations(policy.observation_space, (B,), rng), first_states(policy, B), np.ones(B, bool)
+    rows = []
+    for t in range(T):
+        if state is not None:
+            state = begin_anew(state, begins, policy.default_policy_state)
+        request = RolloutRequest(
+            obs=obs, policy_state=state, is_evaluation=np.ones(B, bool) if evaluates else None, on_reset=begins
+        )
+        result = actor.rollout(request)
+        stored = with_state(policy, result.analyzed_result, state)
+        terminated = rng.random(B) < 0.2
+        truncated = (rng.random(B) < 0.2) & ~terminated
+        obs_next = observations(policy.observation_space, (B,), rng)
+        rows.append(
+            Batch(
+                obs=obs,
+                act=result.action,
+                rew=rng.normal(size=B).astype(np.float32),
+                terminated=terminated,
+                truncated=truncated,
+                done=terminated | truncated,
+                obs_next=obs_next,
+                policy=Batch() if stored is None else stored,
+                cut=terminated | truncated | (t == T - 1),
+                on_reset=begins,
+            )
+        )
+        fresh, begins = observations(policy.observation_space, (B,), rng), terminated | truncated
+        obs, state = tree.map_leaves(np.copy, obs_next), result.policy_state
+        if isinstance(obs, dict):
+            tree.assign(obs, begins, tree.index(fresh, begins))
+        else:
+            obs[begins] = fresh[begins]
+    return Batch.stack(rows)
+
+
 def make_batch(algorithm: Any, seed: int = 0, size: tuple[int, int] = (8, 4)) -> Batch:
     """A random batch of the form that the algorithm's trainer would hand it, with actions of its own policy."""
-    policy, rng = algorithm.policy, np.random.default_rng(seed)
-    T, B = size
-    lead = (T, B) if algorithm.kind == "onpolicy" else (T * B,)
-    obs, obs_next = (observations(policy.observation_space, (T * B,), rng) for _ in range(2))
-    actor = copy.deepcopy(policy)  # acting must not move the policy's random numbers
-    actor.seed(seed)
-    result = actor.rollout(RolloutRequest(obs=obs))
-    terminated, truncated = rng.random((2, T * B)) < 0.2
-    batch = Batch(
-        obs=obs,
-        act=result.action,
-        rew=rng.normal(size=T * B).astype(np.float32),
-        terminated=terminated,
-        truncated=truncated & ~terminated,
-        done=terminated | truncated,
-        obs_next=obs_next,
-        policy=result.analyzed_result if result.analyzed_result is not None else Batch(),
-        info=Batch(),
-        indices=np.arange(T * B),
-    )
+    policy, rng, (T, B) = algorithm.policy, np.random.default_rng(seed), size
+    batch = play(policy, seed, size)
     if algorithm.kind == "onpolicy":
-        last = np.arange(T * B) // B == T - 1
-        batch.cut = batch.done | last
-        return tree.map_leaves(lambda leaf: leaf.reshape(*lead, *leaf.shape[1:]), batch)
-    batch.discount = (algorithm.config.gamma * ~terminated).astype(np.float32)
-    batch.weight = rng.uniform(0.5, 1.0, T * B).astype(np.float32)
-    return batch
+        del batch.on_reset
+        return batch
+    batch.discount = (algorithm.config.gamma * ~batch.terminated).astype(np.float32)
+    batch.weight = rng.uniform(0.5, 1.0, (T, B)).astype(np.float32)
+    batch.indices = np.arange(T * B).reshape(T, B)
+    if policy.is_recurrent:
+        batch.mask = np.ones((T, B), bool)
+        batch.mask[:2] = False
+        return batch
+    del batch.on_reset
+    return tree.map_leaves(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), batch)
 
 
 def flat(state: Any, at: str = "") -> dict[str, Any]:
@@ -97,6 +154,8 @@ def check_algorithm(
     action_space: spaces.Space[Any],
     tmp_path: Any,
     *,
+    memory: str | None = None,
+    observation: str = "vector",
     learns: tuple[str, ...] = ("policy",),
     follows: tuple[str, ...] = (),
 ) -> None:
@@ -107,22 +166,42 @@ def check_algorithm(
         config: its config.
         action_space: a space that it can act in.
         tmp_path: a folder.
+        memory: of policy and critics.
+        observation: one of `observation_kinds`.
         learns: parts of its state whose every parameter one update must change.
         follows: parts that one update may leave alone, but nothing else than `update` may change.
     """
-    cls = algorithm_class(name)
+    cls, space = algorithm_class(name), observation_space(observation, action_space)
 
-    def make(observation: str = "vector", seed: int = 0) -> Any:
-        return cls.from_spaces(config, OBSERVATIONS[observation], action_space, NET, seed=seed)
+    def make(seed: int = 0, **net: Any) -> Any:
+        shape = dataclasses.replace(NET, memory=memory, **net)
+        return cls.make(config, Task(observation_space=space, action_space=action_space, net=shape), seed)
 
-    for observation in OBSERVATIONS:
-        _check_update(make(observation), learns, follows)
+    _check_faces(cls)
+    _check_update(make(), learns, follows)
     _check_stats(make())
+    _check_acting_is_learning(make())
+    if memory is not None:
+        _check_sequences_cut_anywhere(make)
     _check_same_seed(make)
     _check_save_and_load(make, tmp_path)
-    _check_foreign_state(make(), cls.from_spaces(config, OBSERVATIONS["vector"], action_space, NetConfig()))
-    _check_nan(make)
+    _check_foreign_state(make(), make(hidden_sizes=(5,), cnn_features=5, memory_size=5))
+    _check_nan(make, observation)
+    _check_rewards_of_several_agents(make())
     _check_tensors_do_as_well_as_arrays(make)
+
+
+def _check_faces(cls: Any) -> None:
+    """An algorithm calls nothing of a policy but its declared faces."""
+    source = ast.parse(inspect.getsource(inspect.getmodule(cls)))
+    for node in ast.walk(source):
+        owner = node.value if isinstance(node, ast.Attribute) else None
+        if isinstance(owner, ast.Attribute) and isinstance(owner.value, ast.Name) and owner.value.id == "self":
+            name = owner.attr
+        else:
+            name = owner.id if isinstance(owner, ast.Name) else ""
+        if name.startswith("policy"):
+            assert node.attr in FACES | SIZES, f"{cls.__name__} uses {name}.{node.attr}"
 
 
 def _check_update(algorithm: Any, learns: tuple[str, ...], follows: tuple[str, ...]) -> None:
@@ -135,7 +214,7 @@ def _check_update(algorithm: Any, learns: tuple[str, ...], follows: tuple[str, .
 
     assert batch == untouched, "update wrote into the caller's batch"
     assert torch.equal(torch.get_rng_state(), global_rng), "update drew from torch's global generator"
-    assert {"num_updates", "version"} <= changed
+    assert {"parts.num_updates", "version"} <= changed
     assert (algorithm.num_updates, algorithm.policy.version) == (1, 0)
     for part in learns:
         still = {key for key in before if key.startswith(f"parts.{part}.") and key not in changed}
@@ -144,8 +223,55 @@ def _check_update(algorithm: Any, learns: tuple[str, ...], follows: tuple[str, .
     for key in changed:
         part = key.split(".")[1] if key.startswith("parts.") else key.split(".")[0]
         known = {*learns, *follows, "num_updates", "version", "rng"}
-        assert part in known or part.endswith(("optim", "stat")), f"update changed {key}"
+        assert part in known or part.endswith(("optim", "stat")) or part.startswith("update_"), f"update changed {key}"
     assert all(parameter.grad is None for parameter in algorithm.policy.parameters())
+
+
+def _check_acting_is_learning(algorithm: Any) -> None:
+    """What a policy says of stored data is what it did: the same numbers, after the same states."""
+    policy = algorithm.policy
+    batch = play(policy, 3, (9, 3), evaluates=True)
+    batch.on_reset = starts(torch.from_numpy(batch.cut)).numpy()
+    batch.rew = batch.rew.astype(np.float32)
+    with torch.no_grad():
+        analysis = policy.analyze(algorithm.prepare(batch))
+        if "logp" in batch.policy:
+            np.testing.assert_allclose(analysis.logp.numpy(), batch.policy.logp, rtol=1e-5, atol=1e-5)
+        elif hasattr(analysis, "greedy"):
+            assert np.array_equal(analysis.greedy.numpy(), batch.act)
+        else:
+            np.testing.assert_allclose(analysis.act.numpy(), batch.act, rtol=1e-5, atol=1e-5)
+        if "value" in batch.policy:
+            np.testing.assert_allclose(analysis.value.numpy(), batch.policy.value, rtol=1e-5, atol=1e-5)
+
+
+def _check_sequences_cut_anywhere(make: Any) -> None:
+    """Sequences of any length give the loss of the whole, as each starts from its state or is warmed up from there."""
+
+    def losses(length: int, burn_in: int) -> dict[str, float]:
+        algorithm = make(sequence_length=length, burn_in=burn_in)
+        batch = make_batch(algorithm, 5, (9, 3))
+        if algorithm.kind == "onpolicy":
+            algorithm.config = _one_pass(algorithm.config)
+        else:
+            batch.mask[:] = True
+            batch.cut[-1] = True
+            batch = sequences(as_tensors(batch), length, burn_in)
+        with mock.patch.object(torch.Tensor, "normal_", lambda self, *_, **__: self.zero_()):  # the same for any shape
+            metrics = algorithm.update(batch).metrics()
+        return {name: value for name, value in metrics.items() if name.startswith("loss/")}
+
+    whole = losses(9, 0)
+    warmed_up = [losses(length, 9) for length in (4, 1)]
+    # Where all that learns has stored states, nothing has to be warmed up
+    from_states = [] if hasattr(make(), "critic") else [losses(length, 0) for length in (4, 1)]
+    for cut in (*warmed_up, *from_states):
+        assert cut == pytest.approx(whole, rel=1e-5, abs=1e-5)
+
+
+def _one_pass(config: Any) -> Any:
+    changes = {"repeat_per_collect": 1, "batch_size": None}
+    return dataclasses.replace(config, **{name: value for name, value in changes.items() if hasattr(config, name)})
 
 
 def _check_stats(algorithm: Any) -> None:
@@ -169,13 +295,15 @@ def _check_same_seed(make: Any) -> None:
 
 def _check_save_and_load(make: Any, tmp_path: Any) -> None:
     first, second = make(seed=1), make(seed=2)
+    policy = first.policy
     for i in range(3):
         first.schedule(10 * i, 1000)
         first.update(make_batch(first, i))
     write_state(tmp_path / "state", "algorithm", first.state_dict())
     second.load_state_dict(read_state(tmp_path / "state", "algorithm"))
     assert not differences(flat(first.state_dict()), flat(second.state_dict()))
-    request = RolloutRequest(obs=observations(OBSERVATIONS["vector"], (16,), np.random.default_rng(0)))
+    obs = observations(policy.observation_space, (16,), np.random.default_rng(0))
+    request = RolloutRequest(obs=obs, policy_state=first_states(policy, 16))
     for i in range(3, 6):
         actions = [algorithm.policy.rollout(request).action for algorithm in (first, second)]
         assert np.array_equal(*actions), "a resumed policy explores differently"
@@ -195,16 +323,18 @@ def _check_foreign_state(algorithm: Any, other: Any) -> None:
         algorithm.load_state_dict({**foreign, "parts": {"else": {}}})
 
 
-def _check_nan(make: Any) -> None:
-    for field, observation, value in (
-        ("rew", "vector", np.nan),
-        ("rew", "vector", np.inf),
-        ("obs", "vector", np.nan),
-        ("obs", "vector", -np.inf),
-        ("obs_next", "vector", np.nan),
-        ("obs.speed", "dict", np.nan),
+def _check_nan(make: Any, observation: str) -> None:
+    for field, kinds, value in (
+        ("rew", ("vector", "image", "dict"), np.nan),
+        ("rew", ("vector",), np.inf),
+        ("obs", ("vector",), np.nan),
+        ("obs", ("vector",), -np.inf),
+        ("obs_next", ("vector",), np.nan),
+        ("obs.speed", ("dict",), np.nan),
     ):
-        algorithm = make(observation)
+        if observation not in kinds:
+            continue
+        algorithm = make()
         batch = make_batch(algorithm)
         leaf = batch[field] if "." not in field else batch.obs.speed
         leaf.reshape(-1)[-1] = value
@@ -212,6 +342,15 @@ def _check_nan(make: Any) -> None:
         with pytest.raises(DataError, match=rf"batch\.{field} holds 1 NaN or infinite"):
             algorithm.update(batch)
         assert not differences(before, flat(algorithm.state_dict())), f"{value} in {field} changed something"
+
+
+def _check_rewards_of_several_agents(algorithm: Any) -> None:
+    batch = make_batch(algorithm)
+    batch.rew = np.stack([batch.rew] * 2, axis=-1)
+    before = flat(algorithm.state_dict())
+    with pytest.raises(DataError, match=r"batch\.rew has shape"):
+        algorithm.update(batch)
+    assert not differences(before, flat(algorithm.state_dict()))
 
 
 def _check_tensors_do_as_well_as_arrays(make: Any) -> None:

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from algorithm_checks import OBSERVATIONS, check_algorithm
+from algorithm_checks import MEMORIES, OBSERVATIONS, check_algorithm, observation_kinds
 from declared import cases, declared
 from gymnasium import spaces
 
-from argosy.algorithm import ALGORITHMS, algorithm_class
+from argosy.algorithm import ALGORITHMS, Task, algorithm_class
 from argosy.errors import ConfigError, SpaceError
 
 CASES = cases()
@@ -18,11 +18,32 @@ SPACES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_check_algorithm(case, tmp_path):
+def combinations():
+    """Every case with every memory and every kind of observation; all that is more than a pair is slow."""
+    firsts = {}
+    for case, (name, _, space) in CASES.items():
+        first = firsts.setdefault(name, case) == case
+        for memory in MEMORIES:
+            for observation in observation_kinds(space):
+                quick = (memory is None and observation == "vector") or (
+                    first and (memory is None or observation == "vector")
+                )
+                marks = () if quick else pytest.mark.slow
+                yield pytest.param(case, memory, observation, marks=marks, id=f"{case}-{memory}-{observation}")
+
+
+@pytest.mark.parametrize(("case", "memory", "observation"), combinations())
+def test_check_algorithm(case, memory, observation, tmp_path):
     name, config, action_space = CASES[case]
     check_algorithm(
-        name, config, action_space, tmp_path, learns=declared(name, "LEARNS"), follows=declared(name, "FOLLOWS")
+        name,
+        config,
+        action_space,
+        tmp_path,
+        memory=memory,
+        observation=observation,
+        learns=declared(name, "LEARNS"),
+        follows=declared(name, "FOLLOWS"),
     )
 
 
@@ -39,7 +60,7 @@ def test_wrong_action_spaces_are_refused_with_the_algorithms_that_fit(space):
         cls = algorithm_class(name)
         wanted = " or ".join(wanted.__name__ for wanted in cls.action_spaces)
         with pytest.raises(SpaceError) as refused:
-            cls.from_spaces(cls.config_type(), OBSERVATIONS["vector"], space)
+            cls.make(cls.config_type(), Task(observation_space=OBSERVATIONS["vector"], action_space=space))
         assert str(refused.value) == (
             f"{cls.__name__} needs a {wanted} action space, not {space}; algorithms that fit it: "
             f"{', '.join(fitting) or 'none yet'}"

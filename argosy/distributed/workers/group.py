@@ -24,6 +24,7 @@ import torch.distributed as dist
 from argosy.algorithm.base import Algorithm
 from argosy.data import RunningMeanStd
 from argosy.distributed.host.base import Peer, PeerLostError
+from argosy.policy.normaliser import RunningStatistics
 
 _c10d: Any = dist  # its type hints leave out half of what it documents
 _TIMEOUT = datetime.timedelta(seconds=60)
@@ -135,13 +136,14 @@ class TrainerGroup:
 
     def tie(self, algorithm: Algorithm[Any, Any]) -> None:
         """From now on, every gradient of a parameter is the mean over the members, and statistics are of all rows."""
-        for part in algorithm.parts().values():
-            if isinstance(part, RunningMeanStd):
+        parts = list(algorithm.parts().values())
+        modules = [part for part in parts if isinstance(part, torch.nn.Module)]
+        for part in (*parts, *(child for module in modules for child in module.modules())):
+            if isinstance(part, RunningMeanStd | RunningStatistics):
                 part.pool = self.sum
         seen: set[int] = set()
-        modules = [part for part in algorithm.parts().values() if isinstance(part, torch.nn.Module)]
         tensors = [p for module in modules for p in module.parameters()]
-        tensors += [part for part in vars(algorithm).values() if isinstance(part, torch.nn.Parameter)]
+        tensors += [part for part in parts if isinstance(part, torch.nn.Parameter)]
         for tensor in tensors:
             if tensor.requires_grad and id(tensor) not in seen:
                 seen.add(id(tensor))

@@ -333,6 +333,6 @@ def _check_trace(trace: _Trace, env: Env, steps: int) -> Iterator[Finding]:
                 peak = float(np.abs(np.asarray(part, np.float64)).max(initial=0.0))
                 largest, name = max((largest, name), (peak, part_name))
     if largest > 100:
-        yield Finding("note", "observation_space", f"{name} reaches {largest:.3g}; train with norm_obs=True.")
+        yield Finding("note", "observation_space", f"{name} reaches {largest:.3g}; train with net.norm_obs=True.")
     if trace.rewards and max(map(abs, trace.rewards)) > 1000:
         yield Finding("note", "step", f"rewards reach {max(map(abs, trace.rewards)):.3g}; scale them to about 1.")

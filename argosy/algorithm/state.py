@@ -1,0 +1,115 @@
+"""State is found, not listed: whatever an object holds that can be saved is saved."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from argosy.errors import CheckpointError, ConfigError
+
+
+def find_state(owner: object) -> dict[str, Any]:
+    """Return what the attributes of `owner` hold that has state, by name; entries of containers as "name.key".
+
+    Found are objects with `state_dict` and `load_state_dict`, tensors, arrays, numbers and text, also in lists, tuples
+    and dicts. Left out is what cannot change: frozen dataclasses, functions, devices, spaces.
+
+    Raises:
+        ConfigError: something may have state and does not say how to save it.
+    """
+    found: dict[str, Any] = {}
+    for name, value in vars(owner).items():
+        _find(name, value, found, type(owner).__name__)
+    return found
+
+
+def restore_state(owner: object, saved: Mapping[str, Any]) -> None:
+    """Give everything that `find_state` finds the state it had.
+
+    Raises:
+        CheckpointError: names or shapes differ; nothing has changed.
+    """
+    found = find_state(owner)
+    _check_fits({name: state_of(part) for name, part in found.items()}, saved, type(owner).__name__)
+    for name, part in found.items():
+        if hasattr(part, "load_state_dict"):
+            part.load_state_dict(saved[name])
+        elif isinstance(part, torch.Tensor):
+            part.detach().copy_(saved[name])
+        elif isinstance(part, np.ndarray):
+            part[...] = saved[name]
+        else:
+            _put(owner, name, saved[name])
+
+
+def _find(name: str, value: Any, found: dict[str, Any], owner: str) -> None:
+    """Put what has state under `name` into `found`."""
+    if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
+        found[name] = value
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            _find(f"{name}.{key}", part, found, owner)
+    elif isinstance(value, list | tuple):
+        for i, part in enumerate(value):
+            _find(f"{name}.{i}", part, found, owner)
+    elif isinstance(value, torch.Tensor | np.ndarray | np.generic | int | float | str | None):
+        found[name] = value
+    elif not _is_constant(value):
+        raise ConfigError(
+            f"{owner}.{name} is a {type(value).__name__}, which cannot be saved: give it the methods state_dict and "
+            "load_state_dict, or keep tensors, arrays, numbers or text"
+        )
+
+
+def _is_constant(value: object) -> bool:
+    frozen = dataclasses.is_dataclass(value) and getattr(value, "__dataclass_params__").frozen  # noqa: B009
+    return frozen or callable(value) or isinstance(value, torch.device | torch.dtype | spaces.Space)
+
+
+def state_of(part: Any) -> Any:
+    """Return the state of what `find_state` found."""
+    return dict(part.state_dict()) if hasattr(part, "state_dict") else part
+
+
+def _put(algorithm: object, name: str, value: object) -> None:
+    """Set a number or text that was found under `name`: an attribute, or an entry of a list or dict in one."""
+    first, *path = name.split(".")
+    if not path:
+        setattr(algorithm, first, value)
+        return
+    at: Any = getattr(algorithm, first)
+    for key in path[:-1]:
+        at = at[int(key)] if isinstance(at, list | tuple) else at[key]
+    if isinstance(at, list):
+        at[int(path[-1])] = value
+    elif isinstance(at, dict):
+        at[path[-1]] = value  # entries of tuples never change
+
+
+def _check_fits(own: Any, saved: Any, name: str) -> None:
+    """Check that a saved state has the names and shapes of one's own; a CheckpointError names what differs."""
+    if isinstance(own, dict) and isinstance(saved, Mapping):
+        if name.endswith(".slots") and not (own and saved):
+            return  # an optimiser of torch, before its first step
+        if own.keys() != saved.keys():
+            raise CheckpointError(f"the state does not fit: {name} has {sorted(own)}, the saved one {sorted(saved)}")
+        for key, value in own.items():
+            _check_fits(value, saved[key], f"{name}.{key}")
+    elif _form(own) != _form(saved):
+        raise CheckpointError(f"the state does not fit: {name} is {_form(own)}, the saved one {_form(saved)}")
+    elif isinstance(own, list):
+        for i, value in enumerate(own):
+            _check_fits(value, saved[i], f"{name}[{i}]")
+
+
+def _form(value: Any) -> str:
+    if value is None or isinstance(value, int | float | str | np.generic):
+        return "a number or text"
+    if isinstance(value, torch.Tensor | np.ndarray):
+        return f"an array of shape {tuple(value.shape)}"
+    return f"a list of {len(value)}" if isinstance(value, list) else f"a {type(value).__name__}"

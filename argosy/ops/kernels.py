@@ -1,0 +1,16 @@
+"""The functions of torch that it does not document, all in this place: what a new version of torch may take away."""
+
+import torch
+
+foreach_copy_ = torch._foreach_copy_
+"""Copies tensors of a list into those of another one."""
+foreach_div_ = torch._foreach_div_
+"""Divides the tensors of a list."""
+foreach_lerp_ = torch._foreach_lerp_
+"""Moves the tensors of a list towards those of another one."""
+foreach_norm = torch._foreach_norm
+"""Norms of the tensors of a list."""
+fused_adam_ = torch._fused_adam_
+"""One step of Adam over lists of parameters, gradients and moments."""
+fused_adamw_ = torch._fused_adamw_
+"""The same with decoupled weight decay."""

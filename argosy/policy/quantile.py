@@ -1,0 +1,79 @@
+"""Policy of quantile regression: the best action by the mean of the quantiles of its return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from argosy.net import NetConfig
+from argosy.policy.q import QAnalysis, QPolicy
+
+
+@dataclass(frozen=True)
+class QuantileAnalysis(QAnalysis):
+    """What `QuantilePolicy` says; its `q` is the mean over the quantiles."""
+
+    quantiles: torch.Tensor | None = None
+    """[..., num_actions, N] quantiles of the return."""
+
+    def quantiles_of(self, act: torch.Tensor) -> torch.Tensor:
+        """[..., N] quantiles of actions [...]."""
+        assert self.quantiles is not None
+        index = act.unsqueeze(-1).unsqueeze(-1).expand(*act.shape, 1, self.quantiles.shape[-1])
+        return self.quantiles.gather(-2, index).squeeze(-2)
+
+    @property
+    def quantiles_taken(self) -> torch.Tensor:
+        """[..., N] quantiles of the stored actions."""
+        assert self.act is not None, "successors have no stored actions"
+        return self.quantiles_of(self.act)
+
+
+class QuantilePolicy(QPolicy):
+    """A `QPolicy` whose network gives N quantiles of each action's return.
+
+    Args:
+        observation_space: space of one observation; a Dict may hold an action mask.
+        action_space: a Discrete space.
+        net: shape of the network.
+        num_quantiles: N.
+        dueling: see `QPolicy`.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        net: NetConfig | None = None,
+        *,
+        num_quantiles: int = 200,
+        dueling: bool = False,
+    ) -> None:
+        super().__init__(observation_space, action_space, net, dueling=dueling, atoms=num_quantiles)
+        self.num_quantiles = num_quantiles
+
+    def analyze(self, sample: Any) -> QuantileAnalysis:
+        """Quantiles with gradient; `sample` has obs [..., *obs] and act [...]."""
+        analysis = super().analyze(sample)
+        assert isinstance(analysis, QuantileAnalysis)
+        return analysis
+
+    def analyze_next(self, sample: Any, rows: tuple[torch.Tensor, ...] | None = None) -> QuantileAnalysis:
+        """Quantiles of `obs_next` [..., *obs]."""
+        analysis = super().analyze_next(sample, rows)
+        assert isinstance(analysis, QuantileAnalysis)
+        return analysis
+
+    def _analysis(
+        self, output: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None
+    ) -> QuantileAnalysis:
+        quantiles = output.reshape(*output.shape[:-1], self.num_actions, self.num_quantiles)
+        return QuantileAnalysis(quantiles.mean(dim=-1), mask, act, quantiles)
+
+    def _values(self, output: np.ndarray) -> np.ndarray:
+        values: np.ndarray = output.reshape(-1, self.num_actions, self.num_quantiles).mean(axis=-1)
+        return values
