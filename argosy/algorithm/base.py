@@ -264,8 +264,9 @@ def batch_priorities(error: torch.Tensor, batch: Any) -> torch.Tensor:
     error = error.detach().abs()
     if "mask" not in batch:
         return error
-    error = error * batch.mask
-    return 0.9 * error.amax(dim=0) + 0.1 * error.sum(dim=0) / batch.mask.sum(dim=0).clamp(min=1)
+    mask: torch.Tensor = batch.mask
+    error = error * mask
+    return 0.9 * error.amax(dim=0) + 0.1 * error.sum(dim=0) / mask.sum(dim=0).clamp(min=1)
 
 
 _CHECKED = ("obs", "act", "rew", "obs_next", "policy")
