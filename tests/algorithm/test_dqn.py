@@ -4,48 +4,58 @@ import torch
 from gymnasium import spaces
 from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, train_offpolicy
 from probes import NET as PROBE_NET
-from torch import nn
 
-from argosy.algorithm import DQN, DQNConfig
+from argosy.algorithm import DQN, DQNConfig, OptimConfig, Task
 from argosy.data import Batch
 from argosy.net import NetConfig
+from argosy.policy import EpsilonConfig
 
 OBS = spaces.Box(-10, 10, (2,), np.float32)
 
 CASES = {
     "plain": (DQNConfig(target_update_freq=2), spaces.Discrete(3)),
-    "clipped": (DQNConfig(max_grad_norm=0.1, loss="mse", tau=0.1, target_update_freq=1), spaces.Discrete(3)),
+    "clipped": (
+        DQNConfig(optim=OptimConfig(max_grad_norm=0.1), loss="mse", tau=0.1, target_update_freq=1),
+        spaces.Discrete(3),
+    ),
+    "dueling": (DQNConfig(target_update_freq=2, dueling=True), spaces.Discrete(3)),
 }
-FOLLOWS = ("target",)
+FOLLOWS = ("policy_target", "update_target")
 RANGES = [
     ("gamma", 1.5),
     ("n_step", 0),
-    ("lr", 0.0),
     ("loss", "l1"),
     ("tau", 0.0),
     ("target_update_freq", 0),
-    ("eps_end", -0.1),
-    ("max_grad_norm", 0.0),
 ]
-RESUME = {"n_step": 3, "target_update_freq": 7, "eps_decay_steps": 300, "lr_decay": True}
+RESUME = {
+    "n_step": 3,
+    "target_update_freq": 7,
+    "exploration": EpsilonConfig(eps_decay_steps=300),
+    "optim": OptimConfig(lr_schedule="linear"),
+}
 
 
-class Table(nn.Module):
-    """Q read from the observation itself: Q(s, .) = scale * s."""
+def make(net=None, space=OBS, **config):
+    task = Task(observation_space=space, action_space=spaces.Discrete(2), net=net)
+    return DQN.make(DQNConfig(**config), task, seed=0)
 
-    def __init__(self, scale):
-        super().__init__()
-        self.scale = nn.Parameter(torch.tensor(scale))
 
-    def forward(self, obs, state=None, on_reset=None):
-        obs = obs if isinstance(obs, torch.Tensor) else obs["x"]
-        return self.scale * obs, state
+def read_from_observation(policy, scale):
+    """Let Q be read from the observation itself: Q(s, .) = scale * s."""
+    policy.head.weight.data, policy.head.bias.data = scale * torch.eye(2), torch.zeros(2)
 
 
 def with_tables(config, online, target, observation_space=OBS):
-    algorithm = DQN.from_spaces(config, observation_space, spaces.Discrete(2), NetConfig(hidden_sizes=()))
-    algorithm.policy.net, algorithm.target = Table(online), Table(target)
+    task = Task(observation_space=observation_space, action_space=spaces.Discrete(2), net=NetConfig(hidden_sizes=()))
+    algorithm = DQN.make(config, task)
+    read_from_observation(algorithm.policy, online)
+    read_from_observation(algorithm.policy_target, target)
     return algorithm
+
+
+def next_value(algorithm, obs_next):
+    return algorithm._next_value(Batch(obs_next=obs_next)).tolist()
 
 
 def batch(obs, act, rew, obs_next, discount, weight=(1.0,)):
@@ -56,21 +66,21 @@ def batch(obs, act, rew, obs_next, discount, weight=(1.0,)):
 
 
 @pytest.mark.parametrize(
-    ("double", "next_value"),
+    ("double", "expected"),
     [
         (True, -2.0 * 1.0),  # online (scale -1) prefers action 0 of [1, 3]; the target (-2) values it at -2
         (False, -2.0 * 1.0),  # the target's own maximum of [-2, -6]
     ],
 )
-def test_next_value_with_a_target_of_the_same_order(double, next_value):
+def test_next_value_with_a_target_of_the_same_order(double, expected):
     algorithm = with_tables(DQNConfig(double=double), -1.0, -2.0)
-    assert algorithm._next_value(torch.tensor([[1.0, 3.0]])).tolist() == [next_value]
+    assert next_value(algorithm, torch.tensor([[1.0, 3.0]])) == [expected]
 
 
 def test_double_dqn_chooses_online_and_values_by_the_target():
     # Online Q = [1, 3] chooses action 1; the target says [-2, -6]
-    assert with_tables(DQNConfig(double=True), 1.0, -2.0)._next_value(torch.tensor([[1.0, 3.0]])).tolist() == [-6.0]
-    assert with_tables(DQNConfig(double=False), 1.0, -2.0)._next_value(torch.tensor([[1.0, 3.0]])).tolist() == [-2.0]
+    assert next_value(with_tables(DQNConfig(double=True), 1.0, -2.0), torch.tensor([[1.0, 3.0]])) == [-6.0]
+    assert next_value(with_tables(DQNConfig(double=False), 1.0, -2.0), torch.tensor([[1.0, 3.0]])) == [-2.0]
 
 
 @pytest.mark.parametrize("double", [True, False])
@@ -78,7 +88,7 @@ def test_masks_hold_in_the_target_and_a_state_without_legal_action_gives_no_nan(
     space = spaces.Dict({"x": OBS, "action_mask": spaces.MultiBinary(2)})
     algorithm = with_tables(DQNConfig(double=double), 1.0, 2.0, space)
     obs = {"x": torch.tensor([[1.0, 3.0]] * 3), "action_mask": torch.tensor([[1, 1], [1, 0], [0, 0]])}
-    assert algorithm._next_value(obs).tolist() == [6.0, 2.0, 2.0]
+    assert next_value(algorithm, obs) == [6.0, 2.0, 2.0]
 
 
 @pytest.mark.parametrize(("loss", "expected"), [("mse", (0.25 + 0.5 * 9.0) / 2), ("huber", (0.125 + 0.5 * 2.5) / 2)])
@@ -109,64 +119,67 @@ def equal(a, b):
 
 
 def test_hard_target_is_copied_every_so_many_updates():
-    algorithm = DQN.from_spaces(DQNConfig(target_update_freq=3), OBS, spaces.Discrete(2), seed=0)
+    algorithm = make(target_update_freq=3)
     copied = []
     for _ in range(7):
         algorithm.update(random_batch())
-        copied.append(equal(algorithm.target, algorithm.policy.net))
+        copied.append(equal(algorithm.policy_target, algorithm.policy))
     assert copied == [False, False, True, False, False, True, False]
 
 
 def test_soft_target_moves_by_tau_after_every_update():
-    algorithm = DQN.from_spaces(DQNConfig(target_update_freq=1, tau=0.25), OBS, spaces.Discrete(2), seed=0)
-    before = [parameter.clone() for parameter in algorithm.target.parameters()]
+    algorithm = make(target_update_freq=1, tau=0.25)
+    before = [parameter.clone() for parameter in algorithm.policy_target.parameters()]
     algorithm.update(random_batch())
-    online = list(algorithm.policy.net.parameters())
-    for old, new, moved in zip(before, online, algorithm.target.parameters(), strict=True):
+    online = list(algorithm.policy.parameters())
+    for old, new, moved in zip(before, online, algorithm.policy_target.parameters(), strict=True):
         torch.testing.assert_close(moved, 0.75 * old + 0.25 * new)
 
 
 def test_schedule_of_exploration_and_learning_rate():
-    config = DQNConfig(eps_start=1.0, eps_end=0.2, eps_decay_steps=100, eps_test=0.01, lr=0.1, lr_decay=True)
-    algorithm = DQN.from_spaces(config, OBS, spaces.Discrete(2))
-    assert (algorithm.policy.eps, algorithm.policy.eps_test) == (1.0, 0.01)
+    algorithm = make(
+        exploration=EpsilonConfig(eps_start=1.0, eps_end=0.2, eps_decay_steps=100, eps_test=0.01),
+        optim=OptimConfig(lr=0.1, lr_schedule="linear"),
+    )
+    exploration = algorithm.policy.exploration
+    assert (exploration.eps, exploration.eps_test) == (1.0, 0.01)
     found = []
     for env_step in (0, 50, 100, 500):
         algorithm.schedule(env_step, 1000)
-        found += [algorithm.policy.eps, algorithm.optim.lr]
+        found += [exploration.eps, algorithm.optim.lr]
     assert found == pytest.approx([1.0, 0.1, 0.6, 0.095, 0.2, 0.09, 0.2, 0.05])
 
 
 def test_no_decay_means_the_final_exploration_from_the_start():
-    algorithm = DQN.from_spaces(DQNConfig(eps_decay_steps=0, eps_end=0.3), OBS, spaces.Discrete(2))
+    algorithm = make(exploration=EpsilonConfig(eps_decay_steps=0, eps_end=0.3))
     algorithm.schedule(0, 1000)
-    assert algorithm.policy.eps == 0.3
+    assert algorithm.policy.exploration.eps == 0.3
 
 
 def test_gradient_norm_is_reported_where_it_is_clipped():
     for clip in (None, 1e-3):
-        algorithm = DQN.from_spaces(DQNConfig(max_grad_norm=clip), OBS, spaces.Discrete(2), seed=0)
+        algorithm = make(optim=OptimConfig(max_grad_norm=clip))
         norm = algorithm.update(random_batch()).grad_norm
         assert (norm is None) == (clip is None)
         assert norm is None or norm > clip
 
 
 def test_dueling_network_learns_too():
-    net = NetConfig(hidden_sizes=(16,), dueling=True)
-    algorithm = DQN.from_spaces(DQNConfig(lr=0.01, loss="mse"), OBS, spaces.Discrete(2), net, seed=0)
+    algorithm = make(NetConfig(hidden_sizes=(16,)), optim=OptimConfig(lr=0.01), loss="mse", dueling=True)
     losses = [algorithm.update(random_batch(32)).loss for _ in range(60)]
     assert losses[-1] < 0.6 * losses[0]
 
 
 def test_sampling_asks_for_the_configured_returns():
-    sampling = DQN.from_spaces(DQNConfig(gamma=0.9, n_step=3), OBS, spaces.Discrete(2)).sampling
+    sampling = make(gamma=0.9, n_step=3).sampling
     assert (sampling.gamma, sampling.n_step) == (0.9, 3)
 
 
 @pytest.mark.parametrize("name", PROBES)
 @pytest.mark.parametrize("double", [True, False])
 def test_probes(name, double):
-    config = DQNConfig(gamma=GAMMA, lr=0.01, target_update_freq=20, double=double)
-    algorithm = DQN.from_spaces(config, OBS_SPACE, spaces.Discrete(2), PROBE_NET, seed=0)
+    algorithm = make(
+        PROBE_NET, OBS_SPACE, gamma=GAMMA, optim=OptimConfig(lr=0.01), target_update_freq=20, double=double
+    )
     train_offpolicy(algorithm, name, 200)
-    assert_solved(algorithm, name, lambda obs: algorithm.policy.net(obs)[0].max())
+    assert_solved(algorithm, name, lambda obs: algorithm.policy(Batch(obs=obs)).logits.max())

@@ -4,11 +4,10 @@ import torch
 from gymnasium import spaces
 from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, train_onpolicy
 
-from argosy.algorithm import PPO, PPOConfig
-from argosy.algorithm.ppo import TERMS
+from argosy.algorithm import PPO, OptimConfig, PPOConfig, Task
 from argosy.data import Batch
 from argosy.net import NetConfig
-from argosy.policy.actor_critic import ActorCriticAnalysis
+from argosy.policy.rollouts import minibatches, rollout_values
 
 OBS = spaces.Box(-10, 10, (1,), np.float32)
 
@@ -32,12 +31,17 @@ RANGES = [
     ("repeat_per_collect", 0),
     ("target_kl", 0.0),
     ("action_bound_method", "cut"),
+    ("log_std_init", 3.0),
 ]
 RESUME = {"batch_size": 32, "repeat_per_collect": 3}
 
 
 def make(space=None, **config):
-    return PPO.from_spaces(PPOConfig(**config), OBS, space or spaces.Discrete(2), seed=0)
+    return PPO.make(PPOConfig(**config), Task(observation_space=OBS, action_space=space or spaces.Discrete(2)), seed=0)
+
+
+def optim(**settings):
+    return OptimConfig(**{"eps": 1e-5, "max_grad_norm": 0.5, **settings})
 
 
 def rollout(T=6, B=2, seed=0, **changes):
@@ -57,13 +61,15 @@ def rollout(T=6, B=2, seed=0, **changes):
 
 def value_is_observation(algorithm):
     """Let V(obs) be the observation itself, and note what it was asked for."""
-    asked = []
+    asked, policy = [], algorithm.policy
+    analyze = policy.analyze
 
-    def value(obs):
+    def told(obs):
         asked.append(obs.clone())
-        return obs.squeeze(-1)
+        return Batch(value=obs.squeeze(-1))
 
-    algorithm.policy.value = value
+    policy.analyze = lambda sample: analyze(sample) if "act" in sample else told(sample.obs)  # minibatches are learned
+    policy.analyze_next = lambda sample, rows: told(sample.obs_next[rows])
     return asked
 
 
@@ -90,7 +96,9 @@ def test_truncation_bootstraps_from_the_true_successor_and_termination_from_noth
         truncated=column(0, 1, 0, 0).astype(bool),
         cut=column(0, 1, 1, 1).astype(bool),
     )
-    _, returns = algorithm._advantages(tensors(data), torch.from_numpy(column(1, 2, 3, 4)))
+    data = tensors(data)
+    data.policy.value = torch.from_numpy(column(1, 2, 3, 4))
+    _, returns = algorithm._advantages(data, *rollout_values(algorithm.policy, data))
     # row 3: 1 + 0.5 * 6; row 2: 1; row 1: 1 + 0.5 * 100; row 0: 1 + 0.5 * returns[1]
     assert returns.flatten().tolist() == pytest.approx([26.5, 51.0, 1.0, 4.0])
     assert [rows.flatten().tolist() for rows in asked] == [[100.0, 6.0]]  # successors of cut, living rows alone
@@ -108,12 +116,14 @@ def test_values_stored_when_acting_are_used_and_missing_ones_computed():
 
 
 def test_values_of_a_long_rollout_are_computed_in_pieces(monkeypatch):
-    monkeypatch.setattr("argosy.policy.actor_critic.CHUNK_ROWS", 5)
+    monkeypatch.setattr("argosy.policy.rollouts.CHUNK_ROWS", 5)
     algorithm = make()
     asked = value_is_observation(algorithm)
     data = tensors(rollout(T=7, B=2))
-    assert torch.equal(algorithm.policy.values(data), data.obs.squeeze(-1))
-    assert [rows.shape[0] for rows in asked] == [2, 2, 2, 1]
+    value, _ = rollout_values(algorithm.policy, data)
+    assert torch.equal(value, data.obs.squeeze(-1))
+    assert [rows.shape[0] for rows in asked[:-1]] == [2, 2, 2, 1]
+    assert asked[-1].tolist() == data.obs_next[-1].tolist()  # successors of the last rows
 
 
 def test_rows_keep_time_and_env_together():
@@ -132,13 +142,11 @@ def minibatch(**fields):
 
 def loss_of(config, now_logp, now_value=(0.0, 0.0), entropy=0.0, **fields):
     algorithm = make(normalize_adv=False, **config)
-    analysis = ActorCriticAnalysis(
+    algorithm.policy.analyze = lambda mb: Batch(
         logp=torch.tensor(now_logp).log(), entropy=torch.full((2,), entropy), value=torch.tensor(now_value)
     )
-    algorithm.policy.analyze = lambda mb: analysis
-    loss, means = algorithm._loss(minibatch(**fields))
-    assert loss.item() == pytest.approx((means @ algorithm.term_weights).item())  # what `update` reports
-    return {"loss": loss.item(), **dict(zip(TERMS, means.tolist(), strict=True))}
+    loss, terms = algorithm._loss(minibatch(**fields))
+    return {"loss": loss.item(), **{name: term.item() for name, term in terms.items()}}
 
 
 def test_clipped_objective_by_hand():
@@ -173,13 +181,11 @@ def test_total_loss_adds_value_and_entropy_with_their_weights():
 def test_advantages_are_normalised_within_the_minibatch():
     algorithm = make()
     seen = []
-    algorithm.policy.analyze = lambda mb: ActorCriticAnalysis(
-        logp=torch.zeros(2), entropy=torch.zeros(2), value=torch.zeros(2)
-    )
+    algorithm.policy.analyze = lambda mb: Batch(logp=torch.zeros(2), entropy=torch.zeros(2), value=torch.zeros(2))
     for adv in ([10.0, 30.0], [5.0, 5.0]):  # the second: no deviation to divide by
         mb = minibatch(adv=adv)
-        loss, means = algorithm._loss(mb)
-        seen.append(means[TERMS.index("loss_policy")].item())
+        loss, terms = algorithm._loss(mb)
+        seen.append(terms["loss_policy"].item())
         assert torch.isfinite(loss)
         assert mb.adv.tolist() == adv
     assert seen == pytest.approx([0.0, 0.0], abs=1e-6)
@@ -189,8 +195,9 @@ def test_advantages_are_normalised_within_the_minibatch():
     ("count", "batch_size", "sizes"), [(12, 4, [4, 4, 4]), (13, 4, [5, 4, 4]), (7, 4, [7]), (3, 4, [3]), (9, None, [9])]
 )
 def test_minibatches_are_equal_shares_of_all_rows(count, batch_size, sizes):
-    algorithm = make(batch_size=batch_size)
-    parts = [part.adv for part in algorithm._minibatches(Batch(adv=torch.arange(count)))]
+    algorithm = make()
+    rows = Batch(adv=torch.arange(count))
+    parts = [part.adv for part in minibatches(algorithm.policy, rows, batch_size, algorithm.rng)]
     assert [len(part) for part in parts] == sizes
     assert sorted(torch.cat(parts).tolist()) == list(range(count))
     assert torch.cat(parts).tolist() != list(range(count)) or count == 3
@@ -202,7 +209,7 @@ def test_passes_and_steps_are_counted():
 
 
 def test_a_large_divergence_stops_the_passes():
-    stats = make(repeat_per_collect=50, batch_size=4, lr=0.05, target_kl=0.01).update(rollout())
+    stats = make(repeat_per_collect=50, batch_size=4, optim=optim(lr=0.05), target_kl=0.01).update(rollout())
     assert 3 <= stats.gradient_steps < 150
     assert stats.gradient_steps % 3 == 0
 
@@ -229,9 +236,10 @@ def test_return_scaling_leaves_advantages_in_rewards_and_gives_the_critic_unit_d
     torch.testing.assert_close(rows.returns, plain_rows.returns / std, rtol=1e-4, atol=1e-5)
     assert float(algorithm.return_stat.std) == pytest.approx(std, rel=1e-4)
     # From now on the critic's outputs count in units of that deviation, those of successors too
-    adv, _ = algorithm._advantages(data, torch.ones(50, 2))
-    data.obs_next = data.obs_next * std
-    expected, _ = plain._advantages(data, torch.full((50, 2), std))
+    data.policy.value = torch.ones(50, 2)
+    adv, _ = algorithm._advantages(data, *rollout_values(algorithm.policy, data))
+    data.obs_next, data.policy.value = data.obs_next * std, torch.full((50, 2), std)
+    expected, _ = plain._advantages(data, *rollout_values(plain.policy, data))
     torch.testing.assert_close(adv, expected, rtol=1e-3, atol=0.05)
 
 
@@ -247,12 +255,12 @@ def test_uneven_rollouts_in_one_column_work():
 
 
 def test_schedule_of_the_learning_rate():
-    algorithm = make(lr=0.1, lr_decay=True)
+    algorithm = make(optim=optim(lr=0.1, lr_schedule="linear"))
     algorithm.schedule(250, 1000)
     assert algorithm.optim.lr == pytest.approx(0.075)
     algorithm.schedule(1100, 1000)  # the last collect may overshoot
     assert algorithm.optim.lr == 0.0
-    constant = make(lr=0.1)
+    constant = make(optim=optim(lr=0.1))
     constant.schedule(250, 1000)
     assert constant.optim.lr == 0.1
 
@@ -302,8 +310,9 @@ PROBE_ACTIONS = {
     + [("discrete", True, "both"), ("discrete", True, "endless"), ("multi", True, "both"), ("multi", True, "discount")],
 )
 def test_probes(actions, shared, name):
-    config = PPOConfig(gamma=GAMMA, lr=0.02, repeat_per_collect=4, batch_size=32)
+    config = PPOConfig(gamma=GAMMA, optim=optim(lr=0.02), repeat_per_collect=4, batch_size=32)
     net = NetConfig(hidden_sizes=(16,), activation="tanh", shared_backbone=shared)
-    algorithm = PPO.from_spaces(config, OBS_SPACE, PROBE_ACTIONS[actions], net, seed=0)
+    task = Task(observation_space=OBS_SPACE, action_space=PROBE_ACTIONS[actions], net=net)
+    algorithm = PPO.make(config, task, seed=0)
     train_onpolicy(algorithm, name, 20)
-    assert_solved(algorithm, name, algorithm.policy.value)
+    assert_solved(algorithm, name, lambda obs: algorithm.policy.analyze(Batch(obs=obs)).value)

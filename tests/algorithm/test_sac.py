@@ -7,7 +7,7 @@ from gymnasium import spaces
 from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, greedy, train_offpolicy
 from probes import NET as PROBE_NET
 
-from argosy.algorithm import SAC, SACConfig
+from argosy.algorithm import SAC, OptimConfig, SACConfig, Task
 from argosy.data import Batch
 from argosy.net import NetConfig
 
@@ -17,12 +17,12 @@ NET = NetConfig(hidden_sizes=(16,))
 
 CASES = {"plain": (SACConfig(), BOX), "fixed": (SACConfig(auto_alpha=False, num_critics=3), BOX)}
 LEARNS = ("policy", "critic")
-FOLLOWS = ("critic_target", "temperature")
-RANGES = [("alpha", 0.0), ("num_critics", 0), ("actor_lr", -1.0), ("tau", 1.5)]
+FOLLOWS = ("critic_target", "log_alpha", "update_target")
+RANGES = [("alpha", 0.0), ("num_critics", 0), ("n_step", 0), ("tau", 1.5)]
 
 
 def make(space=BOX, **config):
-    return SAC.from_spaces(SACConfig(**config), OBS, space, NET, seed=0)
+    return SAC.make(SACConfig(**config), Task(observation_space=OBS, action_space=space, net=NET), seed=0)
 
 
 def batch(count=16, seed=0, **changes):
@@ -56,23 +56,40 @@ def recorded(algorithm):
     return [getattr(algorithm, name).losses for name in names]
 
 
+class FixedActor:
+    """What an actor's analysis says that always takes `act` with log-density `logp`."""
+
+    def __init__(self, sample, act, logp):
+        self.drawn = (
+            torch.full((len(sample.obs), 2), act, requires_grad=True),
+            torch.full((len(sample.obs),), logp, requires_grad=True),
+        )
+
+    def sample(self, generator):
+        return self.drawn
+
+
 def fixed_actor(algorithm, act, logp):
-    """An actor that always takes `act` with log-density `logp`."""
-    algorithm.policy.sample = lambda obs, generator: (
-        torch.full((len(obs), 2), act, requires_grad=True),
-        torch.full((len(obs),), logp, requires_grad=True),
-    )
+    algorithm.policy.analyze = algorithm.policy.analyze_next = lambda sample: FixedActor(sample, act, logp)
 
 
-def critics_that_say(*values):
-    return lambda obs, act: torch.tensor(values).unsqueeze(1).expand(-1, len(obs)) + 0.0 * act.sum(-1)
+class FixedCritic:
+    """An ensemble of which each member says one value of everything."""
+
+    def __init__(self, *values):
+        self.values = values
+
+    def value(self, sample, act):
+        return torch.tensor(self.values).unsqueeze(1).expand(-1, len(act)) + 0.0 * act.sum(-1)
+
+    next_value = value
 
 
 def test_critic_loss_by_hand():
     # target = 1 + 0.9 * (min(4, 3) - 0.5 * 2) = 2.8; errors 1 - 2.8 and 2 - 2.8
     algorithm = make(alpha=0.5, auto_alpha=False)
     fixed_actor(algorithm, 0.0, 2.0)
-    algorithm.critic, algorithm.critic_target = critics_that_say(1.0, 2.0), critics_that_say(4.0, 3.0)
+    algorithm.critic, algorithm.critic_target = FixedCritic(1.0, 2.0), FixedCritic(4.0, 3.0)
     critic, actor, _ = recorded(algorithm)
     stats = algorithm.update(batch(rew=np.ones(16, np.float32)))
     assert critic[0].item() == pytest.approx(1.8**2 + 0.8**2)
@@ -86,7 +103,7 @@ def test_critic_loss_by_hand():
 def test_weights_and_discount_enter_the_critic_loss():
     algorithm = make(alpha=0.5, auto_alpha=False)
     fixed_actor(algorithm, 0.0, 0.0)
-    algorithm.critic, algorithm.critic_target = critics_that_say(1.0, 1.0), critics_that_say(4.0, 4.0)
+    algorithm.critic, algorithm.critic_target = FixedCritic(1.0, 1.0), FixedCritic(4.0, 4.0)
     critic, _, _ = recorded(algorithm)
     # rows: terminated (target 0, error 1), bootstrapped (target 2, error -1, weight 0.5)
     algorithm.update(
@@ -102,13 +119,13 @@ def test_weights_and_discount_enter_the_critic_loss():
 
 @pytest.mark.parametrize(("logp", "direction"), [(5.0, 1), (-5.0, -1)])
 def test_temperature_rises_when_the_entropy_is_too_low(logp, direction):
-    algorithm = make(alpha=0.3, alpha_lr=0.01, target_entropy=-2.0)
+    algorithm = make(alpha=0.3, alpha_optim=OptimConfig(lr=0.01), target_entropy=-2.0)
     fixed_actor(algorithm, 0.0, logp)
     algorithm.actor_optim = Recorder()
-    before = algorithm.temperature.log_alpha.item()
+    before = algorithm.log_alpha.item()
     stats = algorithm.update(batch())
     # the first step of Adam has the length of the learning rate
-    assert algorithm.temperature.log_alpha.item() - before == pytest.approx(direction * 0.01, rel=1e-3)
+    assert algorithm.log_alpha.item() - before == pytest.approx(direction * 0.01, rel=1e-3)
     assert stats.loss_alpha == pytest.approx(math.log(0.3) * (-logp + 2.0), rel=1e-5)
     assert stats.alpha == pytest.approx(0.3)
 
@@ -122,7 +139,7 @@ def test_target_entropy_is_minus_the_actions_dimension_by_default():
 def test_a_fixed_temperature_stays():
     algorithm = make(auto_alpha=False, alpha=0.7)
     algorithm.update(batch())
-    assert algorithm.temperature.log_alpha.item() == pytest.approx(math.log(0.7))
+    assert algorithm.log_alpha.item() == pytest.approx(math.log(0.7))
 
 
 def test_the_actors_step_does_not_touch_the_critics():
@@ -153,7 +170,7 @@ def test_actions_with_several_axes():
 
 def test_learns_the_best_action_of_a_bandit():
     """Reward -(a - 0.5)^2: the mean action becomes (0.5, 0.5)."""
-    algorithm = make(actor_lr=0.003, critic_lr=0.02, alpha=0.01, auto_alpha=False)
+    algorithm = make(actor_optim=OptimConfig(lr=0.003), critic_optim=OptimConfig(lr=0.02), alpha=0.01, auto_alpha=False)
     for i in range(300):
         data = batch(64, seed=i, discount=np.zeros(64, np.float32))
         data.rew = -np.square(data.act - 0.5).sum(-1)
@@ -166,12 +183,19 @@ def test_learns_the_best_action_of_a_bandit():
 def test_probes(auto_alpha, name):
     # a small temperature, so that the entropy is worth little beside the reward
     config = SACConfig(
-        gamma=GAMMA, actor_lr=0.01, critic_lr=0.01, alpha_lr=1e-4, alpha=0.01, auto_alpha=auto_alpha, tau=0.1
+        gamma=GAMMA,
+        actor_optim=OptimConfig(lr=0.01),
+        critic_optim=OptimConfig(lr=0.01),
+        alpha_optim=OptimConfig(lr=1e-4),
+        alpha=0.01,
+        auto_alpha=auto_alpha,
+        tau=0.1,
     )
-    algorithm = SAC.from_spaces(config, OBS_SPACE, spaces.Box(-1.0, 1.0, (1,)), PROBE_NET, seed=0)
+    task = Task(observation_space=OBS_SPACE, action_space=spaces.Box(-1.0, 1.0, (1,)), net=PROBE_NET)
+    algorithm = SAC.make(config, task, seed=0)
     train_offpolicy(algorithm, name, 500)
 
     def value(obs):
-        return algorithm.critic(obs, torch.full((1, 1), greedy(algorithm, obs.item()))).min()
+        return algorithm.critic.value(Batch(obs=obs), torch.full((1, 1), greedy(algorithm, obs.item()))).min()
 
     assert_solved(algorithm, name, value)
