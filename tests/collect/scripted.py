@@ -71,7 +71,7 @@ class ScriptedPolicy(Policy):
     def forward(self, batch: Any, state: Any = None) -> Batch:
         raise NotImplementedError
 
-    def analyze(self, sample: Any, target: str = "") -> NamedArray:
+    def analyze(self, sample: Any) -> object:
         raise NotImplementedError
 
     def rollout(self, requests: RolloutRequest) -> RolloutResult:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from argosy.algorithm import PPO, PPOConfig
+from argosy.algorithm import PPO, PPOConfig, Task
 from argosy.collect.postprocess import GAE, NStep
 from argosy.data import Batch, ReplayBuffer, Sampling
 from argosy.errors import ConfigError
@@ -32,8 +32,9 @@ def fields(rew, terminated=(), truncated=(), value=None):
 @pytest.fixture
 def policy():
     """Its value of an observation is the observation times ten."""
-    policy = PPO.from_spaces(PPOConfig(), OBS, spaces.Discrete(2), seed=0).policy
-    policy.value = lambda obs: 10.0 * obs.squeeze(-1)
+    policy = PPO.make(PPOConfig(), Task(observation_space=OBS, action_space=spaces.Discrete(2)), seed=0).policy
+    policy.analyze = lambda sample: Batch(value=10.0 * sample.obs.squeeze(-1))
+    policy.analyze_next = lambda sample, rows: Batch(value=10.0 * sample.obs_next[rows].squeeze(-1))
     return policy
 
 
@@ -55,7 +56,7 @@ def test_gae_asks_for_values_that_were_not_stored(policy):
 
 
 def test_gae_needs_values():
-    with pytest.raises(ConfigError, match="QPolicy has no method `next_values`"):
+    with pytest.raises(ConfigError, match="needs a policy with values; what QPolicy.analyze says has none"):
         GAE()(fields([1]), QPolicy(OBS, spaces.Discrete(2)))
 
 

@@ -3,7 +3,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from argosy.data import Batch
+from argosy.data import Batch, channels_last
 from argosy.errors import ConfigError, SpaceError
 from argosy.net import Backbone, Encoder, NatureCNN, NetConfig
 from argosy.net.encoder import StridedConv2d
@@ -86,13 +86,12 @@ def test_channels_last_is_the_same_image_as_channels_first():
     torch.testing.assert_close(first(image), stacked(image.unsqueeze(-1)))
 
 
-@pytest.mark.parametrize("shape", [(4, 36, 40), (36, 40, 4), (36, 40), (2, 36, 40, 3), (7,)])
-def test_observations_laid_out_are_the_same(shape):
-    space = spaces.Box(0, 255, shape, np.uint8)
+def test_images_laid_out_are_the_same():
+    space = spaces.Box(0, 255, (4, 36, 40), np.uint8)
     encoder, obs = Encoder(space, NetConfig(), cnn_features=8), sample(space, 5)
-    laid = encoder.lay_out(obs)
+    laid = channels_last(obs)
+    assert laid.is_contiguous(memory_format=torch.channels_last)
     assert torch.equal(laid, obs)
-    assert laid.is_contiguous(memory_format=torch.channels_last) if shape == (4, 36, 40) else laid is obs
     assert torch.equal(encoder(laid), encoder(obs))
 
 

@@ -1,8 +1,6 @@
-import pytest
 import torch
-from torch import nn
 
-from argosy.net import MLP, EnsembleMLP, Linear, orthogonal_
+from argosy.net import MLP, EnsembleMLP
 from argosy.net.mlp import EnsembleLinear
 
 
@@ -13,28 +11,6 @@ def test_mlp_has_an_activation_after_each_hidden_layer_only():
     assert net.out_features == 2
     assert MLP(3, (5, 4)).out_features == 4
     assert MLP(3, ()).out_features == 3
-
-
-@pytest.mark.parametrize("orthogonal", [False, True])
-@pytest.mark.parametrize("lead", [(), (5,), (0,), (2, 3)])
-def test_linear_starts_computes_and_learns_as_that_of_torch(orthogonal, lead):
-    layers = []
-    for kind in (Linear, nn.Linear):
-        torch.manual_seed(0)
-        layers.append(kind(4, 3))
-        if orthogonal:
-            orthogonal_(layers[-1], 2.0)
-    own, other = layers
-    assert torch.equal(own.weight.t(), other.weight)
-    assert torch.equal(own.bias, other.bias)
-    assert own.weight.is_contiguous()
-    x = torch.randn(*lead, 4)
-    torch.testing.assert_close(own(x), other(x))
-    for layer in layers:
-        layer(x).square().sum().backward()
-    torch.testing.assert_close(own.weight.grad.t(), other.weight.grad)
-    torch.testing.assert_close(own.bias.grad, other.bias.grad)
-    assert own.weight.grad.stride() == own.weight.stride()  # optimisers that fuse everything count on it
 
 
 def test_ensemble_members_compute_what_single_layers_would():

@@ -38,7 +38,18 @@ def test_orthogonal_rows_have_the_gain_as_length():
 
 
 @pytest.mark.parametrize(
-    "bad", [{"kind": "rnn"}, {"hidden_sizes": (64, 0)}, {"activation": "step"}, {"cnn_features": 0}]
+    "bad",
+    [
+        {"kind": "rnn"},
+        {"hidden_sizes": (64, 0)},
+        {"activation": "step"},
+        {"cnn_features": 0},
+        {"memory": "rnn"},
+        {"memory_size": 0},
+        {"sequence_length": 0},
+        {"burn_in": -1},
+        {"encoder_args": {"width": 3}},
+    ],
 )
 def test_net_config_checks_itself(bad):
     with pytest.raises(ConfigError, match=next(iter(bad))):

@@ -20,6 +20,10 @@ def make(space, **net):
     return policy
 
 
+def value_of(policy, obs):
+    return policy.analyze(Batch(obs=torch.from_numpy(obs))).value
+
+
 def observations(count):
     return np.random.default_rng(0).uniform(-1, 1, (count, 3)).astype(np.float32)
 
@@ -45,8 +49,9 @@ def test_leading_axes_are_kept(space):
     act = policy.rollout(RolloutRequest(obs=obs)).action
     flat = policy.analyze(Batch(obs=torch.from_numpy(obs), act=torch.from_numpy(act)))
     shaped = Batch(obs=torch.from_numpy(obs.reshape(2, 3, 3)), act=torch.from_numpy(act.reshape(2, 3, *space.shape)))
-    for key, value in policy.analyze(shaped).items():
-        torch.testing.assert_close(value, flat[key].reshape(2, 3))
+    analysis = policy.analyze(shaped)
+    for key in ("logp", "entropy", "value"):
+        torch.testing.assert_close(getattr(analysis, key), getattr(flat, key).reshape(2, 3))
     assert policy(shaped).act.shape == (2, 3, *space.shape)
 
 
@@ -74,7 +79,7 @@ def test_gaussian_is_torchs_gaussian():
 
 
 def test_gaussian_actions_have_the_configured_deviation():
-    policy = ActorCriticPolicy(OBS, SPACES[2], NetConfig(log_std_init=-1.0))
+    policy = ActorCriticPolicy(OBS, SPACES[2], log_std_init=-1.0)
     act = policy.rollout(RolloutRequest(obs=np.zeros((20_000, 3), np.float32))).action
     assert act.mean(axis=0) == pytest.approx([0, 0], abs=0.02)
     assert act.std(axis=0) == pytest.approx([np.exp(-1)] * 2, rel=0.03)
@@ -92,11 +97,11 @@ def test_separate_backbones_share_nothing_and_shared_ones_store_the_value():
     request = RolloutRequest(obs=obs)
     assert "value" not in separate.rollout(request).analyzed_result
     stored = shared.rollout(request).analyzed_result.value
-    assert stored == pytest.approx(shared.value(torch.from_numpy(obs)).detach().numpy(), abs=1e-6)
+    assert stored == pytest.approx(value_of(shared, obs).detach().numpy(), abs=1e-6)
     assert stored.dtype == np.float32
     grads = {}
     for name, policy in (("separate", separate), ("shared", shared)):
-        policy.value(torch.from_numpy(obs)).sum().backward()
+        value_of(policy, obs).sum().backward()
         grads[name] = policy.actor.trunk[0].weight.grad
     assert grads["separate"] is None
     assert grads["shared"] is not None

@@ -8,7 +8,16 @@ from gymnasium import spaces
 
 from argosy.errors import CheckpointError, ConfigError, SpaceError
 from argosy.net import NetConfig
-from argosy.policy import ActorCriticPolicy, QPolicy, RolloutRequest, SACPolicy
+from argosy.policy import (
+    ActorCriticPolicy,
+    DeterministicPolicy,
+    EpsilonConfig,
+    NoiseConfig,
+    QPolicy,
+    QuantilePolicy,
+    RolloutRequest,
+    SquashedGaussianPolicy,
+)
 
 OBS = spaces.Box(-1, 1, (3,), np.float32)
 BOX = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 10], np.float32))
@@ -85,8 +94,12 @@ def test_settings_that_contradict_the_space_are_refused(space, settings, message
     ("make", "message"),
     [
         (lambda: QPolicy(OBS, BOX), "QPolicy acts in Discrete spaces, not in Box"),
-        (lambda: SACPolicy(OBS, spaces.Discrete(2)), "SACPolicy acts in Box spaces, not in Discrete"),
-        (lambda: SACPolicy(OBS, UNBOUNDED), "infinite"),
+        (
+            lambda: SquashedGaussianPolicy(OBS, spaces.Discrete(2)),
+            "SquashedGaussianPolicy acts in Box spaces, not in Discrete",
+        ),
+        (lambda: SquashedGaussianPolicy(OBS, UNBOUNDED), "infinite"),
+        (lambda: DeterministicPolicy(OBS, UNBOUNDED), "infinite"),
         (lambda: actor(spaces.MultiDiscrete([[2, 3], [4, 5]])), "one axis"),
         (lambda: actor(spaces.MultiBinary(2)), "Discrete or MultiDiscrete or Box spaces, not in MultiBinary"),
     ],
@@ -96,12 +109,19 @@ def test_wrong_action_spaces_are_refused(make, message):
         make()
 
 
+def exploring(policy, exploration):
+    policy.explore_by(exploration)
+    return policy
+
+
 POLICIES = {
-    "q": lambda: QPolicy(OBS, spaces.Discrete(3)),
+    "q": lambda: exploring(QPolicy(OBS, spaces.Discrete(3)), EpsilonConfig().build(3)),
+    "quantile": lambda: exploring(QuantilePolicy(OBS, spaces.Discrete(3), num_quantiles=5), EpsilonConfig().build(3)),
+    "deterministic": lambda: exploring(DeterministicPolicy(OBS, BOX, NetConfig()), NoiseConfig().build(2)),
     "categorical": lambda: actor(spaces.Discrete(3)),
     "multi-categorical": lambda: actor(spaces.MultiDiscrete([2, 3])),
     "gaussian": lambda: actor(BOX),
-    "sac": lambda: SACPolicy(OBS, BOX, NetConfig()),
+    "squashed gaussian": lambda: SquashedGaussianPolicy(OBS, BOX, NetConfig()),
 }
 
 
@@ -142,7 +162,6 @@ def test_a_foreign_checkpoint_is_refused():
 @pytest.mark.parametrize("name", POLICIES)
 def test_evaluating_rows_are_greedy_while_others_explore(name):
     policy = POLICIES[name]()
-    policy.eps = 1.0  # only the Q policy looks at it
     with torch.no_grad():  # an actor's last layer starts so small that all modes would be alike
         for parameter in policy.parameters():
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)))
@@ -159,7 +178,6 @@ def test_evaluating_rows_are_greedy_while_others_explore(name):
 @pytest.mark.parametrize("name", POLICIES)
 def test_equal_seeds_give_equal_actions_and_leave_global_generators_alone(name):
     policy = POLICIES[name]()
-    policy.eps = 0.5
     request = RolloutRequest(obs=observations(32))
     policy.seed(1)
     before = torch.get_rng_state()

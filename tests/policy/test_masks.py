@@ -6,7 +6,7 @@ import torch
 from gymnasium import spaces
 
 from argosy.data import Batch
-from argosy.policy import ActorCriticPolicy, QPolicy, RolloutRequest
+from argosy.policy import ActorCriticPolicy, EpsilonConfig, QPolicy, QuantilePolicy, RolloutRequest
 
 
 def dict_space(mask_key, size, mask_space=None):
@@ -21,11 +21,12 @@ def request(mask_key, mask):
 
 @pytest.mark.parametrize("mask_key", ["action_mask", "mask"])
 @pytest.mark.parametrize("dtype", [np.int8, bool, np.float32])
-@pytest.mark.parametrize("policy_class", [QPolicy, ActorCriticPolicy])
+@pytest.mark.parametrize("policy_class", [QPolicy, QuantilePolicy, ActorCriticPolicy])
 def test_forbidden_actions_are_never_taken(policy_class, mask_key, dtype):
     policy = policy_class(dict_space(mask_key, 4, spaces.Box(0, 1, (4,), np.float32)), spaces.Discrete(4))
     assert policy.mask_key == mask_key
-    policy.eps = 0.5
+    if policy_class is not ActorCriticPolicy:
+        policy.explore_by(EpsilonConfig(eps_start=0.5).build(4))
     mask = np.random.default_rng(1).random((500, 4)) < 0.5
     mask[np.arange(500), np.arange(500) % 4] = True
     obs = request(mask_key, mask.astype(dtype))
@@ -38,7 +39,7 @@ def test_forbidden_actions_are_never_taken(policy_class, mask_key, dtype):
 
 def test_random_actions_are_uniform_among_the_allowed_ones():
     policy = QPolicy(dict_space("mask", 4), spaces.Discrete(4))
-    policy.eps = 1.0
+    policy.explore_by(EpsilonConfig(eps_start=1.0).build(4))
     obs = request("mask", np.tile(np.array([1, 0, 1, 1], np.int8), (30_000, 1)))
     share = np.bincount(policy.rollout(RolloutRequest(obs=obs)).action, minlength=4) / 30_000
     assert share == pytest.approx([1 / 3, 0, 1 / 3, 1 / 3], abs=0.015)
@@ -68,10 +69,10 @@ def test_multi_discrete_masks_are_side_by_side():
 
 def test_the_networks_do_not_see_the_mask():
     policy = QPolicy(dict_space("mask", 4), spaces.Discrete(4))
-    assert policy.net.backbone.encoder.out_features == 2
+    assert policy.backbone.encoder.out_features == 2
 
 
 def test_an_entry_of_another_size_is_an_ordinary_observation():
     policy = QPolicy(dict_space("mask", 7), spaces.Discrete(4))
     assert policy.mask_key is None
-    assert policy.net.backbone.encoder.out_features == 9
+    assert policy.backbone.encoder.out_features == 9

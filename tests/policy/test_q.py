@@ -4,18 +4,19 @@ import torch
 from gymnasium import spaces
 
 from argosy.data import Batch
-from argosy.policy import QPolicy, RolloutRequest
+from argosy.policy import EpsilonConfig, QPolicy, RolloutRequest
 
 OBS = spaces.Box(-1, 1, (3,), np.float32)
 
 
-def preferring(action, count=4):
+def preferring(action, count=4, **exploration):
     """A policy whose Q-values are the same everywhere: 1 for `action`, else 0."""
     policy = QPolicy(OBS, spaces.Discrete(count))
     with torch.no_grad():
-        for parameter in policy.net.head.parameters():
+        for parameter in policy.head.parameters():
             parameter.zero_()
-        policy.net.head.bias[action] = 1.0
+        policy.head.bias[action] = 1.0
+    policy.explore_by(EpsilonConfig(**exploration).build(count))
     return policy
 
 
@@ -25,8 +26,7 @@ def request(count, **fields):
 
 @pytest.mark.parametrize("eps", [0.0, 0.3, 1.0])
 def test_random_actions_come_with_probability_eps(eps):
-    policy = preferring(2)
-    policy.eps = eps
+    policy = preferring(2, eps_start=eps)
     share = np.bincount(policy.rollout(request(20_000)).action, minlength=4) / 20_000
     expected = np.full(4, eps / 4)
     expected[2] += 1 - eps
@@ -34,8 +34,7 @@ def test_random_actions_come_with_probability_eps(eps):
 
 
 def test_evaluating_rows_explore_with_eps_test():
-    policy = preferring(2)
-    policy.eps, policy.eps_test = 1.0, 0.2
+    policy = preferring(2, eps_start=1.0, eps_test=0.2)
     evaluating = np.arange(40_000) % 2 == 0
     act = policy.rollout(request(40_000, is_evaluation=evaluating)).action
     assert (act[evaluating] == 2).mean() == pytest.approx(0.8 + 0.05, abs=0.015)
@@ -55,6 +54,6 @@ def test_analyze_picks_the_value_of_the_stored_action():
 
 def test_exploration_travels_with_the_checkpoint():
     policy, remote = preferring(0), preferring(1)
-    policy.eps, policy.eps_test = 0.37, 0.01
+    policy.exploration.eps, policy.exploration.eps_test = 0.37, 0.01
     remote.load_checkpoint(policy.get_checkpoint())
-    assert (remote.eps, remote.eps_test) == (0.37, 0.01)
+    assert (remote.exploration.eps, remote.exploration.eps_test) == (0.37, 0.01)

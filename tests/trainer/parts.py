@@ -8,9 +8,8 @@ from typing import Any, Self
 
 import gymnasium as gym
 import numpy as np
-import torch
 
-from argosy.algorithm.base import Algorithm, Stateful
+from argosy.algorithm import Algorithm, Task
 from argosy.collect import Collector
 from argosy.data import TrainingStats, VectorReplayBuffer
 from argosy.env import DummyVectorEnv
@@ -65,18 +64,8 @@ class Counting(Algorithm[CountingConfig, CountingStats]):
         self.scheduled: list[tuple[int, int]] = []
 
     @classmethod
-    def build(
-        cls,
-        config: CountingConfig,
-        observation_space: gym.spaces.Space[Any],
-        action_space: gym.spaces.Space[Any],
-        net: NetConfig,
-        device: torch.device,
-    ) -> Self:
-        return cls(config, QPolicy(observation_space, action_space, NetConfig(hidden_sizes=(4,))))
-
-    def parts(self) -> Mapping[str, Stateful]:
-        return {"policy": self.policy}
+    def build(cls, config: CountingConfig, task: Task) -> Self:
+        return cls(config, QPolicy(task.observation_space, task.action_space, NetConfig(hidden_sizes=(4,))))
 
     def schedule(self, env_step: int, max_env_step: int) -> None:
         self.scheduled.append((env_step, max_env_step))
@@ -111,7 +100,8 @@ def envs(count: int) -> DummyVectorEnv:
 def counting(kind: str = "offpolicy") -> Counting:
     env = Corridor()
     cls = OnpolicyCounting if kind == "onpolicy" else Counting
-    return cls.from_spaces(CountingConfig(), env.observation_space, env.action_space, seed=0)
+    task = Task(observation_space=env.observation_space, action_space=env.action_space)
+    return cls.make(CountingConfig(), task, seed=0)
 
 
 def parts(kind: str = "offpolicy", num_envs: int = 2, size: int = 200) -> dict[str, Any]:

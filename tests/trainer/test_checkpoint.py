@@ -15,7 +15,7 @@ from declared import declared
 from gymnasium import spaces
 from parts import counting, envs, parts
 
-from argosy.algorithm import ALGORITHMS, algorithm_class
+from argosy.algorithm import ALGORITHMS, Task, algorithm_class
 from argosy.collect import Collector
 from argosy.data import VectorReplayBuffer
 from argosy.data.buffer import Priority
@@ -46,7 +46,8 @@ def make_trainer(name: str, seed: int = 1, norm: bool = False, max_epoch: int = 
     if norm:
         test_env.update_obs_rms = False
     config = cls.config_type(**declared(name, "RESUME"))
-    algorithm = cls.from_spaces(config, env.single_observation_space, env.single_action_space, seed=seed)
+    spaces_of = Task(observation_space=env.single_observation_space, action_space=env.single_action_space)
+    algorithm = cls.make(config, spaces_of, seed=seed)
     replay = VectorReplayBuffer(180, 3, seed=seed, **buffer)  # small enough to go round within the run
     common: dict[str, Any] = {
         "algorithm": algorithm,
