@@ -1,4 +1,4 @@
-"""Sequences and values of recurrent policies, by hand."""
+"""Values, sequences and minibatches of rollouts, by hand, above all of recurrent policies."""
 
 import numpy as np
 import pytest
@@ -6,12 +6,13 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from argosy.algorithm import DQN, PPO, DQNConfig, PPOConfig
-from argosy.data import Batch, NamedArray
+from argosy.algorithm import PPO, PPOConfig
+from argosy.data import Batch
 from argosy.errors import ConfigError
-from argosy.net import GRU
-from argosy.policy import ActorCriticAnalysis, ActorCriticPolicy, RolloutResult, SingleModelPytorchPolicy
-from argosy.policy.recurrence import begin_anew, next_values, rows_to_learn, sequences, starts, values, with_state
+from argosy.net import NetConfig
+from argosy.policy import ActorCriticPolicy, RolloutRequest, RolloutResult, SingleModelPytorchPolicy
+from argosy.policy.rollouts import minibatches, rollout_values, rows_to_learn, sequences, starts
+from argosy.rng import Rng
 
 OBS, ACT = spaces.Box(-1, 1, (1,)), spaces.Discrete(2)
 
@@ -27,13 +28,19 @@ class Adder(SingleModelPytorchPolicy):
         state = requests.policy_state + requests.obs
         return RolloutResult(action=np.zeros(len(state), np.int64), policy_state=state)
 
-    def analyze(self, sample, target=""):
-        h, out = sample.policy.state[0], []
+    def states_after(self, sample):
+        h, after = sample.policy.state[0], []
         for t, obs in enumerate(sample.obs):
             h = torch.where(sample.on_reset[t][:, None], sample.policy.state[t], h) + obs
-            out.append(self.net(h).squeeze(-1))
-        value = torch.stack(out)
-        return ActorCriticAnalysis(logp=0.1 * value, entropy=value, value=value)
+            after.append(h)
+        return torch.stack(after)
+
+    def analyze(self, sample):
+        value = self.net(self.states_after(sample)).squeeze(-1)
+        return Batch(logp=0.1 * value, entropy=value, value=value)
+
+    def analyze_next(self, sample, rows):
+        return Batch(value=self.net(self.states_after(sample)[rows] + sample.obs_next[rows]).squeeze(-1))
 
 
 def rollout():
@@ -43,6 +50,7 @@ def rollout():
     cut = torch.zeros(5, 2, dtype=torch.bool)
     cut[1, 0] = cut[4] = True
     return Batch(
+        on_reset=starts(cut),
         obs=obs[..., None],
         obs_next=obs[..., None] + 0.5,
         act=torch.zeros(5, 2, dtype=torch.int64),
@@ -66,7 +74,10 @@ def test_sequences_hold_each_row_once_behind_its_burn_in():
     assert cut.on_reset[:, 0].tolist() == [True, True, False]  # what stands before the first row does not matter
     assert cut.policy.state[:, 2, 0].tolist() == [8, 0, 3]
     assert sorted(cut.obs[..., 0][cut.mask].tolist()) == sorted(rollout().obs.flatten().tolist())
-    assert "on_reset" not in rollout()
+    rows = rollout()
+    del rows.on_reset
+    assert torch.equal(sequences(rows, 2, burn_in=1).on_reset, cut.on_reset)
+    assert "on_reset" not in rows
 
 
 @pytest.mark.parametrize("length", [1, 5, 9])
@@ -77,10 +88,21 @@ def test_sequences_of_any_length_hold_all_rows(length):
 
 
 def test_values_follow_the_state_and_successors_are_one_step_later():
+    data = rollout()
+    value, value_next = rollout_values(Adder(), data)
+    assert value.T.tolist() == [[8, 10, 3, 7, 12], [110, 130, 160, 200, 250]]
+    # the next row's value, but computed with the episode's own state at the rows (1, 0), (4, 0), (4, 1)
+    assert value_next.T.tolist() == [
+        [10, 8 + 2 + 2.5, 7, 12, 7 + 5 + 5.5],
+        [130, 160, 200, 250, 200 + 50 + 50.5],
+    ]
+
+
+def test_stored_values_are_taken_unless_they_shall_be_computed_anew():
     data, policy = rollout(), Adder()
-    assert values(policy, data).T.tolist() == [[8, 10, 3, 7, 12], [110, 130, 160, 200, 250]]
-    at = data.cut.nonzero(as_tuple=True)  # rows (1, 0), (4, 0), (4, 1)
-    assert next_values(policy, data, at).tolist() == [8 + 2 + 2.5, 7 + 5 + 5.5, 200 + 50 + 50.5]
+    data.policy.value = torch.full((5, 2), 3.0)
+    assert (rollout_values(policy, data)[0] == 3.0).all()
+    assert rollout_values(policy, data, anew=True)[0].T.tolist()[0] == [8, 10, 3, 7, 12]
 
 
 def test_ppo_learns_from_sequences_with_the_values_of_a_recurrent_policy():
@@ -93,7 +115,7 @@ def test_ppo_learns_from_sequences_with_the_values_of_a_recurrent_policy():
     seen = []
     analyze = policy.analyze
 
-    def spy(sample, target=""):
+    def spy(sample):
         if "adv" in sample:
             seen.append(sample.mask.clone())
             if len(seen) == 1:  # the stored states lead to the values of the whole rollout, burn-in and all
@@ -121,17 +143,13 @@ def test_images_to_learn_from_are_laid_out_once(masked):
     assert rows.obs.is_contiguous(memory_format=torch.channels_last)
 
 
-def test_states_begin_anew_in_copies_and_are_put_to_what_is_stored():
-    state = NamedArray(h=np.ones((3, 2)))
-    begun = begin_anew(state, np.array([True, False, True]), NamedArray(h=np.array([5.0, 6.0])))
-    assert begun.h.tolist() == [[5, 6], [1, 1], [5, 6]]
-    assert state.h.tolist() == [[1, 1]] * 3
-    assert begin_anew(np.ones((2, 1)), np.array([1]), np.zeros(1)).tolist() == [[1], [0]]
-    stored = with_state(Batch(logp=np.zeros(3)), state)
-    assert stored.state is state
-    assert set(stored.keys()) == {"logp", "state"}
-    assert with_state(None, state).state is state
-    assert with_state(None, None) is None
+@pytest.mark.parametrize("shape", [(36, 40, 4), (36, 40), (2, 36, 40, 3), (7,)])
+def test_other_observations_stay_as_they_lie(shape):
+    policy = ActorCriticPolicy(spaces.Box(0, 255, shape, np.uint8), spaces.Discrete(2))
+    obs = torch.randint(0, 256, (3, 2, *shape), dtype=torch.uint8)
+    rows = rows_to_learn(policy, Batch(obs=obs), Batch(obs=obs))
+    assert torch.equal(rows.obs, obs.flatten(0, 1))
+    assert rows.obs.data_ptr() == obs.data_ptr()
 
 
 def test_lengths_are_checked():
@@ -139,15 +157,34 @@ def test_lengths_are_checked():
         Adder(sequence_length=0)
 
 
-def test_gru_of_the_library_fits():
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("memory", ["gru", "lstm"])
+def test_networks_of_the_library_learn_the_values_that_they_acted_with(memory, shared):
     torch.manual_seed(0)
-    gru, data = GRU(1, 1), rollout()
-    data.on_reset = starts(data.cut)
-    obs, state = 0.01 * data.obs, 0.01 * data.policy.state  # far from where a GRU gives 1 whatever comes
-    out = gru(obs, state, data.on_reset)
-    again = gru(obs[2], state[2])
-    torch.testing.assert_close(out[2, 0], again[0])
-    assert not torch.allclose(out[2, 1], again[1])
+    net = NetConfig(hidden_sizes=(4,), memory=memory, memory_size=3, shared_backbone=shared, sequence_length=2)
+    policy, rng = ActorCriticPolicy(OBS, ACT, net), np.random.default_rng(0)
+    state, begins, rows = np.stack([policy.default_policy_state] * 2), np.ones(2, bool), []
+    for t in range(5):
+        obs, done = rng.uniform(-1, 1, (2, 1)).astype(np.float32), np.array([t == 1, t == 3])
+        state[begins] = 0.0
+        result = policy.rollout(RolloutRequest(obs=obs, policy_state=state))
+        stored = Batch({**vars(result.analyzed_result), "state": state})
+        cut = done | (t == 4)
+        rows.append(Batch(obs=obs, act=result.action, rew=np.zeros(2), terminated=done, cut=cut, policy=stored))
+        state, begins = result.policy_state.copy(), done
+    data = Batch.stack(rows)
+    data.to_torch()
+    data.on_reset, data.obs_next = starts(data.cut), data.obs
+    value, _ = rollout_values(policy, data, anew=True)
+    torch.testing.assert_close(value, data.policy.value)
+    torch.testing.assert_close(policy.analyze(data).logp, data.policy.logp)
+    mb_rows = rows_to_learn(policy, data, Batch(obs=data.obs, act=data.act, logp=data.policy.logp, value=value))
+    parts = list(minibatches(policy, mb_rows, 4, Rng(0)))
+    assert [part.mask.shape for part in parts] == [(2, 3), (2, 3)]
+    for mb in parts:
+        now = policy.analyze(mb)
+        torch.testing.assert_close(now.value[mb.mask], mb.value[mb.mask])
+        torch.testing.assert_close(now.logp[mb.mask], mb.logp[mb.mask])
 
 
 def test_a_mask_of_the_rollout_is_kept():
@@ -156,8 +193,3 @@ def test_a_mask_of_the_rollout_is_kept():
     assert found.mask.T.tolist() == [[False, False, True], [False, True, False]]
     rows.mask[1] = False  # nothing is left of the first sequence
     assert sequences(rows, 2, burn_in=1).mask.T.tolist() == [[False, True, False]]
-
-
-def test_an_algorithm_that_learns_from_single_rows_refuses_a_policy_with_a_state():
-    with pytest.raises(ConfigError, match="DQN does not learn with policies that have a state, and Adder has one"):
-        DQN(DQNConfig(), Adder())
