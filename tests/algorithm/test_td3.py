@@ -1,0 +1,255 @@
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, greedy, train_offpolicy
+from probes import NET as PROBE_NET
+
+from argosy.algorithm import TD3, OptimConfig, Task, TD3Config
+from argosy.data import Batch
+from argosy.net import NetConfig
+from argosy.policy import NoiseConfig, RolloutRequest
+
+OBS = spaces.Box(-1, 1, (3,), np.float32)
+BOX = spaces.Box(-2.0, 2.0, (2,), np.float32)
+NET = NetConfig(hidden_sizes=(16,))
+
+CASES = {
+    "plain": (TD3Config(policy_freq=1), BOX),
+    "three critics": (TD3Config(policy_freq=1, num_critics=3, target_noise=0.0), BOX),
+    "scalar": (TD3Config(policy_freq=1), spaces.Box(-1.0, 1.0, (), np.float32)),
+}
+LEARNS = ("policy", "critic")
+FOLLOWS = ("policy_target", "critic_target", "update_policy_target", "update_critic_target")
+RANGES = [
+    ("n_step", 0),
+    ("policy_freq", 0),
+    ("num_critics", 0),
+    ("tau", 0.0),
+    ("target_noise", -0.1),
+    ("target_noise_clip", -0.5),
+]
+RESUME = {"policy_freq": 3, "exploration": NoiseConfig(noise_std_end=0.01, noise_decay_steps=200)}
+
+
+def make(space=BOX, net=NET, obs=OBS, **config):
+    return TD3.make(TD3Config(**config), Task(observation_space=obs, action_space=space, net=net), seed=0)
+
+
+def batch(count=16, seed=0, **changes):
+    rng = np.random.default_rng(seed)
+    obs, obs_next = rng.uniform(-1, 1, (2, count, 3)).astype(np.float32)
+    fields = {
+        "obs": obs,
+        "act": rng.uniform(-1, 1, (count, 2)).astype(np.float32),
+        "rew": rng.normal(size=count).astype(np.float32),
+        "obs_next": obs_next,
+        "discount": np.full(count, 0.9, np.float32),
+        "weight": np.ones(count, np.float32),
+    }
+    return Batch({**fields, **changes})
+
+
+def parameters(*modules):
+    return [parameter.detach().clone() for module in modules for parameter in module.parameters()]
+
+
+def equal(a, b):
+    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+class Recorder:
+    """Stands for an optimiser: notes losses, moves nothing."""
+
+    def __init__(self):
+        self.losses = []
+
+    def step(self, loss):
+        self.losses.append(loss)
+
+
+class FixedCritic:
+    """An ensemble of which each member says one value of everything, and the action beside; notes the actions."""
+
+    def __init__(self, *values, slope=0.0):
+        self.values, self.slope, self.asked = values, slope, []
+
+    def value(self, sample, act):
+        self.asked.append(act.detach().clone())
+        return torch.tensor(self.values).unsqueeze(1).expand(-1, len(act)) + self.slope * act.sum(-1)
+
+    next_value = value
+
+
+def test_critic_loss_by_hand():
+    # target = 1 + 0.9 * min(4, 3) = 3.7; errors 1 - 3.7 and 2 - 3.7
+    algorithm = make()
+    algorithm.critic, algorithm.critic_target = FixedCritic(1.0, 2.0), FixedCritic(4.0, 3.0)
+    algorithm.critic_optim = Recorder()
+    stats = algorithm.update(batch(rew=np.ones(16, np.float32)))
+    assert algorithm.critic_optim.losses[0].item() == pytest.approx(2.7**2 + 1.7**2)
+    assert stats.loss_critic == pytest.approx(2.7**2 + 1.7**2)
+    assert stats.priorities.tolist() == pytest.approx([2.2] * 16)
+    assert (stats.q_mean, stats.loss_actor) == (1.5, None)
+
+
+def test_weights_and_discount_enter_the_critic_loss():
+    algorithm = make()
+    algorithm.critic, algorithm.critic_target = FixedCritic(1.0, 1.0), FixedCritic(4.0, 4.0)
+    algorithm.critic_optim = Recorder()
+    # rows: terminated (target 0, error 1), bootstrapped (target 2, error -1, weight 0.5)
+    algorithm.update(
+        batch(
+            2,
+            rew=np.zeros(2, np.float32),
+            discount=np.array([0.0, 0.5], np.float32),
+            weight=np.array([1.0, 0.5], np.float32),
+        )
+    )
+    assert algorithm.critic_optim.losses[0].item() == pytest.approx(2 * (1.0 + 0.5) / 2)
+
+
+def test_the_actor_climbs_the_first_critic_alone():
+    algorithm = make(policy_freq=1)
+    algorithm.critic, algorithm.critic_target = FixedCritic(5.0, -7.0, slope=1.0), FixedCritic(0.0, 0.0)
+    algorithm.critic_optim, algorithm.actor_optim = Recorder(), Recorder()
+    algorithm.update_critic_target = lambda: None
+    data = batch()
+    act = algorithm.policy(Batch(obs=data.obs)).act.detach()
+    stats = algorithm.update(data)
+    assert algorithm.actor_optim.losses[0].item() == pytest.approx(-(5.0 + act.sum(-1).mean().item()), abs=1e-5)
+    assert stats.loss_actor == pytest.approx(algorithm.actor_optim.losses[0].item())
+
+
+def test_the_target_policys_action_gets_clipped_noise_and_stays_in_bounds():
+    algorithm = make(target_noise=10.0, target_noise_clip=0.25)
+    algorithm.critic, algorithm.critic_target = FixedCritic(0.0, 0.0), FixedCritic(0.0, 0.0)
+    algorithm.critic_optim = Recorder()
+    data = batch(400)
+    plain = algorithm.policy_target(Batch(obs=data.obs_next)).act
+    algorithm.update(data)
+    noise = algorithm.critic_target.asked[0] - plain
+    # a deviation of 10 is nearly always clipped, to one side as often as to the other
+    assert noise.abs().max().item() == pytest.approx(0.25, abs=1e-6)
+    assert (noise.abs() > 0.2499).float().mean().item() > 0.9
+    assert (noise > 0).float().mean().item() == pytest.approx(0.5, abs=0.1)
+    assert torch.equal(algorithm._smoothed(torch.ones(50, 2)).amax(), torch.tensor(1.0))
+
+
+def test_small_noise_has_the_configured_deviation_and_none_leaves_the_action():
+    assert make(target_noise=0.05)._smoothed(torch.zeros(20_000, 1)).std().item() == pytest.approx(0.05, rel=0.03)
+    act = torch.tensor([[0.3, -1.0]])
+    assert torch.equal(make(target_noise=0.0)._smoothed(act), act)
+
+
+def test_policy_and_targets_move_once_in_so_many_updates():
+    algorithm = make(policy_freq=3, tau=0.25)
+    moved = []
+    for i in range(7):
+        actor, critic = parameters(algorithm.policy), parameters(algorithm.critic)
+        targets = parameters(algorithm.policy_target, algorithm.critic_target)
+        stats = algorithm.update(batch(seed=i))
+        moved.append(not equal(actor, parameters(algorithm.policy)))
+        assert moved[-1] == (stats.loss_actor is not None)
+        assert not equal(critic, parameters(algorithm.critic))
+        now = parameters(algorithm.policy_target, algorithm.critic_target)
+        online = parameters(algorithm.policy, algorithm.critic)
+        for old, new, follows in zip(targets, online, now, strict=True):
+            torch.testing.assert_close(follows, 0.75 * old + 0.25 * new if moved[-1] else old)
+    assert moved == [False, False, True, False, False, True, False]
+
+
+def test_the_delay_goes_on_after_a_resume():
+    algorithm = make(policy_freq=3)
+    algorithm.update(batch())
+    algorithm.update(batch())
+    resumed = make(policy_freq=3)
+    resumed.load_state_dict(copy.deepcopy(algorithm.state_dict()))
+    assert resumed.update(batch()).loss_actor is not None
+
+
+def test_the_actors_step_does_not_touch_the_critics():
+    algorithm = make(policy_freq=1)
+    algorithm.critic_optim = Recorder()
+    critic, actor = parameters(algorithm.critic), parameters(algorithm.policy)
+    algorithm.update(batch())
+    assert equal(critic, parameters(algorithm.critic))
+    assert not equal(actor, parameters(algorithm.policy))
+    assert all(parameter.grad is None for parameter in algorithm.critic.parameters())
+
+
+def test_only_exploring_rows_get_noise_which_follows_the_schedule():
+    algorithm = make(exploration=NoiseConfig(noise_std=0.4, noise_std_end=0.0, noise_decay_steps=100))
+    policy = algorithm.policy
+    evaluating = np.arange(1000) % 2 == 0
+    request = RolloutRequest(obs=np.zeros((1000, 3), np.float32), is_evaluation=evaluating)
+    plain = policy(Batch(obs=np.zeros((1, 3), np.float32))).act.detach().numpy()
+    for env_step, std in ((0, 0.4), (50, 0.2), (100, 0.0), (500, 0.0)):
+        algorithm.schedule(env_step, 1000)
+        act = policy.rollout(request).action
+        assert act[evaluating] == pytest.approx(np.repeat(plain, 500, axis=0), abs=1e-6)
+        assert (act[~evaluating] - plain).std() == pytest.approx(std, rel=0.1, abs=1e-6)
+    assert algorithm.policy_target.exploration is None
+
+
+def test_actions_with_several_axes():
+    algorithm = make(spaces.Box(-1, 1, (2, 1), np.float32), policy_freq=1)
+    stats = algorithm.update(batch(act=np.zeros((16, 2, 1), np.float32)))
+    assert math.isfinite(stats.loss_critic + stats.loss_actor)
+
+
+@pytest.mark.parametrize("memory", ["gru", "lstm"])
+def test_with_memory_it_learns_from_sequences(memory):
+    algorithm = make(net=NetConfig(hidden_sizes=(8,), memory=memory, memory_size=4, sequence_length=3), policy_freq=1)
+    assert (algorithm.sampling.sequence_length, algorithm.sampling.burn_in) == (3, 0)
+    rng, shape = np.random.default_rng(0), (3, 5)
+    data = Batch(
+        obs=rng.uniform(-1, 1, (*shape, 3)).astype(np.float32),
+        obs_next=rng.uniform(-1, 1, (*shape, 3)).astype(np.float32),
+        act=rng.uniform(-1, 1, (*shape, 2)).astype(np.float32),
+        rew=rng.normal(size=shape).astype(np.float32),
+        discount=np.full(shape, 0.9, np.float32),
+        weight=np.ones(5, np.float32),
+        on_reset=np.arange(3)[:, None].repeat(5, 1) == 0,
+        mask=np.ones(shape, bool),
+        policy=Batch(state=np.zeros((*shape, algorithm.policy.default_policy_state.size), np.float32)),
+    )
+    before = parameters(algorithm.policy, algorithm.critic)
+    stats = algorithm.update(data)
+    assert stats.priorities.shape == (5,)
+    assert not any(torch.equal(a, b) for a, b in zip(before, parameters(algorithm.policy, algorithm.critic), strict=True))
+
+
+def test_learns_the_best_action_of_a_bandit():
+    """Reward -(a - 0.5)^2: the action becomes (0.5, 0.5); every second update moves the actor."""
+    net = NetConfig(hidden_sizes=(64,))
+    algorithm = make(net=net, actor_optim=OptimConfig(lr=0.003), critic_optim=OptimConfig(lr=0.01))
+    for i in range(600):
+        data = batch(64, seed=i, discount=np.zeros(64, np.float32))
+        data.rew = -np.square(data.act - 0.5).sum(-1)
+        algorithm.update(data)
+    act = algorithm.policy(Batch(obs=batch(200).obs)).act
+    assert act.mean(0).tolist() == pytest.approx([0.5, 0.5], abs=0.15)
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_probes(name):
+    algorithm = make(
+        spaces.Box(-1.0, 1.0, (1,)),
+        PROBE_NET,
+        OBS_SPACE,
+        gamma=GAMMA,
+        actor_optim=OptimConfig(lr=0.01),
+        critic_optim=OptimConfig(lr=0.01),
+        tau=0.1,
+        exploration=NoiseConfig(noise_std=1.0),  # the data are of the policy as it was at first
+    )
+    train_offpolicy(algorithm, name, 600)
+
+    def value(obs):
+        return algorithm.critic.value(Batch(obs=obs), torch.full((1, 1), greedy(algorithm, obs.item()))).min()
+
+    assert_solved(algorithm, name, value)
