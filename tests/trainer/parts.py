@@ -51,6 +51,16 @@ class CountingStats(TrainingStats):
     loss: float
 
 
+class Notes(list[Any]):
+    """What a test looks at afterwards: no state of learning, so a checkpoint holds nothing of it."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: Any) -> None:
+        pass
+
+
 class Counting(Algorithm[CountingConfig, CountingStats]):
     """Learns nothing; remembers the batches and the schedule."""
 
@@ -60,8 +70,7 @@ class Counting(Algorithm[CountingConfig, CountingStats]):
 
     def __init__(self, config: CountingConfig, policy: QPolicy) -> None:
         super().__init__(config, policy)
-        self.batches: list[Any] = []
-        self.scheduled: list[tuple[int, int]] = []
+        self.batches, self.scheduled = Notes(), Notes()
 
     @classmethod
     def build(cls, config: CountingConfig, task: Task) -> Self:
