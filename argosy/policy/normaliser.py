@@ -83,7 +83,7 @@ class RunningStatistics(nn.Module):
 
     def norm(self, rows: torch.Tensor) -> torch.Tensor:
         """Return rows [..., *shape] minus their mean over their deviation, clipped to [-10, 10], as float32."""
-        return ((rows - self.mean) / (self.var + EPSILON).sqrt()).clamp(-CLIP, CLIP).float()
+        return ((rows.double() - self.mean) / (self.var + EPSILON).sqrt()).clamp(-CLIP, CLIP).float()
 
     def norm_array(self, rows: np.ndarray) -> np.ndarray:
         """Do the same in numpy, for acting on a CPU: to the last bit, and faster for a few rows."""
