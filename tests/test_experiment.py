@@ -16,13 +16,13 @@ def test_a_saved_experiment_is_loaded_equal(tmp_path):
     experiment = preset("dqn", "CartPole-v1", seed=3, lr=5e-4, net={"hidden_sizes": (32, 16)})
     experiment.save(tmp_path / "config.json")
     assert Experiment.load(tmp_path / "config.json") == experiment
-    assert json.loads((tmp_path / "config.json").read_text())["config"]["lr"] == 5e-4
+    assert json.loads((tmp_path / "config.json").read_text())["config"]["optim"]["lr"] == 5e-4
 
 
 def test_settings_are_named_as_flags_are():
     experiment = preset("dqn", "CartPole-v1")
     changed = experiment.replaced({"lr": 1, "env": {"num_envs": 3}, "trainer.max_epoch": 2, "seed": 7})
-    assert changed.config.lr == 1.0
+    assert changed.config.optim.lr == 1.0
     assert (changed.env.num_envs, changed.trainer.max_epoch, changed.seed) == (3, 2, 7)
     assert changed.env.test_num_envs == experiment.env.test_num_envs
     assert experiment.replaced({"env": EnvConfig(num_envs=2)}).env == EnvConfig(num_envs=2)

@@ -7,11 +7,12 @@ from collections.abc import Callable
 import gymnasium as gym
 import torch
 
-from argosy.algorithm.dqn import DQN, DQNConfig
+from argosy.algorithm import DQN, DQNConfig, Task
 from argosy.collect import Collector
 from argosy.data import VectorReplayBuffer
 from argosy.env import DummyVectorEnv
 from argosy.net import NetConfig
+from argosy.policy import EpsilonConfig
 
 
 def balance(parameters: list[torch.nn.Parameter]) -> None:
@@ -20,16 +21,15 @@ def balance(parameters: list[torch.nn.Parameter]) -> None:
         for parameter in parameters:
             parameter.zero_()
         first, _, second, _, last, _ = parameters
-        first[2:, 0], first[2:, 1] = 1.0, -1.0  # weights lie [in, out]
+        first[0, 2:], first[1, 2:] = 1.0, -1.0  # weights lie [out, in]
         second[0, 0] = second[1, 1] = last[1, 0] = last[0, 1] = 1.0
 
 
 def prepare(seed: int) -> Callable[[int], dict[str, int]]:
     env = DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 8)
     net = NetConfig(hidden_sizes=(128, 128))
-    algorithm = DQN.from_spaces(
-        DQNConfig(eps_start=0.5), env.single_observation_space, env.single_action_space, net, seed=seed
-    )
+    task = Task(observation_space=env.single_observation_space, action_space=env.single_action_space, net=net)
+    algorithm = DQN.make(DQNConfig(exploration=EpsilonConfig(eps_start=0.5)), task, seed)
     balance(list(algorithm.policy.parameters()))
     buffer = VectorReplayBuffer(20_000, 8)
     collector = Collector(algorithm.policy, env, buffer, exploration_noise=True, seed=seed)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from argosy.env import EnvConfig, make_vector_env
-from argosy.net import Linear, NatureCNN
+from argosy.net import NatureCNN
 
 NUM_ENVS = 8
 
@@ -18,7 +18,7 @@ def prepare(seed: int) -> Callable[[int], dict[str, int]]:
     torch.manual_seed(seed)
     config = EnvConfig(vector="envpool", wait_num=NUM_ENVS // 2, background=True, episodic_life=False)
     env = make_vector_env("Pong", NUM_ENVS, seed=seed, config=config)
-    net = nn.Sequential(NatureCNN((4, 84, 84), 512, 1 / 255), Linear(512, 6))
+    net = nn.Sequential(NatureCNN((4, 84, 84), 512, 1 / 255), nn.Linear(512, 6))
     env.reset()
     env.send(np.zeros(NUM_ENVS, np.int32))
 

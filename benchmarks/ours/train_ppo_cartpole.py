@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import gymnasium as gym
 
-from argosy.algorithm.ppo import PPO, PPOConfig
+from argosy.algorithm import PPO, OptimConfig, PPOConfig, Task
 from argosy.collect import Collector
 from argosy.data import VectorReplayBuffer
 from argosy.env import DummyVectorEnv
@@ -17,9 +17,11 @@ from argosy.trainer import OnpolicyTrainer
 
 def prepare(seed: int) -> Callable[[int], dict[str, object]]:
     env = DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 8)
-    config = PPOConfig(lr=2.5e-4, repeat_per_collect=4, batch_size=256, entropy_coef=0.01)
+    optim = OptimConfig(lr=2.5e-4, eps=1e-5, max_grad_norm=0.5)
+    config = PPOConfig(optim=optim, repeat_per_collect=4, batch_size=256, entropy_coef=0.01)
     net = NetConfig(hidden_sizes=(64, 64), activation="tanh")
-    algorithm = PPO.from_spaces(config, env.single_observation_space, env.single_action_space, net, seed=seed)
+    task = Task(observation_space=env.single_observation_space, action_space=env.single_action_space, net=net)
+    algorithm = PPO.make(config, task, seed)
     collector = Collector(algorithm.policy, env, VectorReplayBuffer(1024, 8), exploration_noise=True, seed=seed)
 
     def run(count: int) -> dict[str, object]:

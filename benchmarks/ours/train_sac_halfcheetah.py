@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import gymnasium as gym
 
-from argosy.algorithm.sac import SAC, SACConfig
+from argosy.algorithm import SAC, OptimConfig, SACConfig, Task
 from argosy.collect import Collector
 from argosy.data import VectorReplayBuffer
 from argosy.env import DummyVectorEnv
@@ -20,9 +20,11 @@ from argosy.trainer import OffpolicyTrainer
 
 def prepare(seed: int) -> Callable[[int], dict[str, object]]:
     env = DummyVectorEnv([lambda: gym.make("HalfCheetah-v5")])
-    config = SACConfig(actor_lr=3e-4, critic_lr=3e-4, alpha_lr=3e-4, alpha=1.0)
+    optim = OptimConfig(lr=3e-4)
+    config = SACConfig(actor_optim=optim, critic_optim=optim, alpha_optim=optim, alpha=1.0)
     net = NetConfig(hidden_sizes=(256, 256))
-    algorithm = SAC.from_spaces(config, env.single_observation_space, env.single_action_space, net, seed=seed)
+    task = Task(observation_space=env.single_observation_space, action_space=env.single_action_space, net=net)
+    algorithm = SAC.make(config, task, seed)
     buffer = VectorReplayBuffer(100_000, 1, seed=seed)
     collector = Collector(algorithm.policy, env, buffer, exploration_noise=True, seed=seed)
     collector.collect(n_step=300, random=True)

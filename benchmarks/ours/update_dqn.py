@@ -11,19 +11,18 @@ from collections.abc import Callable
 from filled import filled_buffer
 from gymnasium import spaces
 
-from argosy.algorithm.dqn import DQN, DQNConfig
+from argosy.algorithm import DQN, DQNConfig, Task
 from argosy.net import NetConfig
 
 
 def prepare(seed: int) -> Callable[[int], dict[str, object]]:
     buffer = filled_buffer(seed)
-    algorithm = DQN.from_spaces(
-        DQNConfig(loss="mse"),
-        spaces.Box(-10, 10, (4,)),
-        spaces.Discrete(2),
-        NetConfig(hidden_sizes=(128, 128)),
-        seed=seed,
+    task = Task(
+        observation_space=spaces.Box(-10, 10, (4,)),
+        action_space=spaces.Discrete(2),
+        net=NetConfig(hidden_sizes=(128, 128)),
     )
+    algorithm = DQN.make(DQNConfig(loss="mse"), task, seed)
     sampling = algorithm.sampling
 
     def run(count: int) -> dict[str, object]:

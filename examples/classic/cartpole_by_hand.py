@@ -2,7 +2,7 @@
 
 import gymnasium as gym
 
-from argosy.algorithm.dqn import DQN, DQNConfig
+from argosy.algorithm import DQN, DQNConfig, OptimConfig, Task
 from argosy.collect import Collector
 from argosy.data import VectorReplayBuffer
 from argosy.env import DummyVectorEnv
@@ -13,9 +13,11 @@ def main(seed: int = 1) -> float:
     train_envs = DummyVectorEnv([lambda: gym.make("CartPole-v1") for _ in range(8)])
     test_envs = DummyVectorEnv([lambda: gym.make("CartPole-v1") for _ in range(10)])
 
-    config = DQNConfig(n_step=3, target_update_freq=1, tau=0.01, max_grad_norm=10.0, eps_decay_steps=10_000)
-    spaces = train_envs.single_observation_space, train_envs.single_action_space
-    algorithm = DQN.from_spaces(config, *spaces, seed=seed)
+    task = Task(
+        observation_space=train_envs.single_observation_space, action_space=train_envs.single_action_space
+    )
+    config = DQNConfig(n_step=3, target_update_freq=1, tau=0.01, optim=OptimConfig(max_grad_norm=10.0))
+    algorithm = DQN.make(config, task, seed)
 
     buffer = VectorReplayBuffer(50_000, buffer_num=8, seed=seed)
     trainer = OffpolicyTrainer(

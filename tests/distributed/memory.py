@@ -7,10 +7,10 @@ from gymnasium import spaces
 from torch import nn
 
 from argosy.algorithm.base import Algorithm, AlgorithmConfig
-from argosy.data import NamedArray, TrainingStats
+from argosy.data import Batch, NamedArray, TrainingStats
 from argosy.env import Environment, StepResult
-from argosy.net import GRU
-from argosy.policy import ActorCriticAnalysis, RolloutResult, SingleModelPytorchPolicy
+from argosy import net
+from argosy.policy import RolloutResult, SingleModelPytorchPolicy
 
 
 class Recall(gym.Env):
@@ -93,19 +93,19 @@ class Memory(SingleModelPytorchPolicy):
     """Actor and critic on a GRU: all that a user writes for a recurrent policy."""
 
     def __init__(self, observation_space, action_space, hidden=16, **kwargs):
-        net = nn.ModuleDict(
+        parts = nn.ModuleDict(
             {
-                "gru": GRU(observation_space.shape[0], hidden),
+                "gru": net.Memory("gru", observation_space.shape[0], hidden),
                 "actor": nn.Linear(hidden, int(action_space.n)),
                 "critic": nn.Linear(hidden, 1),
             }
         )
-        super().__init__(observation_space, action_space, net, default_policy_state=np.zeros(hidden, "f4"), **kwargs)
+        super().__init__(observation_space, action_space, parts, default_policy_state=np.zeros(hidden, "f4"), **kwargs)
 
     def rollout(self, requests):
         with torch.inference_mode():
             obs, state = self._tensors(requests.obs), self._tensors(requests.policy_state)
-            state = self.net["gru"](obs, state)
+            state = self.net["gru"].step(obs, state)
             logp = self.net["actor"](state).log_softmax(-1)
             gumbel = -np.log(self.rng.numpy.standard_exponential(logp.shape, dtype=np.float32))
             if requests.is_evaluation is not None:
@@ -114,10 +114,18 @@ class Memory(SingleModelPytorchPolicy):
             stored = NamedArray(logp=logp.gather(-1, act).squeeze(-1).numpy())
         return RolloutResult(action=act.squeeze(-1).numpy(), policy_state=state.numpy(), analyzed_result=stored)
 
-    def analyze(self, sample, target=""):
+    def analyze(self, sample):
+        return self._analysis(self.net["gru"](sample.obs, sample.policy.state, sample.on_reset), sample)
+
+    def analyze_next(self, sample, rows=None):
         state = self.net["gru"](sample.obs, sample.policy.state, sample.on_reset)
+        obs_next = sample.obs_next if rows is None else sample.obs_next[rows]
+        state = self.net["gru"].step(obs_next, state if rows is None else state[rows])
+        return Batch(value=self.net["critic"](state).squeeze(-1))
+
+    def _analysis(self, state, sample):
         logp = self.net["actor"](state).log_softmax(-1)
-        return ActorCriticAnalysis(
+        return Batch(
             logp=logp.gather(-1, sample.act.unsqueeze(-1)).squeeze(-1),
             entropy=-(logp.exp() * logp).sum(-1),
             value=self.net["critic"](state).squeeze(-1),
@@ -128,7 +136,6 @@ class CheckSums(Algorithm):
     """Learns nothing: adds up what a SumPolicy has seen and compares, row by row, over all rollouts."""
 
     kind = "onpolicy"
-    takes_recurrent = True
     config_type = AlgorithmConfig
 
     def __init__(self, config, policy):
@@ -136,11 +143,8 @@ class CheckSums(Algorithm):
         self.sums = None
 
     @classmethod
-    def build(cls, config, observation_space, action_space, net, device):
+    def build(cls, config, task):
         raise NotImplementedError
-
-    def parts(self):
-        return {"policy": self.policy}
 
     def update(self, batch):
         T, B = batch.rew.shape

@@ -43,7 +43,7 @@ class SumPolicy(Policy):
             action=act, policy_state=NamedArray(total=total), analyzed_result=Batch(rows=np.full(len(act), len(act)))
         )
 
-    def analyze(self, sample, target=""):
+    def analyze(self, sample):
         return NamedArray(q=self.weight)
 
 

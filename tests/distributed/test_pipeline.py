@@ -7,8 +7,8 @@ from games import Turns
 from torch import nn
 
 from argosy.algorithm.base import Algorithm, AlgorithmConfig
-from argosy.algorithm.optim import Adam
-from argosy.data import Batch, NamedArray, TrainingStats, as_tensors
+from argosy.algorithm.optim import OptimConfig
+from argosy.data import Batch, NamedArray, TrainingStats
 from argosy.distributed import ActorGroup, AgentSpec, Fleet, FleetError, FleetStop, PolicySpec, test_pipeline
 from argosy.env import register, registered_environments
 from argosy.policy import RolloutResult, SingleModelPytorchPolicy
@@ -35,7 +35,7 @@ class Memory(SingleModelPytorchPolicy):
             action=act.numpy(), policy_state=NamedArray(h=h.numpy()), analyzed_result=Batch(h=h.numpy())
         )
 
-    def analyze(self, sample, target=""):
+    def analyze(self, sample):
         """Log-probabilities [T, B] from the stored state at the segment's start."""
         h, out = sample.policy.state.h[0], []
         for t in range(len(sample.act)):
@@ -49,23 +49,19 @@ class Reinforce(Algorithm):
     """A user's own algorithm."""
 
     kind = "onpolicy"
-    takes_recurrent = True
     config_type = AlgorithmConfig
     states_checked = 0
 
     def __init__(self, config, policy):
         super().__init__(config, policy)
-        self.optim = Adam(policy.parameters(), lr=1e-2)
+        self.optim = OptimConfig(lr=1e-2).build(policy)
 
     @classmethod
-    def build(cls, config, observation_space, action_space, net, device):
+    def build(cls, config, task):
         raise NotImplementedError
 
-    def parts(self):
-        return {"policy": self.policy, "optim": self.optim}
-
     def update(self, batch):
-        batch = as_tensors(batch, self.device)
+        batch = self.prepare(batch)
         # the state before a step is the one after the step before, unless an episode ended between
         before, after = batch.policy.state.h[1:], batch.policy.h[:-1]
         goes_on = ~batch.cut[:-1]

@@ -81,7 +81,7 @@ def test_spaces_without_stepping():
     assert act.n == 2
     obs, act = task_spaces("Pong", EnvConfig(frame_stack=2, image_size=42))
     assert (obs.shape, obs.dtype, act.n) == ((2, 42, 42), np.uint8, 6)
-    assert task_spaces("HalfCheetah-v5", EnvConfig(norm_obs=True))[0].dtype == np.float32
+    assert task_spaces("HalfCheetah-v5")[0].shape == (17,)
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_an_algorithm_s_settings_stand_on_the_kind_s_and_the_family_s(files):
     experiment = preset("dqn", "CartPole-v1", threads=3)
     loop = experiment.trainer
     assert (loop.step_per_epoch, loop.max_epoch, loop.batch_size) == (700, 8, 10)
-    assert (experiment.config.lr, experiment.seed, experiment.threads) == (1.0, 4, 3)
+    assert (experiment.config.optim.lr, experiment.seed, experiment.threads) == (1.0, 4, 3)
 
 
 @pytest.mark.parametrize(

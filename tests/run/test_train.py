@@ -220,7 +220,7 @@ def test_other_algorithms_run_too(tmp_path, algorithm, task):
     trainer = {"max_epoch": 1, "step_per_epoch": 80, "step_per_collect": 40, "episode_per_test": 2}
     if algorithm == "sac":
         trainer |= {"start_steps": 40, "batch_size": 8}
-    settings = {**QUICK, "env": {**QUICK["env"], "norm_obs": True}, "trainer": trainer}
+    settings = {**QUICK, "net": {**QUICK["net"], "norm_obs": True}, "trainer": trainer}
     done = argosy.train(algorithm, task, runs=tmp_path, show_progress=False, **settings)
     assert done.env_steps == 80
     assert done.gradient_steps > 0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from argosy.algorithm import PPO
+from argosy.algorithm import PPO, Task
 from argosy.collect.recorder import Segment
 from argosy.data import NamedArray
 from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec
@@ -118,7 +118,8 @@ def make_trainer(tmp_path):
     experiment = preset("ppo", "CartPole-v1", trainer={"step_per_collect": ROLLOUT})
 
     def make(incarnation, store=None):
-        algorithm = PPO.from_spaces(experiment.config, spaces.Box(-1, 1, (1,)), spaces.Discrete(2), seed=1)
+        task = Task(observation_space=spaces.Box(-1, 1, (1,)), action_space=spaces.Discrete(2))
+        algorithm = PPO.make(experiment.config, task, seed=1)
         return TrainerWorker(
             "p",
             algorithm,

@@ -282,7 +282,7 @@ def test_large_observations():
             return super().obs() * np.float32(1e5)
 
     assert "reaches" in one(Large)
-    assert "train with norm_obs=True" in one(Large)
+    assert "train with net.norm_obs=True" in one(Large)
 
 
 def test_errors_come_first():

@@ -7,7 +7,6 @@ from gymnasium import spaces
 
 from argosy.env import (
     DummyVectorEnv,
-    EnvConfig,
     VectorEnv,
     VectorEnvNormObs,
     VectorEnvNormReward,
@@ -202,11 +201,8 @@ def test_nothing_to_normalise():
         VectorEnvNormObs(DummyVectorEnv([lambda: Cards([0], [])]))
 
 
-def test_by_config():
-    config = EnvConfig(norm_obs=True)
-    train = make_vector_env("CartPole-v1", 2, seed=1, config=config)
-    test = make_vector_env("CartPole-v1", 2, seed=1, test=True, config=config)
-    assert (train.update_obs_rms, test.update_obs_rms) == (True, False)
+def test_around_what_is_made_of_a_config():
+    train = VectorEnvNormObs(make_vector_env("CartPole-v1", 2, seed=1))
     assert len(train) == 2
     assert train.env_num == 2  # what the wrapper leaves out is the inner env's
     train.reset()
