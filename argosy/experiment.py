@@ -228,12 +228,16 @@ class Experiment:
             return f"config.{meant[0]}"
         if meant:
             raise ConfigError(f"setting {name!r} of {self.algorithm} may be {' or '.join(meant)}; say which one")
-        known = [*self.setting_names(), *(leaf.rpartition(".")[2] for leaf in own)]
+        known = [*self.setting_names(), *self.short_names()]
         raise ConfigError(f"unknown setting {name!r} for {self.algorithm}: {nearest(name, known)}")
 
     def setting_names(self) -> list[str]:
         """Return every name that `replaced` takes, with dots."""
         return [name.removeprefix("config.") for name in _leaves(self) if name != "algorithm"]
+
+    def short_names(self) -> list[str]:
+        """Return the names of the algorithm's settings without their sections: `lr` for `optim.lr`."""
+        return [leaf.rpartition(".")[2] for leaf in _leaves(self.config)]
 
     def to_dict(self) -> dict[str, Plain]:
         """Return what goes into a config.json."""

@@ -4,17 +4,44 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 import sys
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar, cast
 
 import tyro
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from argosy.errors import ConfigError, nearest
 
 T = TypeVar("T")
+_REGISTRY = ConstructorRegistry()
+
+
+@_REGISTRY.primitive_rule
+def _arguments(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Mapping[str, object]] | None:
+    """Read arguments for a class of the user's own, e.g. of `--net.encoder`, as a JSON object."""
+    if typing.get_origin(info.type) is not Mapping:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="JSON",
+        instance_from_str=lambda args: _json_object(args[0]),
+        is_instance=lambda value: isinstance(value, Mapping),
+        str_from_instance=lambda value: [json.dumps(dict(value))],
+    )
+
+
+def _json_object(text: str) -> Mapping[str, object]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError(f"{text!r} is no JSON object such as '{{\"momentum\": 0.9}}'")
+    return found
 
 
 def parse(
@@ -49,6 +76,7 @@ def parse(
                 description=description,
                 default=tyro.MISSING_NONPROP if default is None else default,
                 return_unknown_args=True,
+                registry=_REGISTRY,
             )
     except SystemExit as exit_:
         if exit_.code in (0, None):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from argosy.experiment import Experiment
 
@@ -20,9 +21,7 @@ def show_start(experiment: Experiment, source: str, *, to_stderr: bool) -> None:
         print(f"  {'data':<8} {experiment.data}", file=stream)
     for section in ("config", "net", "env", "buffer", "trainer", "stop"):
         config = getattr(experiment, section)
-        defaults = type(config)()
-        chosen = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
-        shown = [f"{k.replace('_', '-')} {_short(v)}" for k, v in chosen.items() if v != getattr(defaults, k)]
+        shown = [f"{name.replace('_', '-')} {_short(value)}" for name, value in _changed(config, type(config)())]
         if shown:
             print(f"  {experiment.algorithm if section == 'config' else section:<8} {'  '.join(shown)}", file=stream)
     print("  (the rest are defaults; all settings are in the run's config.json)", file=stream, flush=True)
@@ -55,6 +54,16 @@ def table(result: Result) -> str:
     if result.curve:
         rows.append(("picture", result.curve))
     return "\n" + "\n".join(f"  {name:<8} {value}" for name, value in rows)
+
+
+def _changed(config: Any, default: Any) -> Iterator[tuple[str, object]]:
+    """Yield the settings that are not as in `default`, nested ones with dots."""
+    for name in (field.name for field in dataclasses.fields(config)):
+        value, usual = getattr(config, name), getattr(default, name)
+        if dataclasses.is_dataclass(value):
+            yield from ((f"{name}.{inner}", changed) for inner, changed in _changed(value, usual))
+        elif value != usual:
+            yield name, value
 
 
 def _short(value: object) -> str:

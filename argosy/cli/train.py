@@ -103,7 +103,7 @@ def _parse(default: Experiment, args: Sequence[str]) -> tuple[Experiment, Output
         prog=f"argosy train {default.algorithm}",
         description=f"Train {default.algorithm} on {default.task}. Defaults are those of the preset for this task.",
         default=flags(**values),
-        names=default.setting_names(),
+        names=[*default.setting_names(), *default.short_names()],
     )
     experiment = Experiment(**{name: getattr(parsed, name) for name in names})
     return experiment, Output(**{field.name: getattr(parsed, field.name) for field in dataclasses.fields(Output)})
@@ -115,17 +115,16 @@ def _spelled_out(default: Experiment, args: Sequence[str]) -> list[str]:
     Raises:
         ConfigError: several have it.
     """
-    known = {field.name for field in (*dataclasses.fields(Output), *dataclasses.fields(default))}
-    short = {name.rpartition(".")[2] for name in default.setting_names()} - known
+    short = set(default.short_names()) - {field.name for field in dataclasses.fields(Output)}
     spelled = []
     for arg in args:
         flag, equals, value = arg.partition("=")
         name = flag.removeprefix("--").replace("-", "_")
-        negated, name = name.startswith("no_") and name not in short, name.removeprefix("no_") if name not in short else name
+        negation = "no_" if name not in short and name.startswith("no_") else ""
+        name = name.removeprefix(negation)
         if flag.startswith("--") and name in short:
-            full = default.full_name(name).removeprefix("config.")
-            head, dot, last = full.rpartition(".")
-            flag = f"--{head}{dot}{'no_' * negated}{last}".replace("_", "-")
+            section, dot, last = default.full_name(name).removeprefix("config.").rpartition(".")
+            flag = f"--{section}{dot}{negation}{last}".replace("_", "-")
         spelled.append(flag + equals + value)
     return spelled
 
