@@ -28,6 +28,17 @@ def test_settings_are_named_as_flags_are():
     assert experiment.replaced({"env": EnvConfig(num_envs=2)}).env == EnvConfig(num_envs=2)
 
 
+def test_settings_need_no_section_where_only_one_has_them():
+    dqn = preset("dqn", "CartPole-v1", lr=2e-3, eps_end=0.5)
+    assert (dqn.config.optim.lr, dqn.config.exploration.eps_end) == (2e-3, 0.5)
+    assert dqn == preset("dqn", "CartPole-v1", **{"optim.lr": 2e-3}, exploration={"eps_end": 0.5})
+    with pytest.raises(
+        ConfigError, match=r"'lr' of sac may be actor_optim.lr or critic_optim.lr or alpha_optim.lr; say"
+    ):
+        preset("sac", "Pendulum-v1", lr=1e-3)
+    assert preset("sac", "Pendulum-v1", **{"actor_optim.lr": 2e-3}).config.actor_optim.lr == 2e-3
+
+
 def test_replay_by_priority_is_a_setting():
     """Uniform unless alpha is set; the whole of it is written and read with the experiment."""
     experiment = preset("dqn", "CartPole-v1")
@@ -49,6 +60,7 @@ def test_replay_by_priority_is_a_setting():
         ({"buffer": {"size": 0}}, r"BufferConfig.size is 0; it must be >= 1"),
         ({"algorithm": "ppo"}, r"unknown setting 'algorithm'"),
         ({"lr": "fast"}, r"lr is 'fast'; it must be float"),
+        ({"optim.lrr": 1}, r"unknown setting 'config.optim.lrr' of OptimConfig: did you mean 'config.optim.lr'"),
     ],
 )
 def test_unknown_and_bad_settings_are_refused_by_name(changes, message):
@@ -75,8 +87,8 @@ def test_unknown_algorithm_and_task_offer_the_nearest():
             r"unknown key 'sed' of Experiment: did you mean 'seed'",
         ),
         (
-            '{"task": "CartPole-v1", "algorithm": "dqn", "config": {"lrr": 1}}',
-            r"unknown key 'config.lrr' of DQNConfig: did you mean 'lr'",
+            '{"task": "CartPole-v1", "algorithm": "dqn", "config": {"optim": {"lrr": 1}}}',
+            r"unknown key 'config.optim.lrr' of OptimConfig: did you mean 'lr'",
         ),
         ('{"task": "CartPole-v1", "algorithm": "dqn", "format": 99}', "format 99"),
     ],

@@ -13,9 +13,7 @@ def main(seed: int = 1) -> float:
     train_envs = DummyVectorEnv([lambda: gym.make("CartPole-v1") for _ in range(8)])
     test_envs = DummyVectorEnv([lambda: gym.make("CartPole-v1") for _ in range(10)])
 
-    task = Task(
-        observation_space=train_envs.single_observation_space, action_space=train_envs.single_action_space
-    )
+    task = Task(observation_space=train_envs.single_observation_space, action_space=train_envs.single_action_space)
     config = DQNConfig(n_step=3, target_update_freq=1, tau=0.01, optim=OptimConfig(max_grad_norm=10.0))
     algorithm = DQN.make(config, task, seed)
 

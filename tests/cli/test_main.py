@@ -49,7 +49,7 @@ def test_every_command_explains_itself(capsys):
             ["train", "dqn", "--task", "CartPole-v1", "--env.nmu-envs", "1"],
             "unknown flag '--env.nmu-envs': did you mean '--env.num-envs'?",
         ),
-        (["train", "dqn", "--task", "CartPole-v1", "--lr", "-1"], "DQNConfig.lr is -1.0; it must be > 0.0"),
+        (["train", "dqn", "--task", "CartPole-v1", "--lr", "-1"], "OptimConfig.lr is -1.0; it must be > 0.0"),
         (["train", "dqn", "--task", "CartPole-v1", "--env.num-envs", "0"], "EnvConfig.num_envs is 0; it must be >= 1"),
         (["train", "dqn", "--task", "CartPole-v1", "--buffer.size", "0"], "BufferConfig.size is 0; it must be >= 1"),
         (
@@ -76,15 +76,45 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(capsys, args, message):
 def test_a_value_of_the_wrong_type_is_named(capsys):
     code, line = error_of(capsys, "train", "dqn", "--task", "CartPole-v1", "--lr", "fast")
     assert code == 2
-    assert "--lr" in line
+    assert "--optim.lr" in line
     assert "'fast'" in line
 
 
+def test_short_flags_stand_for_those_of_the_only_section_that_has_them():
+    from argosy.cli.train import _parse
+    from argosy.presets import preset
+
+    default = preset("dqn", "CartPole-v1")
+    args = ["--kind=sgd", "--lr", "0.01", "--args", '{"momentum": 0.9}', "--eps-end=0.2", "--no-double"]
+    experiment, _ = _parse(default, args)
+    assert experiment == default.replaced(
+        {
+            "optim": {"kind": "sgd", "lr": 0.01, "args": {"momentum": 0.9}},
+            "exploration.eps_end": 0.2,
+            "double": False,
+        }
+    )
+
+
+def test_a_short_flag_that_may_be_several_is_refused(capsys):
+    code, line = error_of(capsys, "train", "sac", "--task", "Pendulum-v1", "--lr", "1")
+    assert code == 2
+    assert line == "setting 'lr' of sac may be actor_optim.lr or critic_optim.lr or alpha_optim.lr; say which one"
+
+
+def test_arguments_of_a_class_of_one_s_own_are_json(capsys):
+    code, line = error_of(capsys, "train", "dqn", "--task", "CartPole-v1", "--net.encoder-args", "width=3")
+    assert code == 2
+    assert "--net.encoder-args: 'width=3' is no JSON object" in line
+
+
 def test_a_config_file_with_an_unknown_key_is_refused(capsys, tmp_path):
-    (tmp_path / "config.json").write_text('{"task": "CartPole-v1", "algorithm": "dqn", "config": {"lrr": 1}}')
+    (tmp_path / "config.json").write_text(
+        '{"task": "CartPole-v1", "algorithm": "dqn", "config": {"optim": {"lrr": 1}}}'
+    )
     code, line = error_of(capsys, "train", "--config", str(tmp_path / "config.json"))
     assert code == 2
-    assert line == "unknown key 'config.lrr' of DQNConfig: did you mean 'lr'?"
+    assert line == "unknown key 'config.optim.lrr' of OptimConfig: did you mean 'lr'?"
 
 
 def test_an_algorithm_on_the_wrong_action_space_says_which_fit(capsys, tmp_path):

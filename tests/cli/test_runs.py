@@ -60,7 +60,7 @@ def test_train_reports_preset_epochs_table_and_places(trained):
 
 def test_flags_reach_the_experiment(trained):
     experiment = Experiment.load(Path(trained[1]["run_dir"], "config.json"))
-    assert experiment.config.lr == 0.002
+    assert experiment.config.optim.lr == 0.002
     assert experiment.net.hidden_sizes == (16,)
     assert (experiment.env.num_envs, experiment.trainer.batch_size, experiment.stop.episodes) == (2, 16, 3)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from games import Pairs
 from gymnasium import spaces
+from torch import nn
 
 from argosy.algorithm.base import Algorithm, AlgorithmConfig
 from argosy.data import TrainingStats

@@ -78,8 +78,8 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(result, tmp_path):
     whole = argosy.resume(half_path, show_progress=False)
     assert whole.env_steps == 400
     one, other = parameters(result.run_dir), parameters(half_path)
-    assert one["num_updates"] == other["num_updates"] == result.gradient_steps
-    for part in ("policy", "target"):
+    assert one["parts"]["num_updates"] == other["parts"]["num_updates"] == result.gradient_steps
+    for part in ("policy", "policy_target"):
         for key, value in one["parts"][part].items():
             assert torch.equal(value, other["parts"][part][key]), key
     assert [row["env_step"] for row in read_jsonl(folder.metrics) if "test/return_mean" in row] == [200, 400]
