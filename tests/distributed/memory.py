@@ -6,10 +6,10 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
+from argosy import net
 from argosy.algorithm.base import Algorithm, AlgorithmConfig
 from argosy.data import Batch, NamedArray, TrainingStats
 from argosy.env import Environment, StepResult
-from argosy import net
 from argosy.policy import RolloutResult, SingleModelPytorchPolicy
 
 
