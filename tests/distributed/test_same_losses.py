@@ -29,6 +29,13 @@ EXPERIMENTS = {
         trainer={"start_steps": 64, "step_per_collect": 32, "update_per_step": 0.1},
     ),
 }
+EXPERIMENTS |= {f"{name}-norm_obs": one.replaced({"net.norm_obs": True}) for name, one in EXPERIMENTS.items()}
+EXPERIMENTS |= {
+    f"{name}-memory": EXPERIMENTS[name].replaced(
+        {"net": {"memory": "gru", "memory_size": 8, "sequence_length": 8, "burn_in": 4}, "net.norm_obs": True}
+    )
+    for name in ("ppo", "dqn", "sac")
+}
 
 
 @functools.cache

@@ -227,6 +227,35 @@ def test_two_members_equal_one_with_the_doubled_batch(return_scaling):
     assert moved > 1e-3
 
 
+def test_members_count_each_other_s_observations():
+    """The normaliser knows the mean and variance of all rows, here and there the same numbers."""
+    rollouts = collected(3)
+    experiment = EXPERIMENT.replaced({"net.norm_obs": True})
+    whole = build(experiment).algorithm
+    for rollout in rollouts:
+        whole.update(rollout)
+    made = [build(experiment).algorithm for _ in range(2)]
+
+    def learn(group):
+        algorithm = made[group.rank]
+        group.tie(algorithm)
+        for rollout in rollouts:
+            algorithm.update(rollout[:, slice(0, 2) if group.rank == 0 else slice(2, 4)])
+        return algorithm.policy
+
+    first, second = in_two_threads(learn)
+    rows = np.concatenate([rollout.obs.reshape(-1, 4) for rollout in rollouts]).astype(np.float64)
+    for policy in (first, second):
+        (statistics,) = policy.normaliser.parts
+        assert statistics.count == len(rows) == 384
+        np.testing.assert_allclose(statistics.mean, rows.mean(axis=0), rtol=1e-12)
+        np.testing.assert_allclose(statistics.var, rows.var(axis=0), rtol=1e-12)
+    for one, other in zip(first.state_dict().values(), second.state_dict().values(), strict=True):
+        assert torch.equal(one, other)
+    for one, other in zip(first.parameters(), whole.policy.parameters(), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
+
+
 def learned(launcher, folder, trainers, segments):
     """Let trainer workers learn from segments, those of one round side by side; return each one's parameters."""
     settings = dataclasses.replace(EXPERIMENT.trainer, step_per_collect=128 // trainers)
