@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from argosy.algorithm import ALGORITHMS, algorithm_class
+from argosy.algorithm import ALGORITHMS, OptimConfig, algorithm_class
 from argosy.data.buffer import Priority
 from argosy.env import EnvConfig
 from argosy.experiment import BufferConfig, StopConfig, TrainerConfig
 from argosy.net import NetConfig
+from argosy.policy import EpsilonConfig, NoiseConfig
 
 ROOT = Path(__file__).parents[2]
 SPEC = importlib.util.spec_from_file_location("tools_docs", ROOT / "tools/docs.py")
@@ -22,6 +23,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 GLOSSARY = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
 HEADINGS = ["Usage", "Logged metrics", "Implementation details", "Results", "References"]
 CONFIGS = [EnvConfig, NetConfig, BufferConfig, Priority, TrainerConfig, StopConfig]
+CONFIGS += [OptimConfig, EpsilonConfig, NoiseConfig]
 CONFIGS += [algorithm_class(name).config_type for name in ALGORITHMS]
 
 
