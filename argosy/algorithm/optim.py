@@ -49,7 +49,9 @@ class OptimConfig:
         check_choice(self, "lr_schedule", ("constant", "linear"))
         if self.kind in ("adam", "adamw"):
             if self.args:
-                raise ConfigError(f"OptimConfig.args are {dict(self.args)}, but {self.kind} takes none beside the fields")
+                raise ConfigError(
+                    f"OptimConfig.args are {dict(self.args)}, but {self.kind} takes none beside the fields"
+                )
         else:
             _OTHERS.source(self.kind)  # an unknown name is refused now
 

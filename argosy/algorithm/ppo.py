@@ -148,7 +148,9 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
             for mb in minibatches(self.policy, rows, self.config.batch_size, self.rng):
                 loss, terms = self._loss(mb)
                 grad_norm = self.optim.step(loss)
-                history.append({**terms, "loss": loss.detach()} | ({} if grad_norm is None else {"grad_norm": grad_norm}))
+                history.append(
+                    {**terms, "loss": loss.detach()} | ({} if grad_norm is None else {"grad_norm": grad_norm})
+                )
             divergence = torch.stack([terms["approx_kl"] for terms in history[first:]]).mean()
             if self.config.target_kl is not None and divergence > self.config.target_kl:
                 break

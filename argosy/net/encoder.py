@@ -287,9 +287,7 @@ class Backbone(nn.Module):
     """Where a sample's `policy.state` [T, B, S] holds this memory's states. None: they are not stored, so that every
     sequence starts from zero, as it does from data of another policy."""
 
-    def __init__(
-        self, space: Space, config: NetConfig, skip: Collection[str] = (), *, drop_last: bool = False
-    ) -> None:
+    def __init__(self, space: Space, config: NetConfig, skip: Collection[str] = (), *, drop_last: bool = False) -> None:
         super().__init__()
         self.encoder, width = make_encoder(space, config, skip, config.cnn_features)
         sizes = config.hidden_sizes[:-1] if drop_last else config.hidden_sizes

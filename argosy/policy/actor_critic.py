@@ -28,6 +28,7 @@ from argosy.rng import Rng
 FORBIDDEN = -1e8
 """Logit of actions that a mask excludes: probability 0, and finite, so that p * log p is 0 and not NaN."""
 
+
 class ActorCriticAnalysis(Protocol):
     """What actor-critic algorithms read of `analyze` and `analyze_next`; [...] are the sample's leading axes."""
 
@@ -292,8 +293,6 @@ class ActorCriticPolicy(NetPolicy):
         """Log-probability, entropy and value with gradient; `sample` has obs [..., *obs] and act [..., *act]."""
         return _Analysis(self, sample)
 
-    def analyze_next(
-        self, sample: SampleBatch, rows: tuple[torch.Tensor, ...] | None = None
-    ) -> ActorCriticAnalysis:
+    def analyze_next(self, sample: SampleBatch, rows: tuple[torch.Tensor, ...] | None = None) -> ActorCriticAnalysis:
         """The same at `obs_next` [..., *obs]; there are no actions, so only the value can be asked for."""
         return _Analysis(self, sample, successors=True, rows=rows)

@@ -100,9 +100,7 @@ class QPolicy(NetPolicy):
 
     # -- what a subclass with several atoms says -----------------------------------------------------------------------
 
-    def _analysis(
-        self, output: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None
-    ) -> QAnalysis:
+    def _analysis(self, output: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None) -> QAnalysis:
         """Read the network's output [..., num_actions * atoms]."""
         return QAnalysis(output, mask, act)
 

@@ -66,14 +66,20 @@ def test_of_numbers_it_is_the_density_of_a_gaussian_with_the_configured_deviatio
     data = batch(np.zeros((4, 2), np.float32))
     mean = algorithm.policy(Batch(obs=data.obs)).logits
     squares = (mean / math.exp(-1.0)).square().sum(-1).mean().item()
-    assert algorithm.update(data).loss == pytest.approx(0.5 * squares + 2 * (0.5 * math.log(2 * math.pi) - 1.0), rel=1e-5)
+    assert algorithm.update(data).loss == pytest.approx(
+        0.5 * squares + 2 * (0.5 * math.log(2 * math.pi) - 1.0), rel=1e-5
+    )
 
 
 def test_there_is_no_critic_and_nothing_is_looked_at_but_actions():
     algorithm = make()
     assert not any("critic" in name or "value" in name for name, _ in algorithm.policy.named_parameters())
     plain, other = make(), make()
-    rows = {"rew": np.ones(4, np.float32), "obs_next": np.full((4, 3), 7, np.float32), "discount": np.ones(4, np.float32)}
+    rows = {
+        "rew": np.ones(4, np.float32),
+        "obs_next": np.full((4, 3), 7, np.float32),
+        "discount": np.ones(4, np.float32),
+    }
     plain.update(batch([0, 1, 2, 0]))
     other.update(batch([0, 1, 2, 0], **rows))
     for a, b in zip(plain.policy.parameters(), other.policy.parameters(), strict=True):

@@ -79,7 +79,12 @@ def test_loss_by_hand():
     algorithm.optim = Recorder()
     stats = algorithm.update(
         batch(
-            [[0, 1, 9, 9], [9, 9, 1, 1]], [0, 1], [1, 0], [[0, 0, 2, -1], [5, 5, 5, 5]], discount=[0.5, 0], weight=[1, 0.5]
+            [[0, 1, 9, 9], [9, 9, 1, 1]],
+            [0, 1],
+            [1, 0],
+            [[0, 0, 2, -1], [5, 5, 5, 5]],
+            discount=[0.5, 0],
+            weight=[1, 0.5],
         )
     )
     expected = (0.40625 + 0.5 * 0.5) / 2

@@ -220,7 +220,9 @@ def test_with_memory_it_learns_from_sequences(memory):
     before = parameters(algorithm.policy, algorithm.critic)
     stats = algorithm.update(data)
     assert stats.priorities.shape == (5,)
-    assert not any(torch.equal(a, b) for a, b in zip(before, parameters(algorithm.policy, algorithm.critic), strict=True))
+    assert not any(
+        torch.equal(a, b) for a, b in zip(before, parameters(algorithm.policy, algorithm.critic), strict=True)
+    )
 
 
 def test_learns_the_best_action_of_a_bandit():

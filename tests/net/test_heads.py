@@ -83,7 +83,9 @@ def test_ensemble_critic_with_memory_starts_every_sequence_from_nothing(memory):
     def alone(first, last, column, successor=False):
         """Value of the last row of a sequence that begins at its first one."""
         rows = (slice(first, last + 1), slice(column, column + 1))
-        part = Batch(obs=obs[rows], obs_next=obs_next[rows], policy=Batch(), on_reset=torch.zeros(last - first + 1, 1) > 0)
+        part = Batch(
+            obs=obs[rows], obs_next=obs_next[rows], policy=Batch(), on_reset=torch.zeros(last - first + 1, 1) > 0
+        )
         ask = critic.next_value if successor else critic.value
         return ask(part, act[rows])[:, -1, 0]
 

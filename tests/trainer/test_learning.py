@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from argosy.algorithm import DQN
+from argosy.algorithm import DQN, Task
 from argosy.collect.recorder import Recorder
 from argosy.env import task_spaces
 from argosy.presets import preset
@@ -11,7 +11,9 @@ from argosy.trainer.learning import OffpolicyLearning
 
 def off_policy(**settings):
     experiment = preset("dqn", "CartPole-v1", **settings.pop("changes", {}))
-    algorithm = DQN.from_spaces(experiment.config, *task_spaces("CartPole-v1"), seed=0)
+    observation_space, action_space = task_spaces("CartPole-v1")
+    task = Task(observation_space=observation_space, action_space=action_space)
+    algorithm = DQN.make(experiment.config, task, seed=0)
     return OffpolicyLearning(algorithm, experiment, {"a": 1}, seed=0, save_buffer=False, **settings), algorithm
 
 
