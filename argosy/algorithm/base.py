@@ -156,10 +156,10 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
                 part.schedule(min(env_step / max_env_step, 1.0))
 
     def take_in(self, obs: Any, mask: np.ndarray | None = None) -> None:
-        """Let new experience [..., *obs] (where `mask` [...] is True) count in the statistics of observations from the end of the next update on.
+        """Let new experience [..., *obs] count in the statistics of observations, from the end of the next update on.
 
-        Trainers call it for what comes into a replay buffer or lies in a data set; on-policy updates see to it
-        themselves.
+        A `mask` [...] says which rows do. Trainers call it for what comes into a replay buffer or lies in a data set;
+        on-policy updates see to it themselves.
         """
         if self.policy.normaliser is not None:
             self.policy.normaliser.take_in(obs, None if mask is None else torch.from_numpy(mask))

@@ -135,7 +135,7 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         return cls(config, policy.to(task.device))
 
     def update(self, batch: TrajectoryBatch) -> PPOStats:
-        """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp; mask, policy.value."""
+        """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp/value; maybe mask."""
         rollout = self.prepare(batch)
         rows = self._rows(rollout)
         history: list[dict[str, torch.Tensor]] = []  # of each gradient step

@@ -2,7 +2,7 @@
 
 Details that matter:
 
-1. Two critics are one batched ensemble; the minimum of the target critics bounds the bootstrap value (clipped double Q).
+1. Two critics are one batched ensemble; the target takes the minimum of the target critics (clipped double Q).
 2. Target policy smoothing: the target policy's next action gets clipped Gaussian noise, so that the value is one of a
    neighbourhood and not of a narrow peak.
 3. Delay: the policy and all targets move once in `policy_freq` updates of the critics.

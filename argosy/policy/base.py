@@ -284,7 +284,7 @@ class NetPolicy(Policy):
         self._make_room()
 
     def _remember(self, *backbones: Backbone) -> None:
-        """Say which backbones there are: the actor's first, which alone is asked when acting unless they have memory."""
+        """Say which backbones there are, the actor's first: it alone is asked when acting, unless they have memory."""
         own = tuple(dict.fromkeys(backbones))
         for backbone in own:
             if backbone.state_size:

@@ -8,7 +8,7 @@ states between by itself, so that the gradient runs through time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
 import torch
 

@@ -1,4 +1,4 @@
-"""`check_algorithm`: what every algorithm must do, whatever it learns, from whatever observations, with or without memory."""
+"""`check_algorithm`: what every algorithm must do, whatever it learns and sees, with or without memory."""
 
 from __future__ import annotations
 

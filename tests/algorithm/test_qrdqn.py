@@ -72,8 +72,8 @@ class Recorder:
 
 def test_loss_by_hand():
     # Row 0: predictions (0, 1); the greedy next action has the mean 0.5 of (2, -1), so that the target's samples are
-    # 1 + 0.5 * (2, -1) = (2, 0.5). Their differences: (2, 0.5) with tau = 1/4 and (1, -0.5) with tau = 3/4; Huber: (1.5,
-    # 0.125) and (0.5, 0.125), weighted by (1/4, 1/4) and (3/4, 1/4): means over the samples 0.203125 + 0.203125.
+    # 1 + 0.5 * (2, -1) = (2, 0.5). Their differences: (2, 0.5) with tau = 1/4 and (1, -0.5) with tau = 3/4; Huber:
+    # (1.5, 0.125) and (0.5, 0.125), weighted by (1/4, 1/4) and (3/4, 1/4): means over the samples 0.203125 + 0.203125.
     # Row 1, terminated: predictions (1, 1), samples (0, 0); all differences -1, Huber 0.5, weights 3/4 and 1/4.
     algorithm = with_tables(1.0, 1.0)
     algorithm.optim = Recorder()

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import torch
 
-from argosy.data import Batch, NamedArray
+from argosy.data import Batch
 from argosy.env import DummyVectorEnv, Received
 from argosy.policy import Policy, RolloutRequest, RolloutResult
 

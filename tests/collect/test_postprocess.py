@@ -56,7 +56,7 @@ def test_gae_asks_for_values_that_were_not_stored(policy):
 
 
 def test_gae_needs_values():
-    with pytest.raises(ConfigError, match="needs a policy with values; what QPolicy.analyze says has none"):
+    with pytest.raises(ConfigError, match=r"needs a policy with values; what QPolicy\.analyze says has none"):
         GAE()(fields([1]), QPolicy(OBS, spaces.Discrete(2)))
 
 

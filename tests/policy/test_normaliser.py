@@ -180,7 +180,7 @@ def test_two_that_pool_have_the_statistics_of_all_rows_and_both_count_them_once(
 
 
 def merge_together(*group):
-    """Let all merge as if each of their sums were taken over the group: those of one are recorded until all are known."""
+    """Let all merge as if each of their sums were taken over the group."""
     # The k-th sum needs that of the others, which depend on the sums before it: run all again with one more known sum
     sums: list[np.ndarray] = []
     while True:
