@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 from abc import ABC, abstractmethod
@@ -216,5 +217,5 @@ class TorchOptim(Optim):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where `state` was taken (of an optimiser of the same parameters)."""
         self.lr = state["lr"]
-        slots = {int(i): dict(slot) for i, slot in state["slots"].items()}
+        slots = {int(i): copy.deepcopy(slot) for i, slot in state["slots"].items()}  # torch would keep these tensors
         self._torch.load_state_dict({"state": slots, "param_groups": self._torch.state_dict()["param_groups"]})
