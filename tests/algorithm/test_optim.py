@@ -1,11 +1,14 @@
 import copy
+import dataclasses
+import re
 
 import pytest
 import torch
 from torch import nn
 
 from argosy.algorithm import OptimConfig
-from argosy.errors import DataError
+from argosy.errors import ConfigError, DataError
+from argosy.trainer.statefile import read_state, write_state
 
 
 def network():
@@ -13,11 +16,45 @@ def network():
     return nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
 
 
+KINDS = {
+    "adam": (OptimConfig(eps=1e-5), lambda p: torch.optim.Adam(p, lr=0.01, eps=1e-5)),
+    "adam with decay": (
+        OptimConfig(betas=(0.8, 0.95), weight_decay=0.1),
+        lambda p: torch.optim.Adam(p, lr=0.01, betas=(0.8, 0.95), weight_decay=0.1),
+    ),
+    "adamw": (
+        OptimConfig(kind="adamw", betas=(0.8, 0.95), weight_decay=0.1),
+        lambda p: torch.optim.AdamW(p, lr=0.01, betas=(0.8, 0.95), weight_decay=0.1),
+    ),
+    "rmsprop": (
+        OptimConfig(kind="rmsprop", eps=1e-5, weight_decay=0.1),
+        lambda p: torch.optim.RMSprop(p, lr=0.01, eps=1e-5, weight_decay=0.1),
+    ),
+    "rmsprop with momentum": (
+        OptimConfig(kind="rmsprop", args={"alpha": 0.9, "momentum": 0.5}),
+        lambda p: torch.optim.RMSprop(p, lr=0.01, alpha=0.9, momentum=0.5),
+    ),
+    "sgd": (OptimConfig(kind="sgd", weight_decay=0.1), lambda p: torch.optim.SGD(p, lr=0.01, weight_decay=0.1)),
+    "sgd with momentum": (
+        OptimConfig(kind="sgd", args={"momentum": 0.9, "nesterov": True}),
+        lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9, nesterov=True),
+    ),
+    "adagrad": (
+        OptimConfig(kind="torch.optim:Adagrad", eps=1e-5, args={"lr_decay": 0.1}),
+        lambda p: torch.optim.Adagrad(p, lr=0.01, eps=1e-5, lr_decay=0.1),
+    ),
+}
+
+
+def optimiser(kind, net, **settings):
+    return dataclasses.replace(KINDS[kind][0], lr=0.01, **settings).build(net)
+
+
 @pytest.mark.parametrize("max_grad_norm", [None, 0.05, 100.0])
-def test_is_torchs_adam_with_clipping(max_grad_norm):
+@pytest.mark.parametrize("kind", KINDS)
+def test_is_that_of_torch_with_clipping(kind, max_grad_norm):
     ours, theirs = network(), network()
-    optim = OptimConfig(lr=0.01, eps=1e-5, max_grad_norm=max_grad_norm).build(ours)
-    reference = torch.optim.Adam(theirs.parameters(), lr=0.01, eps=1e-5)
+    optim, reference = optimiser(kind, ours, max_grad_norm=max_grad_norm), KINDS[kind][1](theirs.parameters())
     for _ in range(20):
         x = torch.randn(16, 3)
         norm = optim.step(ours(x).square().mean())
@@ -28,8 +65,59 @@ def test_is_torchs_adam_with_clipping(max_grad_norm):
         else:
             torch.testing.assert_close(norm, nn.utils.clip_grad_norm_(theirs.parameters(), max_grad_norm))
         reference.step()
+    assert all(parameter.grad is None for parameter in ours.parameters())
     for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_learning_rate_in_force_is_that_of_the_step(kind):
+    ours, theirs = network(), network()
+    optim, reference = optimiser(kind, ours, lr_schedule="linear"), KINDS[kind][1](theirs.parameters())
+    x = torch.randn(16, 3)
+    for progress in (0.0, 0.5, 0.75):
+        optim.schedule(progress)
+        reference.param_groups[0]["lr"] = 0.01 * (1 - progress)
+        optim.step(ours(x).square().mean())
+        reference.zero_grad()
+        theirs(x).square().mean().backward()
+        reference.step()
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-5)
+    before = [parameter.detach().clone() for parameter in ours.parameters()]
+    optim.schedule(1.0)
+    optim.step(ours(x).square().mean())
+    assert all(torch.equal(a, b) for a, b in zip(before, ours.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("through_a_file", [False, True])
+@pytest.mark.parametrize("steps", [0, 5])
+@pytest.mark.parametrize("kind", KINDS)
+def test_resumes_exactly(kind, steps, through_a_file, tmp_path):
+    nets = [network(), network()]
+    first, second = (optimiser(kind, net, max_grad_norm=0.1, lr_schedule="linear") for net in nets)
+
+    def step(net, optim, i):
+        optim.schedule(i / 20)
+        x = torch.randn(16, 3, generator=torch.Generator().manual_seed(i))
+        optim.step(net(x).square().mean())
+
+    for i in range(steps):
+        step(nets[0], first, i)
+    step(nets[1], second, 99)  # what it did before is forgotten
+    state = dict(first.state_dict())
+    if through_a_file:
+        write_state(tmp_path / "state", "optim", state)
+        state = read_state(tmp_path / "state", "optim")
+    second.load_state_dict(state)
+    nets[1].load_state_dict(nets[0].state_dict())
+    assert second.lr == first.lr
+    for i in range(steps, steps + 5):
+        step(nets[1], second, i)  # the two share nothing: the second's steps do not move the first's slots
+    for i in range(steps, steps + 5):
+        step(nets[0], first, i)
+    for a, b in zip(nets[0].parameters(), nets[1].parameters(), strict=True):
+        assert torch.equal(a, b)
 
 
 def test_takes_gradients_for_its_own_parameters_alone():
@@ -38,19 +126,26 @@ def test_takes_gradients_for_its_own_parameters_alone():
     assert all(parameter.grad is None for parameter in other.parameters())
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("max_grad_norm", [None, 1.0])
 @pytest.mark.parametrize("factor", [float("nan"), float("inf")])
-def test_a_loss_that_is_not_finite_changes_nothing(max_grad_norm, factor):
+def test_a_loss_that_is_not_finite_changes_nothing(max_grad_norm, factor, kind):
     net = network()
-    optim = OptimConfig(lr=0.01, max_grad_norm=max_grad_norm).build(net)
+    optim = optimiser(kind, net, max_grad_norm=max_grad_norm)
     optim.step(net(torch.ones(1, 3)).sum())
-    before, state = copy.deepcopy(net.state_dict()), copy.deepcopy(optim.state_dict())
+    before, state = copy.deepcopy(net.state_dict()), leaves(copy.deepcopy(optim.state_dict()))
     with pytest.raises(DataError, match=r"the loss is -?(nan|inf).*no parameter has changed"):
         optim.step(factor * net(torch.ones(1, 3)).sum())
     assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
-    after = optim.state_dict()
-    assert torch.equal(state["steps"], after["steps"])
-    assert all(torch.equal(a, b) for a, b in zip(state["exp_avgs"], after["exp_avgs"], strict=True))
+    after = leaves(optim.state_dict())
+    assert len(state) == len(after)
+    assert all(torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b for a, b in zip(state, after, strict=True))
+
+
+def leaves(state):
+    if isinstance(state, dict | list):
+        return [leaf for part in (state.values() if isinstance(state, dict) else state) for leaf in leaves(part)]
+    return [state]
 
 
 def test_a_finite_loss_with_an_infinite_gradient_is_seen_where_the_norm_is_taken():
@@ -63,14 +158,17 @@ def test_a_finite_loss_with_an_infinite_gradient_is_seen_where_the_norm_is_taken
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_on_a_gpu_the_kernel_skips_the_step():
+@pytest.mark.parametrize("kind", KINDS)
+def test_on_a_gpu_the_step_is_skipped(kind):
     net = network().cuda()
-    optim = OptimConfig(lr=0.01, max_grad_norm=1.0).build(net)
+    optim = optimiser(kind, net, max_grad_norm=1.0)
     before = copy.deepcopy(net.state_dict())
     optim.step(float("nan") * net(torch.ones(1, 3, device="cuda")).sum())
     assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
     optim.step(net(torch.ones(1, 3, device="cuda")).sum())
-    assert optim.steps.item() == 1.0
+    assert not any(torch.equal(before[key], value) for key, value in net.state_dict().items())
+    if kind.startswith("adam"):
+        assert optim.steps.item() == 1.0
 
 
 def test_learning_rate_falls_from_the_configured_one():
@@ -86,3 +184,65 @@ def test_a_step_leaves_the_process_with_denormal_numbers():
     net, tiny = network(), 5e-324
     OptimConfig(lr=0.01).build(net).step(net(torch.ones(1, 3)).sum())
     assert tiny * 1.0 > 0.0
+
+
+def test_parameters_may_be_given_by_themselves_and_frozen_ones_are_left_out():
+    net, number = network(), nn.Parameter(torch.tensor(3.0))
+    net[0].requires_grad_(False)
+    assert len(OptimConfig().build(net).parameters) == 2
+    OptimConfig(kind="sgd", lr=0.1).build([number]).step(number.square())
+    assert number.item() == pytest.approx(3.0 - 0.1 * 6.0)
+
+
+class Halving(torch.optim.Optimizer):
+    """An optimiser of one's own: every step halves the parameters."""
+
+    def __init__(self, params, lr, share=0.5):
+        super().__init__(params, {"lr": lr})
+        self.share = share
+
+    def step(self):
+        for parameter in self.param_groups[0]["params"]:
+            parameter.mul_(self.share)
+
+
+class NoOptimiser:
+    def __init__(self, params, lr):
+        pass
+
+
+def test_a_class_of_ones_own_with_its_arguments():
+    number = nn.Parameter(torch.tensor(8.0))
+    OptimConfig(kind=f"{__name__}:Halving").build([number]).step(number * 1.0)
+    assert number.item() == 4.0
+    OptimConfig(kind=f"{__name__}:Halving", args={"share": 0.25}).build([number]).step(number * 1.0)
+    assert number.item() == 1.0
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("lr", 0.0),
+        ("eps", -1.0),
+        ("max_grad_norm", 0.0),
+        ("betas", (0.9, 1.0)),
+        ("weight_decay", -0.1),
+        ("lr_schedule", "cosine"),
+    ],
+)
+def test_settings_are_checked(field, value):
+    with pytest.raises(ConfigError, match=rf"OptimConfig\.{field} is {re.escape(repr(value))}; it must be"):
+        OptimConfig(**{field: value})
+
+
+def test_wrong_kinds_and_arguments_are_refused():
+    with pytest.raises(ConfigError, match="did you mean 'rmsprop'"):
+        OptimConfig(kind="rmspop")
+    with pytest.raises(ConfigError, match=r"OptimConfig\.args are \{'momentum': 0\.9\}, but adam takes none"):
+        OptimConfig(args={"momentum": 0.9})
+    with pytest.raises(ConfigError, match=r"OptimConfig\.kind is 'sgd', which could not be made: .*moment"):
+        OptimConfig(kind="sgd", args={"moment": 0.9}).build(network())
+    with pytest.raises(ConfigError, match=r"'torch\.nn:Linear', which (could not be made|is no torch)"):
+        OptimConfig(kind="torch.nn:Linear").build(network())
+    with pytest.raises(ConfigError, match=r"NoOptimiser', which is no torch\.optim\.Optimizer"):
+        OptimConfig(kind=f"{__name__}:NoOptimiser").build(network())

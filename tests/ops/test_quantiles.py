@@ -1,0 +1,67 @@
+import math
+
+import pytest
+import torch
+
+from argosy.ops import quantile_huber_loss
+
+
+def test_two_quantiles_and_two_samples_by_hand():
+    # tau = (1/4, 3/4). Differences of the samples (2, 0.5) from the predictions 0 and 1: (2, 0.5) and (1, -0.5);
+    # Huber: (1.5, 0.125) and (0.5, 0.125); weights (1/4, 1/4) and (3/4, 1/4), the last one because the sample lies below
+    loss = quantile_huber_loss(torch.tensor([[0.0, 1.0]]), torch.tensor([[2.0, 0.5]]))
+    assert loss.tolist() == pytest.approx([(0.25 * 1.5 + 0.25 * 0.125) / 2 + (0.75 * 0.5 + 0.25 * 0.125) / 2])
+
+
+@pytest.mark.parametrize(
+    ("kappa", "difference", "expected"),
+    [
+        (1.0, 0.5, 0.125),  # within the threshold: half the square
+        (1.0, 3.0, 2.5),  # beyond it: |u| - 1/2
+        (2.0, 3.0, 2.0),  # kappa * (|u| - kappa / 2) / kappa
+        (2.0, 1.0, 0.25),  # half the square, over kappa
+        (0.5, -1.0, 0.75),
+    ],
+)
+def test_one_quantile_is_half_the_huber_loss(kappa, difference, expected):
+    loss = quantile_huber_loss(torch.zeros(1), torch.tensor([difference]), kappa)
+    assert loss.item() == pytest.approx(0.5 * expected)  # tau is 1/2, so that both sides count alike
+
+
+def test_sides_count_by_the_quantiles_share():
+    # 4 predictions at 0 with tau 1/8, 3/8, 5/8, 7/8; Huber of 1 and of -1 is 1/2
+    above = quantile_huber_loss(torch.zeros(4), torch.ones(1))
+    below = quantile_huber_loss(torch.zeros(4), -torch.ones(1))
+    assert above.item() == pytest.approx(0.5 * (1 + 3 + 5 + 7) / 8)
+    assert below.item() == pytest.approx(0.5 * (7 + 5 + 3 + 1) / 8)
+    gradient = torch.zeros(4, requires_grad=True)
+    quantile_huber_loss(gradient, torch.ones(1)).backward()
+    assert gradient.grad.tolist() == pytest.approx([-1 / 8, -3 / 8, -5 / 8, -7 / 8])  # the upper ones rise the fastest
+
+
+def test_leading_axes_are_kept_and_counts_may_differ():
+    torch.manual_seed(0)
+    quantiles, target = torch.randn(3, 2, 5), torch.randn(3, 2, 7)
+    loss = quantile_huber_loss(quantiles, target)
+    assert loss.shape == (3, 2)
+    for t in range(3):
+        for b in range(2):
+            total = 0.0
+            for i in range(5):
+                for j in range(7):
+                    u = (target[t, b, j] - quantiles[t, b, i]).item()
+                    huber = 0.5 * u * u if abs(u) <= 1 else abs(u) - 0.5
+                    total += abs((2 * i + 1) / 10 - (u < 0)) * huber / 7
+            assert loss[t, b].item() == pytest.approx(total, rel=1e-5)
+
+
+def test_its_minimum_is_at_the_quantiles():
+    samples = torch.arange(1000.0) / 1000
+    quantiles = torch.full((4,), 0.5, requires_grad=True)
+    optim = torch.optim.Adam([quantiles], lr=0.01)
+    for _ in range(400):
+        optim.zero_grad()
+        quantile_huber_loss(quantiles, samples, kappa=1e-3).backward()
+        optim.step()
+    assert quantiles.tolist() == pytest.approx([1 / 8, 3 / 8, 5 / 8, 7 / 8], abs=0.02)
+    assert math.isclose(quantiles.mean().item(), 0.5, abs_tol=0.02)
