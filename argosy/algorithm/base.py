@@ -151,7 +151,7 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
         """Set what depends on progress (exploration, learning rates); trainers call it before each collect."""
         if self.policy.exploration is not None:
             self.policy.exploration.schedule(env_step)
-        for part in vars(self).values():
+        for part in self.parts().values():
             if isinstance(part, Optim):
                 part.schedule(min(env_step / max_env_step, 1.0))
 

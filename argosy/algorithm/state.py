@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,20 +38,15 @@ def restore_state(owner: object, saved: Mapping[str, Any]) -> None:
     """
     found = find_state(owner)
     _check_fits({name: state_of(part) for name, part in found.items()}, saved, type(owner).__name__)
-    for name, part in found.items():
-        if hasattr(part, "load_state_dict"):
-            part.load_state_dict(saved[name])
-        elif isinstance(part, torch.Tensor):
-            part.detach().copy_(saved[name])
-        elif isinstance(part, np.ndarray):
-            part[...] = saved[name]
-        else:
-            _put(owner, name, saved[name])
+    for name, value in list(vars(owner).items()):
+        restored = _restored(name, value, saved)
+        if restored is not value:
+            setattr(owner, name, restored)
 
 
 def _find(name: str, value: Any, found: dict[str, Any], owner: str) -> None:
     """Put what has state under `name` into `found`."""
-    if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
+    if _says_its_state(value):
         found[name] = value
     elif isinstance(value, dict):
         for key, part in value.items():
@@ -66,29 +63,41 @@ def _find(name: str, value: Any, found: dict[str, Any], owner: str) -> None:
         )
 
 
+def _says_its_state(value: object) -> bool:
+    return hasattr(value, "state_dict") and hasattr(value, "load_state_dict") and not isinstance(value, type)
+
+
 def _is_constant(value: object) -> bool:
     frozen = dataclasses.is_dataclass(value) and getattr(value, "__dataclass_params__").frozen  # noqa: B009
-    return frozen or callable(value) or isinstance(value, torch.device | torch.dtype | spaces.Space)
+    function = inspect.isroutine(value) or isinstance(value, type | functools.partial)  # other callables may have state
+    return frozen or function or isinstance(value, torch.device | torch.dtype | spaces.Space)
 
 
 def state_of(part: Any) -> Any:
     """Return the state of what `find_state` found."""
-    return dict(part.state_dict()) if hasattr(part, "state_dict") else part
+    return dict(part.state_dict()) if _says_its_state(part) else part
 
 
-def _put(algorithm: object, name: str, value: object) -> None:
-    """Set a number or text that was found under `name`: an attribute, or an entry of a list or dict in one."""
-    first, *path = name.split(".")
-    if not path:
-        setattr(algorithm, first, value)
-        return
-    at: Any = getattr(algorithm, first)
-    for key in path[:-1]:
-        at = at[int(key)] if isinstance(at, list | tuple) else at[key]
-    if isinstance(at, list):
-        at[int(path[-1])] = value
-    elif isinstance(at, dict):
-        at[path[-1]] = value  # entries of tuples never change
+def _restored(name: str, value: Any, saved: Mapping[str, Any]) -> Any:
+    """Return `value`, in place where that can be, with the state that is saved under `name`."""
+    if _says_its_state(value):
+        value.load_state_dict(saved[name])
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            value[key] = _restored(f"{name}.{key}", part, saved)
+    elif isinstance(value, list | tuple):
+        parts = [_restored(f"{name}.{i}", part, saved) for i, part in enumerate(value)]
+        if isinstance(value, list):
+            value[:] = parts
+        elif any(part is not old for part, old in zip(parts, value, strict=True)):
+            return value._make(parts) if hasattr(value, "_make") else tuple(parts)
+    elif isinstance(value, torch.Tensor):
+        value.detach().copy_(saved[name])
+    elif isinstance(value, np.ndarray):
+        value[...] = saved[name]
+    elif name in saved:
+        return saved[name]
+    return value
 
 
 def _check_fits(own: Any, saved: Any, name: str) -> None:
