@@ -2,11 +2,14 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from torch import nn
 
+from argosy.algorithm import SAC, SACConfig, Task
 from argosy.data import Batch, channels_last
 from argosy.errors import ConfigError, SpaceError
-from argosy.net import Backbone, Encoder, NatureCNN, NetConfig
+from argosy.net import Backbone, Encoder, Memory, NatureCNN, NetConfig, register_encoder
 from argosy.net.encoder import StridedConv2d
+from argosy.policy import RolloutRequest
 
 
 def sample(space, *lead):
@@ -162,3 +165,193 @@ def test_spaces_without_encoder_are_refused_by_name():
         Encoder(space, NetConfig())
     with pytest.raises(SpaceError, match="no entry"):
         Encoder(spaces.Dict({"mask": spaces.MultiBinary(2)}), NetConfig(), skip=("mask",))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# encoders of one's own
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+class Tripled(nn.Module):
+    """Looks at a vector, `width` times over."""
+
+    def __init__(self, space, width=3):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(()))
+        self.out_features = width * space.shape[0]
+        self.width = width
+
+    def forward(self, obs):
+        return self.weight * torch.cat([obs] * self.width, dim=-1)
+
+
+class WidthAsText(nn.Module):
+    out_features = "6"
+
+    def __init__(self, space):
+        super().__init__()
+
+
+class NoModule:
+    out_features = 6
+
+    def __init__(self, space):
+        pass
+
+
+OWN = f"{__name__}:Tripled"
+PAIR = spaces.Box(-1, 1, (2,), np.float32)
+
+
+def test_an_encoder_of_ones_own_takes_the_place_of_the_librarys():
+    backbone = Backbone(PAIR, NetConfig(encoder=OWN, hidden_sizes=()))
+    assert isinstance(backbone.encoder, Tripled)
+    assert backbone(torch.tensor([[1.0, 2.0]]))[0].tolist() == [[1, 2, 1, 2, 1, 2]]
+    backbone = Backbone(PAIR, NetConfig(encoder=OWN, encoder_args={"width": 2}, hidden_sizes=(7,)))
+    assert backbone.trunk[0].in_features == 4
+    assert backbone(torch.ones(3, 2))[0].shape == (3, 7)
+    assert backbone(torch.ones(3, 5, 2))[0].shape == (3, 5, 7)
+    with_memory = Backbone(PAIR, NetConfig(encoder=OWN, hidden_sizes=(), memory="gru", memory_size=4))
+    assert with_memory.memory.cell.input_size == 6
+
+
+def test_it_may_be_registered_by_class_or_by_name():
+    register_encoder("tripled", Tripled)
+    register_encoder("tripled-by-name", "Tripled", module=__name__)
+    for name in ("tripled", "tripled-by-name"):
+        assert isinstance(Backbone(PAIR, NetConfig(encoder=name)).encoder, Tripled)
+    with pytest.raises(ConfigError, match="'tripled' is registered already"):
+        register_encoder("tripled", Tripled)
+    with pytest.raises(ConfigError, match="needs module="):
+        register_encoder("tripled-lazy", "Tripled")
+
+
+@pytest.mark.parametrize("name", [OWN, "tripled-in-policies"])
+def test_every_network_of_a_policy_has_one_that_acts_and_learns(name):
+    if ":" not in name:
+        register_encoder(name, Tripled)
+    net = NetConfig(encoder=name, encoder_args={"width": 2}, hidden_sizes=(4,))
+    task = Task(observation_space=PAIR, action_space=spaces.Box(-1, 1, (1,), np.float32), net=net)
+    sac = SAC.make(SACConfig(), task, seed=0)
+    encoders = (sac.policy.actor.encoder, sac.critic.backbone.encoder)
+    assert all(isinstance(encoder, Tripled) and encoder.width == 2 for encoder in encoders)
+    assert encoders[0] is not encoders[1]
+    obs = np.ones((4, 2), np.float32)
+    plain = RolloutRequest(obs=obs, is_evaluation=np.ones(4, bool))
+    act = sac.policy.rollout(plain).action
+    assert act == pytest.approx(sac.policy(Batch(obs=obs)).act.detach().numpy())
+    rows = {"rew": np.ones(4, np.float32), "discount": np.ones(4, np.float32), "weight": np.ones(4, np.float32)}
+    sac.update(Batch(obs=obs, act=act, obs_next=obs, **rows))
+    assert all(encoder.weight.item() != 1.0 for encoder in encoders)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"encoder": "tripl"}, "unknown encoder 'tripl'"),
+        ({"encoder": f"{__name__}:Nothing"}, "could not be imported"),
+        ({"encoder": OWN, "encoder_args": {"widht": 2}}, r"NetConfig\.encoder_args.*widht"),
+        ({"encoder": f"{__name__}:WidthAsText"}, r"made a WidthAsText; it must be an nn\.Module with an attribute out_"),
+        ({"encoder": f"{__name__}:NoModule"}, r"made a NoModule; it must be an nn\.Module"),
+    ],
+)
+def test_encoders_that_do_not_fit_are_refused(config, message):
+    with pytest.raises(ConfigError, match=message):
+        Backbone(PAIR, NetConfig(**config))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# features of samples
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+class Adding(nn.Module):
+    """Stands for a memory: its state is the sum of what it saw; its output is ten times that."""
+
+    state_size = out_features = 2
+
+    def output(self, state):
+        return 10.0 * state
+
+    def step(self, x, state):
+        return x + state
+
+    forward = Memory.forward
+
+
+def remembering(columns=None):
+    """A backbone whose features are ten times the sum of the observations since its sequence began."""
+    backbone = Backbone(PAIR, NetConfig(hidden_sizes=(), memory="gru", memory_size=2))
+    backbone.memory, backbone.columns = Adding(), columns
+    return backbone
+
+
+def sequences(**fields):
+    """Two sequences of 4 rows; the second begins anew at row 2. Only the first number of an observation is looked at."""
+    obs = torch.zeros(4, 2, 2)
+    obs[..., 0] = torch.tensor([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0], [4.0, 40.0]])
+    obs_next = torch.zeros(4, 2, 2)
+    obs_next[..., 0] = torch.tensor([[0.1, 0.1], [0.2, 0.2], [0.3, 0.3], [0.4, 0.4]])
+    on_reset = torch.tensor([[True, True], [False, False], [False, True], [False, False]])
+    return Batch(obs=obs, obs_next=obs_next, on_reset=on_reset, **{"policy": Batch(), **fields})
+
+
+def first_numbers(features):
+    return features[..., 0].T.tolist()
+
+
+def test_without_memory_features_are_those_of_single_rows():
+    backbone, sample = Backbone(PAIR, NetConfig(hidden_sizes=(3,))), sequences(final=torch.zeros(4, 2).long())
+    assert torch.equal(backbone.features(sample), backbone(sample.obs)[0])
+    assert torch.equal(backbone.features_next(sample), backbone(sample.obs_next)[0])
+    rows = (torch.tensor([0, 3]), torch.tensor([1, 0]))
+    torch.testing.assert_close(backbone.features_next(sample, rows), backbone(sample.obs_next[rows])[0])
+
+
+def test_without_stored_states_sequences_begin_from_zero():
+    backbone, sample = remembering(), sequences(policy=Batch(state=torch.full((4, 2, 2), 7.0)))  # another memory's
+    assert first_numbers(backbone.features(sample)) == [[10, 30, 60, 100], [100, 300, 300, 700]]
+    backbone.columns = slice(0, 2)
+    assert first_numbers(backbone.features(sequences())) == [[10, 30, 60, 100], [100, 300, 300, 700]]
+
+
+def test_stored_states_are_read_in_their_columns_where_a_sequence_begins():
+    state = torch.full((4, 2, 5), 1000.0)
+    state[..., 1:3] = torch.tensor([[[5.0], [6.0]], [[0.0], [0.0]], [[8.0], [9.0]], [[0.0], [0.0]]])
+    found = remembering(slice(1, 3)).features(sequences(policy=Batch(state=state)))
+    assert first_numbers(found) == [[60, 80, 110, 150], [160, 360, 390, 790]]
+
+
+def test_successors_are_one_step_later():
+    found = first_numbers(remembering().features_next(sequences()))
+    assert found == [pytest.approx(row) for row in ([11, 32, 63, 104], [101, 302, 303, 704])]
+
+
+def test_with_n_step_returns_successors_come_after_the_final_row():
+    final = torch.tensor([[1, 1], [2, 1], [3, 3], [3, 3]])  # the second column's first sequence ends in row 1
+    sample = sequences(final=final)
+    sample.obs_next[..., 0] = 0.1 * (final + 1)  # what follows the final row
+    found = first_numbers(remembering().features_next(sample))
+    assert found == [pytest.approx(row) for row in ([32, 63, 104, 104], [302, 302, 704, 704])]
+    rows = (torch.tensor([1, 2]), torch.tensor([0, 1]))
+    assert remembering().features_next(sample, rows)[:, 0].tolist() == pytest.approx([63, 704])
+
+
+def test_of_some_rows_the_successors_are_those_of_all_rows():
+    torch.manual_seed(0)
+    backbone, sample = Backbone(PAIR, NetConfig(hidden_sizes=(3,), memory="lstm", memory_size=4)), sequences()
+    rows = (torch.tensor([0, 2, 3]), torch.tensor([1, 0, 1]))
+    torch.testing.assert_close(backbone.features_next(sample, rows), backbone.features_next(sample)[rows])
+
+
+@pytest.mark.parametrize("memory", ["gru", "lstm"])
+def test_steps_one_by_one_give_the_features_of_the_sequence(memory):
+    torch.manual_seed(0)
+    backbone, sample = Backbone(PAIR, NetConfig(hidden_sizes=(3,), memory=memory, memory_size=4)), sequences()
+    features, state = backbone.features(sample), None
+    for t in range(4):
+        if state is not None:
+            state = state.masked_fill(sample.on_reset[t].unsqueeze(-1), 0.0)
+        found, state = backbone(sample.obs[t], state)
+        torch.testing.assert_close(found, features[t])
+        assert state.shape == (2, backbone.state_size)
