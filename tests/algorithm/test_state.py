@@ -176,7 +176,18 @@ class Settled:
 
 @pytest.mark.parametrize(
     "value",
-    [Settled(), OBS, torch.device("cpu"), torch.float64, nn.Linear, len, make, lambda: 0, functools.partial(len), OBS.seed],
+    [
+        Settled(),
+        OBS,
+        torch.device("cpu"),
+        torch.float64,
+        nn.Linear,
+        len,
+        make,
+        lambda: 0,
+        functools.partial(len),
+        OBS.seed,
+    ],
 )
 def test_what_cannot_change_is_left_out(value):
     algorithm = make(cls=DQN)

@@ -251,7 +251,10 @@ def test_every_network_of_a_policy_has_one_that_acts_and_learns(name):
         ({"encoder": "tripl"}, "unknown encoder 'tripl'"),
         ({"encoder": f"{__name__}:Nothing"}, "could not be imported"),
         ({"encoder": OWN, "encoder_args": {"widht": 2}}, r"NetConfig\.encoder_args.*widht"),
-        ({"encoder": f"{__name__}:WidthAsText"}, r"made a WidthAsText; it must be an nn\.Module with an attribute out_"),
+        (
+            {"encoder": f"{__name__}:WidthAsText"},
+            r"made a WidthAsText; it must be an nn\.Module with an attribute out_",
+        ),
         ({"encoder": f"{__name__}:NoModule"}, r"made a NoModule; it must be an nn\.Module"),
     ],
 )
@@ -287,7 +290,7 @@ def remembering(columns=None):
 
 
 def sequences(**fields):
-    """Two sequences of 4 rows; the second begins anew at row 2. Only the first number of an observation is looked at."""
+    """Two sequences of 4 rows; the second begins anew at row 2. Only the first numbers of observations count."""
     obs = torch.zeros(4, 2, 2)
     obs[..., 0] = torch.tensor([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0], [4.0, 40.0]])
     obs_next = torch.zeros(4, 2, 2)

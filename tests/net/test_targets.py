@@ -22,6 +22,30 @@ def test_target_moves_by_tau(tau, expected):
     assert online.bias.tolist() == [3.0]
 
 
+def test_target_moves_once_in_so_many_calls_and_goes_on_counting_after_a_resume():
+    online, target = layer(3.0), layer(1.0)
+    update = TargetUpdate(target, online, 0.5, every=3)
+    found = []
+    for _ in range(5):
+        update()
+        found.append(target.bias.item())
+    assert found == [1.0, 1.0, 2.0, 2.0, 2.0]
+    resumed = TargetUpdate(target, online, 0.5, every=3)
+    resumed.load_state_dict(update.state_dict())
+    resumed()
+    assert target.bias.item() == 2.5
+
+
+@pytest.mark.parametrize(("tau", "expected"), [(1.0, 4.0), (0.25, 1.0)])
+def test_buffers_of_numbers_follow_and_counters_do_not(tau, expected):
+    online, target = nn.BatchNorm1d(2), nn.BatchNorm1d(2)
+    online.running_mean.fill_(4.0)
+    online.num_batches_tracked.fill_(7)
+    TargetUpdate(target, online, tau)()
+    assert target.running_mean.tolist() == [expected, expected]
+    assert target.num_batches_tracked == 0
+
+
 def test_frozen_copy_takes_no_gradient_and_stays_behind():
     online = layer(1.0)
     target = frozen_copy(online)

@@ -8,7 +8,7 @@ from argosy.ops import quantile_huber_loss
 
 def test_two_quantiles_and_two_samples_by_hand():
     # tau = (1/4, 3/4). Differences of the samples (2, 0.5) from the predictions 0 and 1: (2, 0.5) and (1, -0.5);
-    # Huber: (1.5, 0.125) and (0.5, 0.125); weights (1/4, 1/4) and (3/4, 1/4), the last one because the sample lies below
+    # Huber: (1.5, 0.125) and (0.5, 0.125); weights (1/4, 1/4) and (3/4, 1/4), the last as the sample lies below
     loss = quantile_huber_loss(torch.tensor([[0.0, 1.0]]), torch.tensor([[2.0, 0.5]]))
     assert loss.tolist() == pytest.approx([(0.25 * 1.5 + 0.25 * 0.125) / 2 + (0.75 * 0.5 + 0.25 * 0.125) / 2])
 

@@ -1,7 +1,10 @@
 """Statistics of observations by hand: what counts, from when on, what is normalised, in numpy as in torch."""
 
 import copy
+import functools
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -180,33 +183,20 @@ def test_two_that_pool_have_the_statistics_of_all_rows_and_both_count_them_once(
 
 
 def merge_together(*group):
-    """Let all merge as if each of their sums were taken over the group."""
-    # The k-th sum needs that of the others, which depend on the sums before it: run all again with one more known sum
-    sums: list[np.ndarray] = []
-    while True:
-        asked = []
-        for one in group:
-            trial, calls = copy.deepcopy(one), []
+    """Let all merge at once, each in a thread; every sum is taken over what all have given."""
+    barrier, given = threading.Barrier(len(group), timeout=30), [None] * len(group)
 
-            def pool(value, calls=calls):
-                calls.append(np.array(value))
-                if len(calls) > len(sums):
-                    raise LookupError
-                return sums[len(calls) - 1]
+    def pool(k, value):
+        given[k] = value
+        barrier.wait()
+        total = np.sum(given, axis=0)
+        barrier.wait()
+        return total
 
-            trial.pool = pool
-            try:
-                trial.merge()
-            except LookupError:
-                asked.append(calls[-1])
-        if not asked:
-            break
-        assert len(asked) == len(group), "all ask for as many sums"
-        sums.append(np.sum(asked, axis=0))
-    for one in group:
-        known = iter(sums)
-        one.pool = lambda value, known=known: next(known)
-        one.merge()
+    for k, one in enumerate(group):
+        one.pool = functools.partial(pool, k)
+    with ThreadPoolExecutor(len(group)) as threads:
+        list(threads.map(RunningStatistics.merge, group))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
