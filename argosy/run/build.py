@@ -78,8 +78,6 @@ def build(
             return trainer
         env = make_vector_env(experiment.task, config.num_envs, config=config)
         on_error.callback(env.close)
-        if isinstance(env, VectorEnvNormObs) and isinstance(test_env, VectorEnvNormObs):
-            test_env.set_obs_rms(env.get_obs_rms())
         buffer = _make_buffer(experiment, algorithm, seeds[1])
         common |= {
             "train_collector": Collector(algorithm.policy, env, buffer, exploration_noise=True, seed=seeds[2]),
