@@ -53,7 +53,7 @@ def test_an_algorithm_of_one_s_own_is_trained_resumed_and_evaluated(given, tmp_p
     assert folder.path.parts[-3:-1] == ("CartPole-v1", name.replace(":", "-"))
     experiment = Experiment.load(folder.config)
     assert isinstance(experiment.config, own.SteadyConfig)
-    assert (experiment.config.pause_updates, experiment.config.lr) == (3, 0.002)  # of the preset, and changed
+    assert (experiment.config.pause_updates, experiment.config.optim.lr) == (3, 0.002)  # of the preset, and changed
     assert argosy.evaluate(result.run_dir, episodes=2).n_collected_episodes == 2  # named in this process
 
     later(monkeypatch)
