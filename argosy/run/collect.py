@@ -65,7 +65,8 @@ def collect_data(
     folder = RunFolder.find(run_dir)
     experiment = folder.experiment(trust=trust)
     num_envs = max(1, min(experiment.env.test_num_envs, steps // STEPS_PER_ENV))
-    each, parts = -(-steps // num_envs), []
+    each = -(-steps // num_envs)
+    stats = CollectStats()
     stored = experiment.buffer.stored
     env = make_vector_env(experiment.task, num_envs, test=True, config=experiment.env)
     bar = ProgressBar(show_progress)
@@ -77,14 +78,13 @@ def collect_data(
         with DatasetWriter(path, num_envs, each, stored) as writer:
             bar.open(each * num_envs, 0)
             while writer.written < each:
-                parts.append(collector.collect(n_step=min(rows, each - writer.written) * num_envs, random=eps))
+                part = collector.collect(n_step=min(rows, each - writer.written) * num_envs, random=eps)
+                stats = CollectStats.merged([stats, part]) or part
                 batch = buffer.rollout()
                 batch.act = policy.map_action(batch.act)
                 writer.write(batch)
                 buffer.reset()
                 bar.move(writer.written * num_envs)
-            stats = CollectStats.merged(parts)
-            assert stats is not None
             returns = stats.returns_stat
             writer.finish(
                 {
