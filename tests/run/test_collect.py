@@ -78,13 +78,12 @@ def test_equal_seeds_give_equal_data_and_random_actions_are_asked_for(result, tm
     assert (mixed.act != own).mean() == pytest.approx(0.25, abs=0.08)
 
 
-def test_memory_does_not_grow_with_the_file(result, tmp_path, monkeypatch, request):
+def test_memory_does_not_grow_with_the_file(result, tmp_path, monkeypatch):
     monkeypatch.setattr(collect, "PART_STEPS", 50)
     argosy.collect_data(result.run_dir, tmp_path / "a.hdf5", steps=100)  # so that all is imported
 
-    before = gc.get_threshold()
-    gc.set_threshold(50)  # cycles that h5py leaves are not what this is about
-    request.addfinalizer(lambda: gc.set_threshold(*before))
+    # Cycles that h5py leaves are not what this is about
+    monkeypatch.setattr(collect.ProgressBar, "move", lambda *_: gc.collect())
 
     def peak(steps):
         tracemalloc.start()
