@@ -45,6 +45,7 @@ def main(args: Sequence[str] | None = None) -> int:
     parser.add_argument("--bar", type=float, help="mean test return that every seed has to reach")
     parser.add_argument("--max-steps", type=int, help="environment steps within which it has to")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="change a setting")
+    parser.add_argument("--label", default="", help="added to the name of the results, e.g. hidden-gru")
     parser.add_argument("--gather", type=Path, metavar="DIR", help="take finished runs below DIR instead of training")
     options = parser.parse_args(args)
     changes = {name: json.loads(value) for name, value in (entry.split("=", 1) for entry in options.set)}
@@ -65,6 +66,7 @@ def main(args: Sequence[str] | None = None) -> int:
     summary = {
         "algorithm": options.algorithm,
         "task": options.task,
+        "label": options.label,
         "bar": options.bar,
         "max_steps": options.max_steps,
         "changes": changes,
@@ -73,7 +75,7 @@ def main(args: Sequence[str] | None = None) -> int:
         "experiment": experiments[0],
         "seeds": seeds,
     }
-    name = f"{options.task.replace('/', '-')}-{options.algorithm}"
+    name = f"{options.task.replace('/', '-')}-{options.algorithm}" + f"-{options.label}" * bool(options.label)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(summary, indent=1) + "\n")
     draw(summary, RESULTS / f"{name}.png")
@@ -95,7 +97,7 @@ def train(algorithm: str, task: str, seed: int, runs: str, changes: Mapping[str,
 
 def record(folder: Path) -> dict[str, Any]:
     """Return what a run's folder says about its seed."""
-    experiment = Experiment.load(folder / "config.json")
+    experiment = Experiment.load(folder / "config.json", trust=True)
     rows = read_jsonl(folder / "metrics.jsonl")
     curve = [[int(row["env_step"] or 0), row["test/return_mean"]] for row in rows if "test/return_mean" in row]
     training = [[int(row["env_step"] or 0), row["episode/return_mean"]] for row in rows if "episode/return_mean" in row]
@@ -152,7 +154,7 @@ def draw(summary: Mapping[str, Any], path: Path) -> None:
         axes.plot(*mean_curve(curves), color="black", linewidth=2, label="mean")
     if summary["bar"] is not None:
         axes.axhline(summary["bar"], color="grey", linestyle="--", linewidth=1, label=f"bar {summary['bar']:g}")
-    title = f"{summary['algorithm']} on {summary['task']} (test returns; training returns faint)"
+    title = f"{summary['algorithm']} on {summary['task']} {summary['label']} (test returns; training returns faint)"
     axes.set(xlabel="environment steps", ylabel="return", title=title)
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, fontsize=8)
@@ -169,12 +171,12 @@ def write_doc() -> None:
     for path in sorted(RESULTS.glob("*.json")):
         summary = json.loads(path.read_text())
         seeds = summary["seeds"]
-        steps = [seed["env_steps"] for seed in seeds]
+        steps, label = [seed["env_steps"] for seed in seeds], summary.get("label", "")
         bar = "no bar" if summary["bar"] is None else f"{sum(s['passed'] for s in seeds)} of {len(seeds)}"
         if summary["bar"] is not None:
             bar += f" ({summary['bar']:g} within {summary['max_steps']:,} steps)"
         lines.append(
-            f"| {summary['task']} | {summary['algorithm']} | {bar} "
+            f"| {summary['task']}{' (' * bool(label)}{label}{')' * bool(label)} | {summary['algorithm']} | {bar} "
             f"| {statistics.median(steps):,.0f} ({max(steps):,}) | "
             f"{statistics.median(seed['wall_s'] for seed in seeds):.0f} | "
             f"{statistics.mean(seed['test_return_mean'] for seed in seeds):.1f} |"
