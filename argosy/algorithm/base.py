@@ -151,9 +151,11 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
         """Set what depends on progress (exploration, learning rates); trainers call it before each collect."""
         if self.policy.exploration is not None:
             self.policy.exploration.schedule(env_step)
-        for part in self.parts().values():
-            if isinstance(part, Optim):
-                part.schedule(min(env_step / max_env_step, 1.0))
+        for held in vars(self).values():
+            parts = held.values() if isinstance(held, dict) else held if isinstance(held, list | tuple) else (held,)
+            for part in parts:
+                if isinstance(part, Optim):
+                    part.schedule(min(env_step / max_env_step, 1.0))
 
     def take_in(self, obs: Any, mask: np.ndarray | None = None) -> None:
         """Let new experience [..., *obs] count in the statistics of observations, from the end of the next update on.
@@ -248,11 +250,19 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
 
 
 def batch_mean(x: torch.Tensor, batch: Any) -> torch.Tensor:
-    """Mean over the rows of a batch, [B] or [T, B]: those that its mask leaves, where it has one."""
-    if "mask" not in batch:
-        return x.mean()
-    rows: torch.Tensor = x[batch.mask]
-    return rows.mean()
+    """Mean [...] over the rows of a batch, x [..., B] or [..., T, B]: those that its mask leaves, where it has one."""
+    return _rows(x, batch).mean(dim=-1)
+
+
+def batch_standardised(x: torch.Tensor, batch: Any) -> torch.Tensor:
+    """Return x [B] or [T, B] shifted and scaled so that the rows of the batch have mean 0 and deviation 1."""
+    std, mean = torch.std_mean(_rows(x, batch), correction=0)
+    return (x - mean) / (std + 1e-8)
+
+
+def _rows(x: torch.Tensor, batch: Any) -> torch.Tensor:
+    """[..., B] as it is; of [..., T, B] the rows [..., n] that the mask leaves."""
+    return x[..., batch.mask] if "mask" in batch else x
 
 
 def batch_priorities(error: torch.Tensor, batch: Any) -> torch.Tensor:

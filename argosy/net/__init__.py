@@ -4,7 +4,7 @@ from argosy.net.config import NetConfig
 from argosy.net.encoder import Backbone, Encoder, NatureCNN, register_encoder
 from argosy.net.heads import DuelingHead, EnsembleCritic
 from argosy.net.memory import Memory
-from argosy.net.mlp import MLP, EnsembleLinear, EnsembleMLP
+from argosy.net.mlp import MLP, EnsembleLinear, EnsembleMLP, Linear
 from argosy.net.small import SmallForward
 from argosy.net.targets import TargetUpdate, frozen_copy, orthogonal_
 
@@ -16,6 +16,7 @@ __all__ = [
     "EnsembleCritic",
     "EnsembleLinear",
     "EnsembleMLP",
+    "Linear",
     "Memory",
     "NatureCNN",
     "NetConfig",

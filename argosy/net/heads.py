@@ -11,7 +11,7 @@ from torch import nn
 from argosy.data.protocols import SampleBatch
 from argosy.net.config import ACTIVATIONS, NetConfig
 from argosy.net.encoder import Backbone, Space
-from argosy.net.mlp import EnsembleMLP
+from argosy.net.mlp import EnsembleMLP, Linear
 
 
 class DuelingHead(nn.Module):
@@ -25,10 +25,10 @@ class DuelingHead(nn.Module):
     ) -> None:
         super().__init__()
         self.atoms = atoms
-        self.hidden = nn.Linear(in_features, 2 * hidden)  # both streams side by side
+        self.hidden = Linear(in_features, 2 * hidden)  # both streams side by side
         self.activation = ACTIVATIONS[activation]()
-        self.value = nn.Linear(hidden, atoms)
-        self.advantage = nn.Linear(hidden, num_actions * atoms)
+        self.value = Linear(hidden, atoms)
+        self.advantage = Linear(hidden, num_actions * atoms)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """[..., in_features] -> [..., num_actions * atoms]."""

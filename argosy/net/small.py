@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from argosy.net.encoder import Backbone
+from argosy.net.mlp import Linear
 
 MAX_PRODUCTS = 2**18
 """Multiplications of one layer up to which numpy wins; its BLAS uses one thread up to here, too."""
@@ -93,12 +94,13 @@ class SmallForward:
             if type(layer) in ACTIVATIONS and steps and steps[-1].activation is None:
                 steps[-1] = steps[-1]._replace(activation=ACTIVATIONS[type(layer)])
                 continue
-            if type(layer) is not nn.Linear or layer.bias is None:
+            if not (type(layer) is Linear or type(layer) is nn.Linear) or layer.bias is None:
                 return
             weight, bias = layer.weight, layer.bias
             if not weight.is_cpu or weight.dtype is not torch.float32:
                 return
             addresses = (weight.data_ptr(), bias.data_ptr())
-            steps.append(_Step(layer, weight, bias, addresses, weight.detach().numpy().T, bias.detach().numpy(), None))
+            matrix = weight.detach().numpy() if isinstance(layer, Linear) else weight.detach().numpy().T
+            steps.append(_Step(layer, weight, bias, addresses, matrix, bias.detach().numpy(), None))
         self._steps = steps
         self._max_rows = MAX_PRODUCTS // max(step.matrix.size for step in steps)

@@ -8,6 +8,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
+from argosy.net.mlp import Linear
 from argosy.ops.kernels import foreach_copy_, foreach_lerp_
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
@@ -16,8 +17,8 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 def orthogonal_(module: nn.Module, gain: float) -> None:
     """Give every linear and convolution layer in `module` orthogonal weights (times `gain`) and zero biases."""
     for layer in module.modules():
-        if isinstance(layer, nn.Linear | nn.Conv2d):
-            nn.init.orthogonal_(layer.weight, gain)
+        if isinstance(layer, Linear | nn.Linear | nn.Conv2d):
+            nn.init.orthogonal_(layer.weight.t() if isinstance(layer, Linear) else layer.weight, gain)
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -13,7 +12,7 @@ from torch import nn
 from argosy.data import Batch, SampleBatch
 from argosy.data.protocols import ObsBatchProtocol
 from argosy.errors import ConfigError, SpaceError
-from argosy.net import Backbone, NetConfig, orthogonal_
+from argosy.net import Backbone, Linear, NetConfig, orthogonal_
 from argosy.ops import (
     categorical_entropy,
     categorical_log_prob,
@@ -54,7 +53,7 @@ class CategoricalHead(nn.Module):
 
     def __init__(self, in_features: int, sizes: tuple[int, ...], single: bool) -> None:
         super().__init__()
-        self.output = nn.Linear(in_features, sum(sizes))
+        self.output = Linear(in_features, sum(sizes))
         self.single = single
         self.padded_shape = (len(sizes), max(sizes))
         slots = [k * max(sizes) + i for k, size in enumerate(sizes) for i in range(size)]
@@ -117,7 +116,7 @@ class GaussianHead(nn.Module):
         super().__init__()
         self.shape = shape
         size = int(np.prod(shape))
-        self.output = nn.Linear(in_features, size)
+        self.output = Linear(in_features, size)
         self.log_std = nn.Parameter(torch.full((size,), log_std_init))
 
     def forward(self, features: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
@@ -181,6 +180,7 @@ class _Analysis:
     ) -> None:
         self._policy, self._sample, self._successors, self._rows = policy, sample, successors, rows
         self._features: dict[Backbone, torch.Tensor] = {}
+        self._params: torch.Tensor | None = None
 
     def _features_of(self, backbone: Backbone) -> torch.Tensor:
         if backbone not in self._features:  # a shared one is asked once
@@ -189,23 +189,24 @@ class _Analysis:
             self._features[backbone] = found
         return self._features[backbone]
 
-    @functools.cached_property
+    @property
     def params(self) -> torch.Tensor:
         """Parameters of the distribution of actions: log-probabilities or means."""
-        policy, sample = self._policy, self._sample
-        mask = policy._mask_next(sample, self._rows) if self._successors else policy._mask(sample.obs)
-        params: torch.Tensor = policy.action_head(self._features_of(policy.actor), mask)
-        return params
+        if self._params is None:
+            policy, sample = self._policy, self._sample
+            mask = policy._mask_next(sample, self._rows) if self._successors else policy._mask(sample.obs)
+            self._params = policy.action_head(self._features_of(policy.actor), mask)
+        return self._params
 
-    @functools.cached_property
+    @property
     def logp(self) -> torch.Tensor:
         return self._policy.action_head.log_prob(self.params, self._sample.act)
 
-    @functools.cached_property
+    @property
     def entropy(self) -> torch.Tensor:
         return self._policy.action_head.entropy(self.params)
 
-    @functools.cached_property
+    @property
     def value(self) -> torch.Tensor:
         policy = self._policy
         assert policy.critic is not None, "this policy was made without critic"
@@ -263,7 +264,7 @@ class ActorCriticPolicy(NetPolicy):
             self.critic = self.actor if net.shared_backbone else Backbone(observation_space, net, self._no_input)
         self.action_head = _action_head(action_space, self.actor.out_features, log_std_init)
         if self.critic is not None:
-            self.value_head = nn.Linear(self.critic.out_features, 1)
+            self.value_head = Linear(self.critic.out_features, 1)
         orthogonal_(self.actor, 2**0.5)
         if self.critic is not None:
             orthogonal_(self.critic, 2**0.5)

@@ -12,7 +12,7 @@ from torch import nn
 
 from argosy.data import Batch, SampleBatch
 from argosy.data.protocols import ObsBatchProtocol
-from argosy.net import Backbone, DuelingHead, NetConfig
+from argosy.net import Backbone, DuelingHead, Linear, NetConfig
 from argosy.policy.base import NetPolicy, PolicyState, RolloutRequest, RolloutResult
 
 
@@ -71,7 +71,7 @@ class QPolicy(NetPolicy):
         self.num_actions = int(action_space.n)
         self.backbone = Backbone(observation_space, net, self._no_input, drop_last=dueling)
         width = self.backbone.out_features
-        self.head: nn.Module = nn.Linear(width, self.num_actions * atoms)
+        self.head: nn.Module = Linear(width, self.num_actions * atoms)
         if dueling:
             self.head = DuelingHead(width, self.backbone.last_hidden, self.num_actions, net.activation, atoms=atoms)
         self._remember(self.backbone)

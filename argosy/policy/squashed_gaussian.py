@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium import spaces
-from torch import nn
 
 from argosy.data import Batch, SampleBatch
 from argosy.data.protocols import ObsBatchProtocol
 from argosy.errors import SpaceError
-from argosy.net import Backbone, NetConfig
+from argosy.net import Backbone, Linear, NetConfig
 from argosy.ops import squashed_gaussian_log_prob
 from argosy.policy.base import NetPolicy, PolicyState, RolloutRequest, RolloutResult
 
@@ -74,7 +73,7 @@ class SquashedGaussianPolicy(NetPolicy):
         self.action_shape = action_space.shape or ()
         self.action_dim = int(np.prod(self.action_shape))
         self.actor = Backbone(observation_space, net)
-        self.head = nn.Linear(self.actor.out_features, 2 * self.action_dim)
+        self.head = Linear(self.actor.out_features, 2 * self.action_dim)
         self._remember(self.actor)
 
     def forward(self, batch: ObsBatchProtocol, state: PolicyState = None) -> Batch:

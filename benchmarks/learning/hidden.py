@@ -1,7 +1,7 @@
 """Tasks that need memory: observations without velocities, as a wrapper for `env.wrappers`.
 
-python benchmarks/learning/run.py dqn CartPole-v1 --set 'env.wrappers=["hidden:HideVelocities"]' --set 'net.memory="gru"' \
-    --label hidden-gru --bar 450
+    python benchmarks/learning/run.py dqn CartPole-v1 --label hidden-gru --bar 450 \
+        --set 'env.wrappers=["hidden:HideVelocities"]' --set 'net.memory="gru"'
 """
 
 from __future__ import annotations

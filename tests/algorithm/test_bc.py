@@ -111,7 +111,7 @@ def test_finds_mean_and_deviation_of_noisy_actions():
         act = obs[:, :1] - 0.5 * obs[:, 1:2] + rng.normal(0.0, 0.2, (128, 1))
         algorithm.update(batch(act.astype(np.float32), obs=obs))
     head = algorithm.policy.action_head
-    assert head.output.weight[0].tolist() == pytest.approx([1.0, -0.5, 0.0], abs=0.05)
+    assert head.output.weight[:, 0].tolist() == pytest.approx([1.0, -0.5, 0.0], abs=0.05)
     assert math.exp(head.log_std.item()) == pytest.approx(0.2, rel=0.1)
 
 

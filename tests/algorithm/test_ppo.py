@@ -5,6 +5,7 @@ from gymnasium import spaces
 from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, train_onpolicy
 
 from argosy.algorithm import PPO, OptimConfig, PPOConfig, Task
+from argosy.algorithm.ppo import TERMS
 from argosy.data import Batch
 from argosy.net import NetConfig
 from argosy.policy.rollouts import minibatches, rollout_values
@@ -145,8 +146,9 @@ def loss_of(config, now_logp, now_value=(0.0, 0.0), entropy=0.0, **fields):
     algorithm.policy.analyze = lambda mb: Batch(
         logp=torch.tensor(now_logp).log(), entropy=torch.full((2,), entropy), value=torch.tensor(now_value)
     )
-    loss, terms = algorithm._loss(minibatch(**fields))
-    return {"loss": loss.item(), **{name: term.item() for name, term in terms.items()}}
+    loss, means = algorithm._loss(minibatch(**fields))
+    assert loss.item() == pytest.approx((means @ algorithm.term_weights).item())  # what `update` reports
+    return {"loss": loss.item(), **dict(zip(TERMS, means.tolist(), strict=True))}
 
 
 def test_clipped_objective_by_hand():
@@ -184,8 +186,8 @@ def test_advantages_are_normalised_within_the_minibatch():
     algorithm.policy.analyze = lambda mb: Batch(logp=torch.zeros(2), entropy=torch.zeros(2), value=torch.zeros(2))
     for adv in ([10.0, 30.0], [5.0, 5.0]):  # the second: no deviation to divide by
         mb = minibatch(adv=adv)
-        loss, terms = algorithm._loss(mb)
-        seen.append(terms["loss_policy"].item())
+        loss, means = algorithm._loss(mb)
+        seen.append(means[TERMS.index("loss_policy")].item())
         assert torch.isfinite(loss)
         assert mb.adv.tolist() == adv
     assert seen == pytest.approx([0.0, 0.0], abs=1e-6)

@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from argosy.algorithm import DQN, PPO, SAC, DQNConfig, OptimConfig, PPOConfig, SACConfig, Task
 from argosy.data import Batch
-from argosy.net import NetConfig
+from argosy.net import Linear, NetConfig
 
 RECORDED = Path(__file__).parent / "recorded" / "parameters.npz"
 OBS = spaces.Box(-1.0, 1.0, (3,), np.float32)
@@ -90,6 +90,12 @@ def batch(kind, space, gamma, seed, T=8, B=4):
     return out
 
 
+def parameters(module):
+    """Flat parameters of a module in order, weights as [out, in]."""
+    lying = {id(layer.weight) for layer in module.modules() if isinstance(layer, Linear)}
+    return [(p.detach().t() if id(p) in lying else p.detach()).reshape(-1) for p in module.parameters()]
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_parameters_are_those_that_were_recorded(name):
     cls, config, space, net = CASES[name]
@@ -98,6 +104,6 @@ def test_parameters_are_those_that_were_recorded(name):
         algorithm.schedule(10 * i, 1000)
         algorithm.update(batch(cls.kind, space, config.gamma, i))
     modules = [algorithm.policy] + ([algorithm.critic] if hasattr(algorithm, "critic") else [])
-    found = torch.cat([p.detach().reshape(-1) for module in modules for p in module.parameters()]).numpy()
+    found = torch.cat([p for module in modules for p in parameters(module)]).numpy()
     with np.load(RECORDED) as recorded:
         np.testing.assert_allclose(found, recorded[name], rtol=1e-4, atol=1e-5)

@@ -22,9 +22,9 @@ def test_dueling_advantages_have_mean_zero():
 def test_dueling_streams_of_several_atoms_by_hand(lead):
     head = DuelingHead(1, 1, 3, atoms=2)
     with torch.no_grad():  # the value stream's hidden number is x, that of the advantages 2 x
-        head.hidden.weight.copy_(torch.tensor([[1.0], [2.0]]))
-        head.value.weight.copy_(torch.tensor([[1.0], [10.0]]))
-        head.advantage.weight.copy_(torch.tensor([[1.0], [0.0], [2.0], [3.0], [3.0], [6.0]]))  # [actions, atoms]
+        head.hidden.weight.copy_(torch.tensor([[1.0, 2.0]]))
+        head.value.weight.copy_(torch.tensor([[1.0, 10.0]]))
+        head.advantage.weight.copy_(torch.tensor([[1.0, 0.0, 2.0, 3.0, 3.0, 6.0]]))  # [actions, atoms]
         for layer in (head.hidden, head.value, head.advantage):
             layer.bias.zero_()
     q = head(torch.full((*lead, 1), 0.5))

@@ -1,6 +1,7 @@
 import torch
+from torch import nn
 
-from argosy.net import MLP, EnsembleMLP
+from argosy.net import MLP, EnsembleMLP, Linear
 from argosy.net.mlp import EnsembleLinear
 
 
@@ -37,3 +38,16 @@ def test_ensemble_members_learn_independently():
     for parameter in net.parameters():
         assert parameter.grad[0].abs().sum() > 0
         assert parameter.grad[1].abs().sum() == 0
+
+
+def test_linear_is_that_of_torch_lying_the_other_way():
+    torch.manual_seed(3)
+    ours = Linear(5, 4)
+    torch.manual_seed(3)
+    theirs = nn.Linear(5, 4)
+    assert torch.equal(ours.weight.t(), theirs.weight)
+    assert torch.equal(ours.bias, theirs.bias)
+    assert ours.weight.is_contiguous()
+    for lead in ((), (7,), (2, 3)):
+        x = torch.randn(*lead, 5)
+        torch.testing.assert_close(ours(x), theirs(x))
