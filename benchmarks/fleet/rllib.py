@@ -154,9 +154,11 @@ def fleet(task, clock):
 
 
 def local(task, clock):
+    from argosy.process import tune_process
     from argosy.run.build import build
     from argosy.trainer.base import EpochRecord
 
+    tune_process()  # as in a run
     trainer = build(experiment(task))
     returns = deque(maxlen=100)
     over = False
