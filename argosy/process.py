@@ -1,4 +1,4 @@
-"""A process and its machine: cores, and what one that trains asks of its allocator and its arithmetic."""
+"""A process and its machine: cores, devices, and what one that trains asks of its allocator and its arithmetic."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 
 import torch
+
+from argosy.errors import ConfigError
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 _DENORMAL = torch.tensor(1e-40)
@@ -64,3 +66,18 @@ def computing_threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def usable_device(device: str) -> str:
+    """Return the device that "auto" stands for, any other as it is.
+
+    Raises:
+        ConfigError: it is not there.
+    """
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"device is {device!r}, which cannot be used here: {error}") from error
+    return device

@@ -9,6 +9,7 @@ import numpy as np
 
 from argosy.data import Batch, NamedArray, tree
 from argosy.data.join import join
+from argosy.data.stats import CollectStats
 from argosy.env.vector.protocol import Infos, info_column
 
 Fields = Mapping[str, object]
@@ -39,6 +40,11 @@ class Segment:
         """Number of transitions to learn from: T * B, without those that the field `mask` hides."""
         mask = self.data.get("mask")
         return int(self.data["rew"].size if mask is None else np.count_nonzero(mask))
+
+    def stats(self) -> CollectStats:
+        """Return what it holds, counted."""
+        returns, lens = self.episode_returns, self.episode_lengths
+        return CollectStats(n_collected_episodes=len(lens), n_collected_steps=self.steps, returns=returns, lens=lens)
 
     @property
     def version(self) -> int:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from gymnasium import spaces
 
 from argosy.collect.seats import AgentArena, Arena, StackedArena, VectorArena
 from argosy.env import EnvConfig, Environment, make_environment, make_vector_env, registered_environments, task_spaces
-from argosy.env.agents.registry import register
+from argosy.env.agents.registry import environment_source, register
 from argosy.env.spaces import stacked
-from argosy.env.wrappers import register_missing
+from argosy.env.wrappers import register_missing, wrapper_sources
 from argosy.errors import ConfigError
 from argosy.named import Source
 from argosy.rng import spawn_seeds
@@ -21,16 +21,14 @@ from argosy.rng import spawn_seeds
 Space = spaces.Space[Any]
 
 
-class Agents(Protocol):
-    """Agents of one kind; `AgentSpec` is one."""
+@dataclass(frozen=True)
+class Agents:
+    """Agents that share a policy, by their numbers, and how they see their env."""
 
-    @property
-    def agents(self) -> str:
-        """Regular expression that matches the whole of an agent's number."""
-
-    @property
-    def frame_stack(self) -> int:
-        """Observations that are stacked before the policy sees them."""
+    pattern: str
+    """Regular expression that matches the whole of an agent's number."""
+    frame_stack: int = 1
+    """Observations that are stacked before the policy sees them."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +46,12 @@ class EnvSource:
     wrappers: Mapping[str, Source] = field(default_factory=dict)
     """What stands behind the names of registered wrappers."""
 
+    @classmethod
+    def of(cls, task: str, args: Mapping[str, object], config: EnvConfig, agents: Iterable[Agents]) -> EnvSource:
+        """Look up what this process knows by the names."""
+        wrappers = wrapper_sources(config.wrappers)
+        return cls(task, environment_source(task), dict(args), config, tuple(agents), wrappers)
+
     def spaces(self) -> list[tuple[Space, Space]]:
         """Return the observation and the action space of each agent spec.
 
@@ -55,7 +59,7 @@ class EnvSource:
             ConfigError: an agent that no spec matches, or agents of one spec that differ in their spaces.
         """
         if self.registered is None:
-            if not re.fullmatch(self.agents[0].agents, "0"):
+            if not re.fullmatch(self.agents[0].pattern, "0"):
                 raise ConfigError(f"{self.task!r} has one agent, '0', and no spec matches it")
             self._nobody_for(range(1, len(self.agents)))
             self._register()
@@ -67,7 +71,7 @@ class EnvSource:
                 own = (env.observation_spaces[agent], env.action_spaces[agent])
                 if found.setdefault(spec, own) != own:
                     raise ConfigError(
-                        f"agent {agent} has the spaces {own}, another agent of {self.agents[spec].agents!r} has "
+                        f"agent {agent} has the spaces {own}, another agent of {self.agents[spec].pattern!r} has "
                         f"{found[spec]}; give them specs and policies of their own"
                     )
         finally:
@@ -119,15 +123,15 @@ class EnvSource:
 
     def _nobody_for(self, specs: Collection[int]) -> None:
         if specs:
-            names = [self.agents[i].agents for i in sorted(specs)]
+            names = [self.agents[i].pattern for i in sorted(specs)]
             raise ConfigError(f"no agent of {self.task!r} is left for the specs {names}")
 
     def _specs(self, env: Environment) -> list[int]:
         specs = []
         for agent in range(env.agent_count):
-            matching = [i for i, spec in enumerate(self.agents) if re.fullmatch(spec.agents, str(agent))]
+            matching = [i for i, spec in enumerate(self.agents) if re.fullmatch(spec.pattern, str(agent))]
             if not matching:
-                shown: Sequence[str] = [spec.agents for spec in self.agents]
+                shown: Sequence[str] = [spec.pattern for spec in self.agents]
                 raise ConfigError(f"agent {agent} of {self.task!r} matches no spec; there are {shown}")
             specs.append(matching[0])
         return specs

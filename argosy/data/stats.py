@@ -204,6 +204,15 @@ class EpochStats(Generic[TrainingStatsT]):
     """Means over the epoch's updates; None when there were none (e.g. too little data)."""
     info_stat: InfoStats
 
+    def metrics(self) -> dict[str, float]:
+        """Return the numbers for a logger."""
+        train, test, update = self.train_collect_stat, self.test_collect_stat, self.training_stat
+        return {
+            **({} if train is None else train.metrics()),
+            **({} if test is None else test.metrics("test")),
+            **({} if update is None else update.metrics()),
+        }
+
     def line(self) -> str:
         """Say in one line how the epoch went."""
         info, train, test = self.info_stat, self.train_collect_stat, self.test_collect_stat

@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from argosy.collect.postprocess import NStep
-from argosy.collect.source import EnvSource
+from argosy.collect.source import Agents, EnvSource
 from argosy.distributed.curriculum import CurriculumStage, check_stages
 from argosy.distributed.host.supervisor import RestartConfig
 from argosy.distributed.specs import ActorGroup, AgentSpec, EvalGroup, FleetStop, PolicySpec
-from argosy.env.agents.registry import environment_source
-from argosy.env.wrappers import wrapper_sources
 from argosy.errors import ConfigError, nearest
 from argosy.experiment import Experiment
 
@@ -92,9 +90,8 @@ class Fleet:
 
     def source(self) -> EnvSource:
         """Return what makes the environments, also in other processes."""
-        task, env = self.experiment.task, self.experiment.env
-        wrappers = wrapper_sources(env.wrappers)
-        return EnvSource(task, environment_source(task), dict(self.env_args), env, self.agents, wrappers)
+        agents = [Agents(spec.agents, spec.frame_stack) for spec in self.agents]
+        return EnvSource.of(self.experiment.task, self.env_args, self.experiment.env, agents)
 
     def _check_streams(self) -> None:
         played = {agent.policy for agent in self.agents}

@@ -36,7 +36,7 @@ from argosy.distributed.workers.trainer import TrainerWorker
 from argosy.errors import ConfigError
 from argosy.policy import Policy
 from argosy.rng import Rng, spawn_seeds
-from argosy.trainer.learning import Learning, OffpolicyLearning, OnpolicyLearning
+from argosy.trainer.learning import Learning, make_learning
 
 STORE = "parameters"
 _MAKING = threading.Lock()  # layers draw their first values from torch's global generator; workers may be threads
@@ -181,14 +181,12 @@ def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
 
 def _learning(plan: Plan, policy: str, algorithm: Algorithm[Any, Any]) -> Learning:
     sync, spec = plan.fleet.sync, plan.fleet.policies[policy]
-    if algorithm.kind == "onpolicy":
-        return OnpolicyLearning(algorithm, spec.experiment, sync=sync)
     prefetch = algorithm.device.type != "cpu" if spec.prefetch is None else spec.prefetch
-    return OffpolicyLearning(
+    return make_learning(
         algorithm,
         spec.experiment,
         plan.producers(policy),
-        spawn_seeds(spec.experiment.seed, 4)[1],
+        sync=sync,
         save_buffer=spec.save_buffer,
         prefetch=prefetch and not sync,
     )

@@ -19,7 +19,7 @@ from argosy.distributed.host.base import Resources
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.policy import Policy, policy_class
-from argosy.run.build import usable_device
+from argosy.process import usable_device
 
 
 @dataclass(frozen=True, kw_only=True)

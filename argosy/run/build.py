@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-import torch
-
 from argosy.algorithm import algorithm_class
 from argosy.algorithm.base import Algorithm, Task
 from argosy.collect import Collector
@@ -15,6 +13,7 @@ from argosy.env import VectorEnv, make_vector_env
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.logger import Logger
+from argosy.process import usable_device
 from argosy.rng import spawn_seeds
 from argosy.run.dataset import load_data
 from argosy.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
@@ -123,18 +122,3 @@ def make_algorithm(experiment: Experiment, env: VectorEnv, seed: int | None = No
         device=device,
     )
     return cls.make(experiment.config, task, seed)
-
-
-def usable_device(device: str) -> str:
-    """Return the device that "auto" stands for, any other as it is.
-
-    Raises:
-        ConfigError: it is not there.
-    """
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"device is {device!r}, which cannot be used here: {error}") from error
-    return device

@@ -1,5 +1,6 @@
 """The loop on one machine: trainers (iterators over epochs) and checkpoints."""
 
+from argosy.trainer.agents import AgentsTrainer
 from argosy.trainer.base import BaseTrainer, TrainerState
 from argosy.trainer.checkpoint import load_checkpoint, save_checkpoint
 from argosy.trainer.offline import OfflineTrainer
@@ -7,6 +8,7 @@ from argosy.trainer.offpolicy import OffpolicyTrainer
 from argosy.trainer.onpolicy import OnpolicyTrainer
 
 __all__ = [
+    "AgentsTrainer",
     "BaseTrainer",
     "OfflineTrainer",
     "OffpolicyTrainer",

@@ -14,7 +14,15 @@ import numpy as np
 from argosy.algorithm import Algorithm
 from argosy.collect import Collector
 from argosy.config import check_range
-from argosy.data.stats import CollectStats, EpochStats, InfoStats, TimingStats, TrainingStatsMean, TrainingStatsT
+from argosy.data.stats import (
+    CollectStats,
+    EpochStats,
+    InfoStats,
+    TimingStats,
+    TrainingStats,
+    TrainingStatsMean,
+    TrainingStatsT,
+)
 from argosy.errors import ConfigError
 from argosy.logger import Logger, ProgressBar
 from argosy.policy import Policy
@@ -51,6 +59,44 @@ class TrainerState:
     update_time: float = 0.0
     test_time: float = 0.0
     total_time: float = 0.0
+
+    def count_update(self, stats: TrainingStats) -> None:
+        """Count one update."""
+        self.update_step += 1
+        self.gradient_step += stats.gradient_steps
+
+    def count_test(self, stats: CollectStats) -> bool:
+        """Count a test; returns whether its mean return beats all before."""
+        self.test_step += stats.n_collected_steps
+        self.test_episode += stats.n_collected_episodes
+        self.test_time += stats.collect_time
+        summary = stats.returns_stat
+        if summary is None or summary.mean <= self.best_reward:
+            return False
+        self.best_reward, self.best_reward_std = summary.mean, summary.std
+        return True
+
+    def info(self) -> InfoStats:
+        """Return the state and best result so far."""
+        train_time = self.collect_time + self.update_time
+        return InfoStats(
+            gradient_step=self.gradient_step,
+            best_reward=self.best_reward,
+            best_reward_std=self.best_reward_std,
+            train_step=self.env_step,
+            train_episode=self.train_episode,
+            test_step=self.test_step,
+            test_episode=self.test_episode,
+            timing=TimingStats(
+                total_time=self.total_time,
+                train_time=train_time,
+                train_time_collect=self.collect_time,
+                train_time_update=self.update_time,
+                test_time=self.test_time,
+                update_speed=self.env_step / train_time if train_time > 0 else 0.0,
+            ),
+            stopped=self.stopped,
+        )
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -147,26 +193,7 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
 
     def info(self) -> InfoStats:
         """Return the state and best result so far."""
-        s = self.state
-        train_time = s.collect_time + s.update_time
-        return InfoStats(
-            gradient_step=s.gradient_step,
-            best_reward=s.best_reward,
-            best_reward_std=s.best_reward_std,
-            train_step=s.env_step,
-            train_episode=s.train_episode,
-            test_step=s.test_step,
-            test_episode=s.test_episode,
-            timing=TimingStats(
-                total_time=s.total_time,
-                train_time=train_time,
-                train_time_collect=s.collect_time,
-                train_time_update=s.update_time,
-                test_time=s.test_time,
-                update_speed=s.env_step / train_time if train_time > 0 else 0.0,
-            ),
-            stopped=s.stopped,
-        )
+        return self.state.info()
 
     @property
     def position(self) -> int:
@@ -236,8 +263,7 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
     def _update(self, batch: Any, epoch: EpochRecord[TrainingStatsT]) -> TrainingStatsT:
         """Let the algorithm learn from one batch and count it."""
         stats = self.algorithm.update(batch)
-        self.state.update_step += 1
-        self.state.gradient_step += stats.gradient_steps
+        self.state.count_update(stats)
         epoch.updates.add(stats)
         self._since_log.add(stats)
         return stats
@@ -251,15 +277,10 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         self.test_collector.reset_env()
         stats = self._with_metric(self.test_collector.collect(n_episode=self.episode_per_test))
         epoch.tested = stats
-        state.test_step += stats.n_collected_steps
-        state.test_episode += stats.n_collected_episodes
-        state.test_time += stats.collect_time
         summary = stats.returns_stat
         assert summary is not None
-        if summary.mean > state.best_reward:
-            state.best_reward, state.best_reward_std = summary.mean, summary.std
-            if self.save_best_fn is not None:
-                self.save_best_fn(self.algorithm.policy)
+        if state.count_test(stats) and self.save_best_fn is not None:
+            self.save_best_fn(self.algorithm.policy)
         self._log(stats.metrics("test"))
         self._bar.show(test=summary.mean)
         state.stopped = self.stop_fn is not None and self.stop_fn(summary.mean)

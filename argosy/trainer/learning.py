@@ -16,6 +16,7 @@ from argosy.data.stats import TrainingStats
 from argosy.data.wire import dumps, loads
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
+from argosy.rng import spawn_seeds
 from argosy.trainer.offpolicy import update_is_due
 
 
@@ -41,6 +42,22 @@ class Learning(Protocol):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where `state` was taken."""
+
+
+def make_learning(
+    algorithm: Algorithm[Any, Any],
+    experiment: Experiment,
+    producers: Mapping[str, int],
+    *,
+    sync: bool = False,
+    save_buffer: bool = True,
+    prefetch: bool = False,
+) -> Learning:
+    """Make what suits the algorithm's kind; see there."""
+    if algorithm.kind == "onpolicy":
+        return OnpolicyLearning(algorithm, experiment, sync=sync)
+    seed = spawn_seeds(experiment.seed, 4)[1]
+    return OffpolicyLearning(algorithm, experiment, producers, seed, save_buffer=save_buffer, prefetch=prefetch)
 
 
 class OnpolicyLearning:

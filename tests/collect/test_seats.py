@@ -1,12 +1,10 @@
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from games import Turns
 from gymnasium import spaces
 
 from argosy.collect.seats import AgentArena, StackedArena, VectorArena
-from argosy.collect.source import EnvSource
+from argosy.collect.source import Agents, EnvSource
 from argosy.env import DummyVectorEnv, EnvConfig, Environment, FrameStack, StepResult
 from argosy.env.wrappers import gym
 from argosy.errors import ConfigError, EnvError
@@ -64,7 +62,7 @@ def test_agents_that_act_in_turn_have_stacks_of_their_own():
 
 
 def test_only_boxes_are_stacked():
-    every = SimpleNamespace(agents=".*", frame_stack=2)
+    every = Agents(".*", frame_stack=2)
     assert EnvSource("CartPole-v1", None, {}, EnvConfig(), (every,)).spaces()[0][0].shape == (2, 4)
     with pytest.raises(ConfigError, match="needs a Box"):
         EnvSource("FrozenLake-v1", None, {}, EnvConfig(), (every,)).spaces()

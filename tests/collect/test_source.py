@@ -2,23 +2,16 @@
 
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import cloudpickle
 import gymnasium as gym
 import pytest
 
-from argosy.collect.source import EnvSource
+from argosy.collect.source import Agents, EnvSource
 from argosy.env import EnvConfig, Environment, register, register_wrapper
 from argosy.env.wrappers import wrapper_sources
 from argosy.errors import ConfigError
-
-
-@dataclass(frozen=True)
-class Everyone:
-    agents: str = ".*"
-    frame_stack: int = 1
 
 
 def pendulum():
@@ -27,7 +20,7 @@ def pendulum():
 
 def source(task, wrappers, registered=None):
     config = EnvConfig(wrappers=wrappers)
-    return EnvSource(task, registered, {}, config, (Everyone(),), wrapper_sources(wrappers))
+    return EnvSource(task, registered, {}, config, (Agents(".*"),), wrapper_sources(wrappers))
 
 
 register_wrapper("travelling flat", lambda env: gym.wrappers.FlattenObservation(env))

@@ -1,0 +1,250 @@
+"""Trainer of several policies at once: those of the agents of one environment, in this process."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+from argosy.algorithm import algorithm_class
+from argosy.algorithm.base import Algorithm, Task
+from argosy.collect.player import Inline, Player, Scores
+from argosy.collect.recorder import Recorder, Segment
+from argosy.collect.seats import Seat
+from argosy.collect.source import Agents, EnvSource, Space
+from argosy.data.stats import CollectStats, EpochStats, TrainingStats, TrainingStatsMean
+from argosy.errors import ConfigError, nearest
+from argosy.experiment import Experiment
+from argosy.process import usable_device
+from argosy.rng import Rng, spawn_seeds
+from argosy.trainer.base import TrainerState
+from argosy.trainer.learning import make_learning
+from argosy.trainer.statefile import read_state, write_state
+
+Epoch: TypeAlias = dict[str, EpochStats[TrainingStats]]
+KIND = "checkpoint of agents"
+
+
+class AgentsTrainer:
+    """Trains several policies that play with and against each other, each as its own experiment says.
+
+    An iterator over epochs, as the other trainers are. It does in turn what a fleet does with one actor: every (env,
+    agent) pair is a row, whose policy is asked when the agent acts, and what it lives through goes to that policy's
+    algorithm. An epoch is over when every policy has got `step_per_epoch` more transitions; the run ends after
+    `max_epoch`, or when the tests reach the `stop.test_return` of all experiments that have one.
+
+        policies = {"first": preset("ppo", "game"), "second": preset("dqn", "game")}
+        trainer = AgentsTrainer(policies, {"0": "first", "1": "second"})
+        for epoch in trainer:
+            print({name: stats.line() for name, stats in epoch.items()})
+
+    Args:
+        policies: by name, experiments of the same task, a registered `Environment`. The first one says how many
+            environments, which seed, and how long epochs, tests and the run are.
+        agents: which agents play with which policy: regular expressions that match the whole of an agent's number ("0",
+            "1", ...); the first that fits wins.
+        env_args: arguments of the environment.
+
+    Raises:
+        ConfigError: the task has no agents, or agents and policies do not fit together.
+    """
+
+    def __init__(
+        self,
+        policies: Mapping[str, Experiment],
+        agents: Mapping[str, str],
+        env_args: Mapping[str, object] | None = None,
+    ) -> None:
+        lead = self._lead = _lead(policies, agents)
+        self._source = EnvSource.of(lead.task, env_args or {}, lead.env, map(Agents, agents))
+        if self._source.registered is None:
+            raise ConfigError(f"{lead.task!r} is no registered `Environment` of several agents; use argosy.train")
+        self._owners = list(agents.values())  # policies, of each regular expression
+        self._length = lead.trainer.max_epoch * lead.trainer.step_per_epoch
+        self._learners = {name: self._learner(name, experiment) for name, experiment in policies.items()}
+        self.algorithms = {name: learner.algorithm for name, learner in self._learners.items()}
+        """By the policy's name."""
+        self.epoch = 0
+        """Epochs completed."""
+        self._rng = Rng(spawn_seeds(lead.seed, 4)[2])
+        self._begin()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Epoch:
+        """Run one epoch and its test; returns by the policy's name what came of it."""
+        learners, settings = self._learners.values(), self._lead.trainer
+        if self.epoch >= settings.max_epoch or all(learner.state.stopped for learner in learners):
+            raise StopIteration
+        for learner in learners:
+            learner.collected, learner.updates = [], TrainingStatsMean()
+        while min(learner.state.env_step for learner in learners) < (self.epoch + 1) * settings.step_per_epoch:
+            self._step()
+        tested = self._test()
+        self.epoch += 1
+        return {name: learner.end_epoch(self.epoch, tested[name]) for name, learner in self._learners.items()}
+
+    def run(self) -> Epoch:
+        """Run all epochs that are left; returns what came of the last one."""
+        epochs: list[Epoch] = [{}, *self]
+        return epochs[-1]
+
+    def save(self, path: str | Path) -> None:
+        """Save, between two epochs, all that is needed to go on.
+
+        Environments cannot be saved: they are made anew, here as in the run that is resumed; both are the same run.
+        """
+        learners = {name: learner.state_dict() for name, learner in self._learners.items()}
+        write_state(path, KIND, {"epoch": self.epoch, "rng": self._rng.state_dict(), "learners": learners})
+        self.close()
+        self._begin()
+
+    def load(self, path: str | Path) -> None:
+        """Go on exactly where `save` was called, with a trainer that was made as that one."""
+        state = read_state(path, KIND)
+        self.epoch = state["epoch"]
+        self._rng.load_state_dict(state["rng"])
+        for name, learner in self._learners.items():
+            learner.load_state_dict(state["learners"][name])
+        self.close()
+        self._begin()
+
+    def close(self) -> None:
+        """Close the environments."""
+        self._arena.close()
+        self._test_arena.close()
+
+    def _learner(self, name: str, experiment: Experiment) -> _Learner:
+        spaces, rows = self._source.spaces(), self._source.rows(self._lead.env.num_envs)
+        own = [spec for spec, owner in enumerate(self._owners) if owner == name]
+        if any(spaces[spec] != spaces[own[0]] for spec in own):
+            raise ConfigError(f"the agents of policy {name!r} differ in their spaces: {[spaces[spec] for spec in own]}")
+        return _Learner(experiment, spaces[own[0]], {str(spec): rows[spec] for spec in own}, self._length)
+
+    def _begin(self) -> None:
+        """Make the environments, and what is about their episodes."""
+        episodes, config, source = self._lead.trainer.episode_per_test, self._lead.env, self._source
+        num_tests = min(config.test_num_envs, episodes)
+        self._quota = -(-episodes // num_tests)
+        self._arena = source.arena(config.num_envs, self._rng.draw_seed())
+        self._test_arena = source.arena(num_tests, self._rng.draw_seed(), test=True)
+        self._seats: list[tuple[_Learner, Player, Recorder]] = []
+        for seat in self._arena.seats:
+            learner = self._learners[self._owners[seat.spec]]
+            recorder = Recorder(str(seat.spec), 0, seat.rows, learner.segment_steps)
+            self._seats.append((learner, learner.player(seat), recorder))
+        self._testers = [
+            self._learners[self._owners[seat.spec]].player(seat, deterministic=True) for seat in self._test_arena.seats
+        ]
+        self._arena.reset()
+
+    def _step(self) -> None:
+        """Let all rows that act now do so, and learn from what that earned."""
+        actions = [
+            player.act_randomly(self._rng.numpy) if learner.warming_up else player.play()
+            for learner, player, _ in self._seats
+        ]
+        for (learner, player, recorder), stepped in zip(self._seats, self._arena.step(actions), strict=True):
+            if len(stepped.rows):
+                for segment in recorder.add(stepped.rows, player.complete(stepped), stepped.info):
+                    learner.take(segment)
+
+    def _test(self) -> dict[str, CollectStats]:
+        """Play the test episodes, without exploration."""
+        arena, players = self._test_arena, self._testers
+        arena.reset()
+        for player in players:
+            player.forget()
+        scores = [Scores(player.seat.rows, self._quota) for player in players]
+        while not all(own.complete for own in scores):
+            for own, stepped in zip(scores, arena.step([player.play() for player in players]), strict=True):
+                own.add(stepped)
+        parts: dict[str, list[CollectStats]] = {name: [] for name in self._learners}
+        for own, seat in zip(scores, arena.seats, strict=True):
+            parts[self._owners[seat.spec]].append(own.stats())
+        return {name: CollectStats.merged(own) or CollectStats() for name, own in parts.items()}
+
+
+class _Learner:
+    """One policy: how it learns, and how far it is."""
+
+    def __init__(
+        self, experiment: Experiment, spaces: tuple[Space, Space], producers: Mapping[str, int], length: int
+    ) -> None:
+        settings, device = experiment.trainer, usable_device(experiment.device)
+        task = Task(observation_space=spaces[0], action_space=spaces[1], net=experiment.net, device=device)
+        cls, seed = algorithm_class(experiment.algorithm), spawn_seeds(experiment.seed, 4)[0]
+        self.algorithm: Algorithm[Any, Any] = cls.make(experiment.config, task, seed)
+        self._learning = make_learning(self.algorithm, experiment, producers)
+        self.segment_steps = -(-settings.step_per_collect // sum(producers.values()))
+        self._start_steps, self._length, self._target = settings.start_steps, length, experiment.stop.test_return
+        self.state = TrainerState()
+        self.collected: list[CollectStats] = []
+        self.updates = TrainingStatsMean[TrainingStats]()
+        self._schedule()
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether its agents still act at random."""
+        return self.state.env_step < self._start_steps
+
+    def player(self, seat: Seat, *, deterministic: bool = False) -> Player:
+        """Return who plays a seat with this policy."""
+        return Player(seat, self.algorithm.policy, Inline(self.algorithm.policy), deterministic=deterministic)
+
+    def take(self, segment: Segment) -> None:
+        """Take in what some rows lived through, and make the updates that it earned."""
+        self.collected.append(segment.stats())
+        self.state.env_step += segment.steps
+        self.state.train_episode += len(segment.episode_returns)
+        self._learning.take([segment])
+        while self._learning.due:
+            stats = self._learning.update()
+            self.state.count_update(stats)
+            self.updates.add(stats)
+        self._schedule()
+
+    def end_epoch(self, epoch: int, tested: CollectStats) -> EpochStats[TrainingStats]:
+        """Count a test; return what came of the epoch."""
+        self.state.count_test(tested)
+        self.state.epoch = epoch
+        self.state.stopped = self._target is not None and tested.returns.mean() >= self._target
+        return EpochStats(
+            epoch=epoch,
+            train_collect_stat=CollectStats.merged(self.collected),
+            test_collect_stat=tested,
+            training_stat=self.updates.mean(),
+            info_stat=self.state.info(),
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that changes."""
+        parts = {"algorithm": self.algorithm.state_dict(), "learning": self._learning.state_dict()}
+        return {**parts, "state": dataclasses.asdict(self.state)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where `state` was taken."""
+        self.algorithm.load_state_dict(state["algorithm"])
+        self._learning.load_state_dict(state["learning"])
+        self.state = TrainerState(**state["state"])
+        self._schedule()
+
+    def _schedule(self) -> None:
+        self.algorithm.schedule(min(self.state.env_step, self._length), self._length)
+
+
+def _lead(policies: Mapping[str, Experiment], agents: Mapping[str, str]) -> Experiment:
+    """Check that policies and agents fit together; return the first experiment, which says what all share."""
+    if not policies:
+        raise ConfigError("there are no policies; give at least one, by name")
+    for pattern, name in agents.items():
+        if name not in policies:
+            raise ConfigError(f"the agents {pattern!r} name a policy {name!r}; {nearest(name, policies)}")
+    for name in policies.keys() - agents.values():
+        raise ConfigError(f"no agent plays with policy {name!r}")
+    tasks = {experiment.task for experiment in policies.values()}
+    if len(tasks) > 1:
+        raise ConfigError(f"the policies' experiments play different tasks: {sorted(tasks)}; agents share one")
+    return next(iter(policies.values()))

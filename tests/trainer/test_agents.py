@@ -1,0 +1,131 @@
+"""Several policies in one process: they learn, resume exactly, and are refused where they do not fit."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from games import Pairs, Turns
+
+from argosy.env import register, registered_environments
+from argosy.errors import CheckpointError, ConfigError
+from argosy.presets import preset
+from argosy.trainer import AgentsTrainer
+
+GAMES = {"local pairs": (Pairs, 8), "local turns": (Turns, 4)}  # and the best return of each agent
+for game, (cls, _) in GAMES.items():
+    if game not in registered_environments():
+        register(game, cls)
+SEATS = {"0": "first", "1": "second"}
+
+
+def experiments(game, steps=512, **trainer):
+    target = 0.95 * GAMES[game][1]
+    run = {"step_per_collect": steps, "max_epoch": 10, "step_per_epoch": 2000, "episode_per_test": 20, **trainer}
+    shared = {"seed": 1, "env": {"num_envs": 8}, "stop": {"test_return": target}}
+    ppo = preset("ppo", game, trainer=run, lr=3e-3, repeat_per_collect=3, **shared)
+    warm = {"start_steps": 200, "update_per_step": 0.25, "max_epoch": 10, "step_per_epoch": 2000}
+    dqn = preset("dqn", game, trainer=warm, eps_decay_steps=1500, target_update_freq=50, **shared)
+    return {"first": ppo, "second": dqn}
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_two_policies_learn_with_different_algorithms(game):
+    trainer = AgentsTrainer(experiments(game), SEATS)
+    last = trainer.run()
+    trainer.close()
+    assert 0 < trainer.epoch < 10
+    for stats in last.values():
+        assert stats.info_stat.stopped
+        assert stats.test_collect_stat.returns.mean() >= 0.95 * GAMES[game][1]
+        assert len(stats.test_collect_stat.returns) == 20
+        assert set(stats.test_collect_stat.lens) == {GAMES[game][1]}
+    assert trainer.run() == {}
+
+
+def test_steps_updates_and_episodes_are_counted():
+    policies = experiments("local turns", steps=64, max_epoch=1, step_per_epoch=640)
+    trainer = AgentsTrainer(policies, SEATS)
+    last = trainer.run()
+    trainer.close()
+    ppo, dqn = last["first"], last["second"]
+    assert ppo.info_stat.train_step == ppo.train_collect_stat.n_collected_steps == 640
+    assert ppo.info_stat.gradient_step == 10 * 3 * (64 // policies["first"].config.batch_size)
+    assert ppo.info_stat.train_episode == 640 // 4
+    # the DQN's segments hold one transition of each of the 8 rows or two: what came in during its warm-up earns nothing
+    counted = dqn.info_stat.train_step - dqn.info_stat.gradient_step / 0.25
+    assert 200 <= counted <= 200 + 2 * trainer._learners["second"].segment_steps * 8
+    assert {"loss/total", "episode/return_mean", "test/return_mean"} <= dqn.metrics().keys()
+
+
+def parameters(trainer):
+    return torch.cat([p.detach().flatten() for a in trainer.algorithms.values() for p in a.policy.parameters()])
+
+
+def test_a_resumed_run_is_the_same_run(tmp_path):
+    changes = {"trainer.step_per_epoch": 700, "stop.test_return": None}
+    policies = {name: one.replaced(changes) for name, one in experiments("local turns").items()}
+    whole = AgentsTrainer(policies, SEATS)
+    next(whole)
+    whole.save(tmp_path / "state")
+    expected = next(whole)
+    resumed = AgentsTrainer(policies, SEATS)
+    resumed.load(tmp_path / "state")
+    assert resumed.epoch == 1
+    found = next(resumed)
+    assert torch.equal(parameters(whole), parameters(resumed))
+    for name in policies:
+        assert found[name].info_stat.train_step == expected[name].info_stat.train_step
+        np.testing.assert_array_equal(found[name].train_collect_stat.returns, expected[name].train_collect_stat.returns)
+        np.testing.assert_array_equal(found[name].test_collect_stat.returns, expected[name].test_collect_stat.returns)
+    for trainer in (whole, resumed):
+        trainer.close()
+
+
+def test_one_policy_may_play_all_agents():
+    class Same(Pairs):
+        """Both agents see two signs."""
+
+        def __init__(self):
+            super().__init__()
+            self.observation_spaces = [self.observation_spaces[0]] * 2
+
+        def _look(self):
+            looks = super()._look()
+            self.right[1] = 1 - self.right[1]  # both are asked the same
+            return [looks[0], looks[1][:2]]
+
+    if "local same" not in registered_environments():
+        register("local same", Same)
+    experiment = experiments("local pairs", max_epoch=1, step_per_epoch=1024)["first"]
+    trainer = AgentsTrainer({"both": dataclasses.replace(experiment, task="local same")}, {".*": "both"})
+    stats = trainer.run()["both"]
+    trainer.close()
+    assert stats.info_stat.train_step == 1024
+    assert stats.train_collect_stat.n_collected_episodes == 1024 // 8
+    with pytest.raises(ConfigError, match="differ in their spaces"):
+        AgentsTrainer({"both": experiment}, {"0": "both", "1": "both"})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda p: ({}, SEATS), "no policies"),
+        (lambda p: (p, {"0": "first", "1": "secnod"}), "did you mean 'second'"),
+        (lambda p: (p, {".*": "first"}), "no agent plays with policy 'second'"),
+        (lambda p: (p, {"0": "first", "2": "second"}), "agent 1 of 'local pairs' matches no spec"),
+        (lambda p: ({**p, "second": dataclasses.replace(p["second"], task="local turns")}, SEATS), "different tasks"),
+        (lambda p: ({"first": preset("ppo", "CartPole-v1")}, {"0": "first"}), "use argosy.train"),
+    ],
+)
+def test_what_does_not_fit_is_refused(change, message):
+    with pytest.raises(ConfigError, match=message):
+        AgentsTrainer(*change(experiments("local pairs")))
+
+
+def test_foreign_files_are_refused(tmp_path):
+    trainer = AgentsTrainer(experiments("local pairs"), SEATS)
+    (tmp_path / "state").write_bytes(b"nothing")
+    with pytest.raises(CheckpointError):
+        trainer.load(tmp_path / "state")
+    trainer.close()
