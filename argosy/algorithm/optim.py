@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,9 +14,9 @@ from torch import nn
 from argosy.config import check_choice, check_range
 from argosy.errors import ConfigError, DataError
 from argosy.named import Registry
-from argosy.ops.kernels import foreach_div_, foreach_norm, fused_adam_, fused_adamw_
+from argosy.ops.kernels import foreach_norm, fused_adam_, fused_adamw_
 
-_OTHERS = Registry("optimiser", {"rmsprop": ("RMSprop", "torch.optim"), "sgd": ("SGD", "torch.optim")})
+OTHERS = Registry("optimiser", {"rmsprop": ("RMSprop", "torch.optim"), "sgd": ("SGD", "torch.optim")})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +52,7 @@ class OptimConfig:
                     f"OptimConfig.args are {dict(self.args)}, but {self.kind} takes none beside the fields"
                 )
         else:
-            _OTHERS.source(self.kind)  # an unknown name is refused now
+            OTHERS.source(self.kind)  # an unknown name is refused now
 
     def build(self, what: nn.Module | Iterable[torch.Tensor]) -> Optim:
         """Make the optimiser of a module's parameters, or of the given ones.
@@ -63,7 +61,11 @@ class OptimConfig:
             ConfigError: the class cannot be imported or does not take its arguments.
         """
         parameters = [p for p in (what.parameters() if isinstance(what, nn.Module) else what) if p.requires_grad]
-        return Adam(self, parameters) if self.kind in ("adam", "adamw") else TorchOptim(self, parameters)
+        if self.kind in ("adam", "adamw"):
+            return Adam(self, parameters)
+        from argosy.algorithm.torch_optim import TorchOptim  # here, because that module names this one
+
+        return TorchOptim(self, parameters, OTHERS.load(self.kind))
 
 
 class Optim(ABC):
@@ -178,44 +180,3 @@ class Adam(Optim):
         saved = (state["steps"], *state["exp_avgs"], *state["exp_avg_sqs"])
         for tensor, value in zip(own, saved, strict=True):
             tensor.copy_(value)
-
-
-class TorchOptim(Optim):
-    """Any optimiser of `torch.optim`, or like it."""
-
-    def __init__(self, config: OptimConfig, parameters: Sequence[torch.Tensor]) -> None:
-        super().__init__(config, parameters)
-        make = _OTHERS.load(config.kind)
-        known = inspect.signature(make).parameters
-        given = {name: getattr(config, name) for name in ("eps", "betas", "weight_decay") if name in known}
-        try:
-            made: Any = make(self.parameters, lr=config.lr, **{**given, **config.args})
-        except TypeError as error:
-            raise ConfigError(f"OptimConfig.kind is {config.kind!r}, which could not be made: {error}") from error
-        if not isinstance(made, torch.optim.Optimizer):
-            raise ConfigError(f"OptimConfig.kind is {config.kind!r}, which is no torch.optim.Optimizer")
-        self._torch = made
-
-    def _apply(self, gradients: list[torch.Tensor], scale: torch.Tensor | None, skip: torch.Tensor | None) -> None:
-        if skip is not None and bool(skip):  # these optimisers cannot skip by themselves: the host has to look
-            return
-        if scale is not None:
-            foreach_div_(gradients, scale)
-        for group in self._torch.param_groups:
-            group["lr"] = self.lr
-        for parameter, gradient in zip(self.parameters, gradients, strict=True):
-            parameter.grad = gradient
-        self._torch.step()
-        for parameter in self.parameters:
-            parameter.grad = None
-
-    def state_dict(self) -> Mapping[str, Any]:
-        """Return the learning rate in force and, once there was a step, what the optimiser keeps per parameter."""
-        slots = {str(i): dict(slot) for i, slot in self._torch.state_dict()["state"].items()}
-        return {"lr": self.lr, "slots": slots}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue exactly where `state` was taken (of an optimiser of the same parameters)."""
-        self.lr = state["lr"]
-        slots = {int(i): copy.deepcopy(slot) for i, slot in state["slots"].items()}  # torch would keep these tensors
-        self._torch.load_state_dict({"state": slots, "param_groups": self._torch.state_dict()["param_groups"]})

@@ -16,6 +16,7 @@ from argosy.data.buffer import (
     Sampling,
     VectorReplayBuffer,
 )
+from argosy.data.finite import check_finite
 from argosy.data.namedarray import (
     NamedArray,
     array_like,
@@ -83,6 +84,7 @@ __all__ = [
     "array_like",
     "as_tensors",
     "channels_last",
+    "check_finite",
     "dumps",
     "flatten",
     "from_dict",

@@ -4,8 +4,7 @@ from argosy.net.config import NetConfig
 from argosy.net.encoder import Backbone, Encoder, NatureCNN, register_encoder
 from argosy.net.heads import DuelingHead, EnsembleCritic
 from argosy.net.memory import Memory
-from argosy.net.mlp import MLP, EnsembleLinear, EnsembleMLP, Linear
-from argosy.net.small import SmallForward
+from argosy.net.mlp import MLP, EnsembleLinear, EnsembleMLP, Linear, SmallForward
 from argosy.net.targets import TargetUpdate, frozen_copy, orthogonal_
 
 __all__ = [

@@ -304,6 +304,12 @@ class Backbone(nn.Module):
             self.out_features = self.memory.out_features
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it is its trunk alone: vectors of floats go in as they are, and nothing is remembered."""
+        encoder = self.encoder
+        return type(self) is Backbone and self.memory is None and isinstance(encoder, Encoder) and encoder.is_plain
+
+    @property
     def state_size(self) -> int:
         """Width of the memory's state; 0 without one."""
         return 0 if self.memory is None else self.memory.state_size

@@ -1,0 +1,54 @@
+"""Optimisers of `torch.optim`, and any that are like these, behind the interface of ours."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from argosy.algorithm.optim import Optim, OptimConfig
+from argosy.errors import ConfigError
+from argosy.ops.kernels import foreach_div_
+
+
+class TorchOptim(Optim):
+    """Any optimiser of `torch.optim`, or like it."""
+
+    def __init__(self, config: OptimConfig, parameters: Sequence[torch.Tensor], make: Callable[..., object]) -> None:
+        super().__init__(config, parameters)
+        known = inspect.signature(make).parameters
+        given = {name: getattr(config, name) for name in ("eps", "betas", "weight_decay") if name in known}
+        try:
+            made: Any = make(self.parameters, lr=config.lr, **{**given, **config.args})
+        except TypeError as error:
+            raise ConfigError(f"OptimConfig.kind is {config.kind!r}, which could not be made: {error}") from error
+        if not isinstance(made, torch.optim.Optimizer):
+            raise ConfigError(f"OptimConfig.kind is {config.kind!r}, which is no torch.optim.Optimizer")
+        self._torch = made
+
+    def _apply(self, gradients: list[torch.Tensor], scale: torch.Tensor | None, skip: torch.Tensor | None) -> None:
+        if skip is not None and bool(skip):  # these optimisers cannot skip by themselves: the host has to look
+            return
+        if scale is not None:
+            foreach_div_(gradients, scale)
+        for group in self._torch.param_groups:
+            group["lr"] = self.lr
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            parameter.grad = gradient
+        self._torch.step()
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """Return the learning rate in force and, once there was a step, what the optimiser keeps per parameter."""
+        slots = {str(i): dict(slot) for i, slot in self._torch.state_dict()["state"].items()}
+        return {"lr": self.lr, "slots": slots}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue exactly where `state` was taken (of an optimiser of the same parameters)."""
+        self.lr = state["lr"]
+        slots = {int(i): copy.deepcopy(slot) for i, slot in state["slots"].items()}  # torch would keep these tensors
+        self._torch.load_state_dict({"state": slots, "param_groups": self._torch.state_dict()["param_groups"]})
