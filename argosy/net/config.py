@@ -39,7 +39,7 @@ class NetConfig:
     norm_obs: bool = False
     """Normalise observations of floats by their running mean and deviation, which the policy keeps."""
     memory: Literal["gru", "lstm"] | None = None
-    """Recurrent layer behind the hidden ones: the policy remembers what it saw of the episode."""
+    """Recurrent layer before the hidden ones: the policy remembers what it saw of the episode."""
     memory_size: int = 64
     """Width of the recurrent layer."""
     sequence_length: int = 16

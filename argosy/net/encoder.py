@@ -272,7 +272,7 @@ def make_encoder(
 
 
 class Backbone(nn.Module):
-    """Encoder, hidden layers and, where `config.memory` says so, a memory: observation -> features [..., out_features].
+    """Encoder, memory where `config.memory` says so, hidden layers: observation -> features [..., out_features].
 
     Observations of images alone get no hidden layers after the CNN's own linear layer.
 
@@ -296,12 +296,12 @@ class Backbone(nn.Module):
             sizes, self.last_hidden = (), config.cnn_features
             if drop_last:
                 self.encoder, width = make_encoder(space, config, skip, None)
-        self.trunk = MLP(width, sizes, activation=config.activation)
-        self.out_features = self.trunk.out_features
         self.memory: Memory | None = None
         if config.memory is not None:
-            self.memory = Memory(config.memory, self.out_features, config.memory_size)
-            self.out_features = self.memory.out_features
+            self.memory = Memory(config.memory, width, config.memory_size)
+            width = self.memory.out_features
+        self.trunk = MLP(width, sizes, activation=config.activation)
+        self.out_features = self.trunk.out_features
 
     @property
     def is_plain(self) -> bool:
@@ -319,34 +319,32 @@ class Backbone(nn.Module):
 
         Without memory, states are None.
         """
-        x = self._input(obs)
+        x = self.encoder(obs)
         if self.memory is None:
-            return x, None
+            return self.trunk(x), None
         state = x.new_zeros(*x.shape[:-1], self.state_size) if state is None else state
         after = self.memory.step(x, state)
-        return self.memory.output(after), after
+        return self.trunk(self.memory.output(after)), after
 
     def features(self, sample: SampleBatch) -> torch.Tensor:
         """Features [..., out_features] of `sample.obs` [..., *obs]; with memory of sequences [T, B, ...]."""
-        x = self._input(sample.obs)
-        return x if self.memory is None else self.memory.output(self._states_after(x, sample))
+        # Containers' `forward` called directly: with small layers, a call through nn.Module costs half as much as one.
+        x = self.encoder.forward(sample.obs)
+        if self.memory is not None:
+            x = self.memory.output(self._states_after(x, sample))
+        features: torch.Tensor = self.trunk.forward(x)
+        return features
 
     def features_next(self, sample: SampleBatch, rows: Rows | None = None) -> torch.Tensor:
         """Features of `sample.obs_next`, with the memory's states carried on; or of some `rows` of it [k, ...]."""
-        obs_next = sample.obs_next if rows is None else tree.index(sample.obs_next, rows)
-        x_next = self._input(obs_next)
-        if self.memory is None:
-            return x_next
-        after = self._states_after(self._input(sample.obs), sample)
-        if "final" in sample:  # n-step: the successor comes some rows later
-            after = after.gather(0, sample.final.unsqueeze(-1).expand_as(after))
-        return self.memory.output(self.memory.step(x_next, after if rows is None else after[rows]))
-
-    def _input(self, obs: Obs) -> torch.Tensor:
-        """What the memory sees, or the features without one."""
-        # Containers' `forward` called directly: with small layers, a call through nn.Module costs half as much as one.
-        x: torch.Tensor = self.trunk.forward(self.encoder.forward(obs))
-        return x
+        x = self.encoder.forward(sample.obs_next if rows is None else tree.index(sample.obs_next, rows))
+        if self.memory is not None:
+            after = self._states_after(self.encoder(sample.obs), sample)
+            if "final" in sample:  # n-step: the successor comes some rows later
+                after = after.gather(0, sample.final.unsqueeze(-1).expand_as(after))
+            x = self.memory.output(self.memory.step(x, after if rows is None else after[rows]))
+        features: torch.Tensor = self.trunk.forward(x)
+        return features
 
     def _states_after(self, x: torch.Tensor, sample: SampleBatch) -> torch.Tensor:
         """States [T, B, S] after each row of sequences."""
