@@ -24,8 +24,9 @@ from argosy.algorithm.optim import OptimConfig
 from argosy.config import check_range
 from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import NetConfig, TargetUpdate, frozen_copy
-from argosy.ops import quantile_huber_loss
-from argosy.policy import EpsilonConfig, QuantilePolicy
+from argosy.ops.quantiles import quantile_huber_loss
+from argosy.policy import EpsilonConfig
+from argosy.policy.quantile import QuantilePolicy
 
 # Shapes: B batch, A actions, N quantiles. With memory, [B] becomes [T, B].
 

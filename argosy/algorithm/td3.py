@@ -24,7 +24,8 @@ from argosy.algorithm.optim import OptimConfig
 from argosy.config import check_range
 from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
-from argosy.policy import DeterministicPolicy, NoiseConfig
+from argosy.policy import NoiseConfig
+from argosy.policy.deterministic import DeterministicPolicy
 
 # Shapes: B batch, A action dim, K critics. With memory, [B] becomes [T, B].
 

@@ -9,7 +9,6 @@ from argosy.ops.distributions import (
     gaussian_sample,
     squashed_gaussian_log_prob,
 )
-from argosy.ops.quantiles import quantile_huber_loss
 from argosy.ops.returns import gae, values_next
 
 __all__ = [
@@ -20,7 +19,6 @@ __all__ = [
     "gaussian_entropy",
     "gaussian_log_prob",
     "gaussian_sample",
-    "quantile_huber_loss",
     "squashed_gaussian_log_prob",
     "values_next",
 ]

@@ -10,12 +10,10 @@ from argosy.policy.base import (
     RolloutRequest,
     RolloutResult,
 )
-from argosy.policy.deterministic import DeterministicAnalysis, DeterministicPolicy
 from argosy.policy.explore import ActionNoise, EpsilonConfig, EpsilonGreedy, Exploration, NoiseConfig
 from argosy.policy.forward import ForwardPolicy
 from argosy.policy.normaliser import Normaliser
 from argosy.policy.q import QAnalysis, QPolicy
-from argosy.policy.quantile import QuantileAnalysis, QuantilePolicy
 from argosy.policy.registry import policy_class, register_policy
 from argosy.policy.single import SingleModelPytorchPolicy
 from argosy.policy.squashed_gaussian import SquashedGaussianAnalysis, SquashedGaussianPolicy
@@ -25,8 +23,6 @@ __all__ = [
     "ActionNoise",
     "ActorCriticAnalysis",
     "ActorCriticPolicy",
-    "DeterministicAnalysis",
-    "DeterministicPolicy",
     "EpsilonConfig",
     "EpsilonGreedy",
     "Exploration",
@@ -39,8 +35,6 @@ __all__ = [
     "PolicyState",
     "QAnalysis",
     "QPolicy",
-    "QuantileAnalysis",
-    "QuantilePolicy",
     "RolloutRequest",
     "RolloutResult",
     "SingleModelPytorchPolicy",

@@ -14,8 +14,6 @@ _POLICIES = Registry(
         "actor-critic": ("ActorCriticPolicy", "argosy.policy.actor_critic"),
         "q": ("QPolicy", "argosy.policy.q"),
         "squashed-gaussian": ("SquashedGaussianPolicy", "argosy.policy.squashed_gaussian"),
-        "deterministic": ("DeterministicPolicy", "argosy.policy.deterministic"),
-        "quantile": ("QuantilePolicy", "argosy.policy.quantile"),
     },
 )
 

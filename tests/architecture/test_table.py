@@ -11,8 +11,7 @@ from argosy.algorithm import ALGORITHMS, EXPORTS
 
 PACKAGE = Path(argosy.__file__).parent
 OWN = {PACKAGE / f"algorithm/{name}.py" for name in ALGORITHMS}
-POLICIES = {PACKAGE / "policy/registry.py"}  # policies have names of their own
-SHARED = sorted(set(PACKAGE.rglob("*.py")) - OWN - POLICIES)
+SHARED = sorted(set(PACKAGE.rglob("*.py")) - OWN)
 
 
 def names(tree):

@@ -7,7 +7,8 @@ from gymnasium import spaces
 from argosy.collect.rows import begin_anew, first_states, with_state
 from argosy.data import Batch, NamedArray
 from argosy.net import NetConfig
-from argosy.policy import DeterministicPolicy, NoiseConfig, QPolicy
+from argosy.policy import NoiseConfig, QPolicy
+from argosy.policy.deterministic import DeterministicPolicy
 
 OBS = spaces.Box(-1, 1, (1,), np.float32)
 

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from argosy.ops import quantile_huber_loss
+from argosy.ops.quantiles import quantile_huber_loss
 
 
 def test_two_quantiles_and_two_samples_by_hand():

@@ -8,16 +8,9 @@ from gymnasium import spaces
 
 from argosy.errors import CheckpointError, ConfigError, SpaceError
 from argosy.net import NetConfig
-from argosy.policy import (
-    ActorCriticPolicy,
-    DeterministicPolicy,
-    EpsilonConfig,
-    NoiseConfig,
-    QPolicy,
-    QuantilePolicy,
-    RolloutRequest,
-    SquashedGaussianPolicy,
-)
+from argosy.policy import ActorCriticPolicy, EpsilonConfig, NoiseConfig, QPolicy, RolloutRequest, SquashedGaussianPolicy
+from argosy.policy.deterministic import DeterministicPolicy
+from argosy.policy.quantile import QuantilePolicy
 
 OBS = spaces.Box(-1, 1, (3,), np.float32)
 BOX = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 10], np.float32))

@@ -5,7 +5,8 @@ from gymnasium import spaces
 
 from argosy.data import Batch
 from argosy.net import NetConfig
-from argosy.policy import DeterministicPolicy, RolloutRequest
+from argosy.policy import RolloutRequest
+from argosy.policy.deterministic import DeterministicPolicy
 
 OBS = spaces.Box(-1, 1, (2,), np.float32)
 

@@ -6,7 +6,8 @@ from gymnasium import spaces
 
 from argosy.errors import ConfigError
 from argosy.net import NetConfig
-from argosy.policy import DeterministicPolicy, EpsilonConfig, NoiseConfig, QPolicy, RolloutRequest
+from argosy.policy import EpsilonConfig, NoiseConfig, QPolicy, RolloutRequest
+from argosy.policy.deterministic import DeterministicPolicy
 from argosy.rng import Rng
 
 OBS = spaces.Box(-1, 1, (3,), np.float32)

@@ -6,7 +6,8 @@ import torch
 from gymnasium import spaces
 
 from argosy.data import Batch
-from argosy.policy import ActorCriticPolicy, EpsilonConfig, QPolicy, QuantilePolicy, RolloutRequest
+from argosy.policy import ActorCriticPolicy, EpsilonConfig, QPolicy, RolloutRequest
+from argosy.policy.quantile import QuantilePolicy
 
 
 def dict_space(mask_key, size, mask_space=None):

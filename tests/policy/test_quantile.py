@@ -5,7 +5,8 @@ from gymnasium import spaces
 
 from argosy.data import Batch
 from argosy.net import NetConfig
-from argosy.policy import QuantilePolicy, RolloutRequest
+from argosy.policy import RolloutRequest
+from argosy.policy.quantile import QuantilePolicy
 
 OBS = spaces.Box(-9, 9, (4,), np.float32)
 
