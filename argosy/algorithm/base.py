@@ -18,7 +18,7 @@ from argosy.algorithm.optim import Optim
 from argosy.algorithm.state import find_state, restore_state, state_of
 from argosy.config import check_range
 from argosy.data import Sampling, TrainingStats, as_tensors, check_finite
-from argosy.errors import DataError, SpaceError
+from argosy.errors import ConfigError, DataError, SpaceError
 from argosy.net import NetConfig
 from argosy.policy import Policy
 from argosy.policy.rollouts import starts
@@ -82,6 +82,8 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
     """The config's dataclass."""
     action_spaces: ClassVar[tuple[type[Space], ...]]
     """Action spaces that it can learn in."""
+    is_joint: ClassVar[bool] = False
+    """Whether it learns for several agents at once: rows with an axis of agents, rewards [B, N]."""
     default_net: ClassVar[NetConfig] = NetConfig()
     """Network used where the caller gives none."""
     presets: ClassVar[Mapping[str, Mapping[str, object]] | Path] = {}
@@ -115,6 +117,10 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
             raise SpaceError(
                 f"{cls.__name__} needs a {wanted} action space, not {task.action_space}; algorithms that fit it:"
                 f" {', '.join(fitting) or 'none yet'}"
+            )
+        if task.num_agents > 1 and not cls.is_joint:
+            raise ConfigError(
+                f"{cls.__name__} learns for one agent, the task has {task.num_agents}; let each agent be a row of its own"
             )
         init_seed, run_seed = spawn_seeds(seed, 2)
         with _seeded(init_seed):
@@ -210,11 +216,11 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
         Raises:
             DataError: a number is not finite, or the rewards have another shape than this algorithm learns from.
         """
-        given = batch
-        prepared: Any = as_tensors(given, self.device)
-        if "rew" in prepared and "terminated" in prepared and prepared.rew.shape != prepared.terminated.shape:
+        prepared: Any = as_tensors(batch, self.device)
+        flags = prepared.get("terminated")
+        if flags is not None and "rew" in prepared and not self.is_joint and prepared.rew.shape != flags.shape:
             raise DataError(
-                f"batch.rew has shape {tuple(prepared.rew.shape)}, batch.terminated {tuple(prepared.terminated.shape)};"
+                f"batch.rew has shape {tuple(prepared.rew.shape)}, batch.terminated {tuple(flags.shape)};"
                 f" {type(self).__name__} learns from one reward per row (rewards of several agents: let each agent's be"
                 " a row of its own, or sum them up)"
             )

@@ -147,6 +147,10 @@ class Policy(nn.Module, ABC):
             " it beside analyze()"
         )
 
+    def explore_by(self, exploration: Exploration) -> None:
+        """Let exploring rows act as `exploration` says; what a policy of one's own makes of it stands in `rollout`."""
+        self.exploration = exploration
+
     @property
     def is_recurrent(self) -> bool:
         """Whether it has memory: a state that learning starts from, so that it is stored and sequences are sampled."""
@@ -280,7 +284,7 @@ class NetPolicy(Policy):
 
     def explore_by(self, exploration: Exploration) -> None:
         """Let exploring rows act as `exploration` says."""
-        self.exploration = exploration
+        super().explore_by(exploration)
         self._make_room()
 
     def _remember(self, *backbones: Backbone) -> None:

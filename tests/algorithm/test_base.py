@@ -131,3 +131,9 @@ def test_equal_seeds_make_equal_algorithms_and_leave_torchs_generator():
 def test_discount_factors_are_checked():
     with pytest.raises(ConfigError, match=r"DQNConfig\.gamma is -0\.5; it must be >= 0\.0 and <= 1\.0"):
         DQNConfig(gamma=-0.5)
+
+
+def test_a_task_of_several_agents_is_refused_by_an_algorithm_that_learns_for_one():
+    task = Task(observation_space=spaces.Box(-1, 1, (2,)), action_space=spaces.Discrete(2), num_agents=3)
+    with pytest.raises(ConfigError, match="DQN learns for one agent, the task has 3"):
+        DQN.make(DQNConfig(), task)
