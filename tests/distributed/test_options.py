@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from games import Pairs
 from gymnasium import spaces
-from torch import nn
 
 from argosy.algorithm.base import Algorithm, AlgorithmConfig
 from argosy.data import TrainingStats
@@ -27,7 +26,7 @@ from argosy.distributed import (
 )
 from argosy.env import Environment, StepResult, register, registered_environments
 from argosy.errors import ConfigError
-from argosy.net import NetConfig
+from argosy.net import Linear, NetConfig
 from argosy.policy import ActorCriticPolicy
 from argosy.presets import preset
 
@@ -175,7 +174,7 @@ def test_a_policy_by_name_takes_typed_arguments():
     policy = fleet(spec=spec).policies["p"]
     made = policy.make_algorithm(spaces.Box(0, 1, (1,)), spaces.Discrete(2), seed=1).policy
     assert isinstance(made, ActorCriticPolicy)
-    assert next(layer for layer in made.modules() if isinstance(layer, nn.Linear)).out_features == 7
+    assert next(layer for layer in made.modules() if isinstance(layer, Linear)).out_features == 7
 
 
 def test_agents_of_one_policy_must_be_alike(tmp_path):
