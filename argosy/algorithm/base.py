@@ -120,7 +120,7 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
             )
         if task.num_agents > 1 and not cls.is_joint:
             raise ConfigError(
-                f"{cls.__name__} learns for one agent, the task has {task.num_agents}; let each agent be a row of its own"
+                f"{cls.__name__} learns for one agent, the task has {task.num_agents}; let each of them be a row"
             )
         init_seed, run_seed = spawn_seeds(seed, 2)
         with _seeded(init_seed):
