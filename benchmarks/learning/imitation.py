@@ -3,8 +3,8 @@
     python benchmarks/learning/imitation.py dqn CartPole-v1
     python benchmarks/learning/imitation.py sac Pendulum-v1 --steps 20000
 
-Writes benchmarks/learning/results/imitation/TASK-bc.json. A clone passes whose mean return is at least 95 % of the agent's, over
-equally many episodes (where returns are negative: at most 5 % below).
+Writes benchmarks/learning/results/imitation/TASK-bc.json. A clone passes whose mean return is at least 95 % of the
+agent's, over equally many episodes (where returns are negative: at most 5 % below).
 """
 
 from __future__ import annotations
