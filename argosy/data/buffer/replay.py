@@ -181,9 +181,9 @@ class ReplayBuffer(Storage):
 
             With `sampling.sequence_length`, fields are [T, B, ...], T = burn_in + sequence_length rows in order of
             time, and there are also `mask` [T, B], True for rows to learn from (neither burn-in nor padding; `weight`
-            is 0 elsewhere), `on_reset` [T, B], True for first rows of episodes, and `final` [T, B]: the row, 0 .. T-1,
-            after which this row's `obs_next` comes (its own for n_step=1 and for padding). Sequences run across
-            episodes; the steps summed end with the episode or the sequence, whichever is first.
+            is 0 elsewhere), `on_reset` [T, B], True for first rows of episodes, and with n_step > 1 `final` [T, B]: the
+            row, 0 .. T-1, after which this row's `obs_next` comes (padding: its own). Sequences run across episodes;
+            the steps summed end with the episode or the sequence, whichever is first.
 
         Raises:
             ConfigError: `batch_size` is larger than the buffer.
@@ -236,10 +236,8 @@ class ReplayBuffer(Storage):
             fields["rew"] = (rew * rew_column.like(weights)).sum(index.ndim)
         fields["discount"] = rew_column.like(discount)
         fields["discount"][fields["terminated"]] = 0.0
-        if index.ndim == 2:
-            row = np.empty_like(index)
-            row[:] = np.arange(len(index))[:, None]
-            fields["final"] = rew_column.like(row if n_step == 1 else row + ahead)
+        if index.ndim == 2 and n_step > 1:
+            fields["final"] = rew_column.like(np.arange(len(index))[:, None] + ahead)
         return fields
 
     def update_weight(self, indices: npt.ArrayLike, priorities: Any) -> None:
