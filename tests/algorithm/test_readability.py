@@ -17,7 +17,7 @@ PACKAGE = Path(algorithm_base.__file__).parents[1]
 
 # Files and lines that a reader opens to follow a training step from the trainer to the gradient, all rooms but env,
 # logger and the containers of data. The goal is 16 files and 4,000 lines; these bounds only go down.
-WAYS = {"ppo": (20, 4675), "dqn": (19, 4395)}
+WAYS = {"ppo": (20, 4670), "dqn": (19, 4390)}
 
 
 def lines(path):
