@@ -10,8 +10,7 @@ import numpy as np
 
 from argosy.collect.hooks import CollectHook, EpisodeEvent, StepEvent
 from argosy.collect.random_actions import act_randomly, mixed
-from argosy.collect.rows import Rows, check_finite, with_state
-from argosy.collect.staging import Staging
+from argosy.collect.rows import Rows, Staging, check_finite, with_state
 from argosy.collect.state import CollectorState, HasState
 from argosy.data import Batch, tree
 from argosy.data.buffer import ReplayBuffer

@@ -1,10 +1,10 @@
 """Networks: encoders and backbones (observation -> features), memory, heads, critics, target networks."""
 
+from argosy.net.backbone import MLP, Backbone, Linear, SmallForward
 from argosy.net.config import NetConfig
-from argosy.net.encoder import Backbone, Encoder, NatureCNN, register_encoder
-from argosy.net.heads import DuelingHead, EnsembleCritic
+from argosy.net.encoder import Encoder, NatureCNN, register_encoder
+from argosy.net.heads import DuelingHead, EnsembleCritic, EnsembleLinear, EnsembleMLP
 from argosy.net.memory import Memory
-from argosy.net.mlp import MLP, EnsembleLinear, EnsembleMLP, Linear, SmallForward
 from argosy.net.targets import TargetUpdate, frozen_copy, orthogonal_
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,17 +13,12 @@ from gymnasium import spaces
 from torch import nn
 
 from argosy.config import check_arguments
-from argosy.data import channels_last, tree
-from argosy.data.protocols import Obs, SampleBatch
+from argosy.data import channels_last
+from argosy.data.protocols import Obs
 from argosy.errors import ConfigError, SpaceError
 from argosy.named import Registry
+from argosy.net.backbone import Linear, Space
 from argosy.net.config import NetConfig
-from argosy.net.memory import Memory
-from argosy.net.mlp import MLP, Linear
-
-Space: TypeAlias = spaces.Space[Any]
-Rows: TypeAlias = tuple[torch.Tensor, ...]
-"""Indices of some rows of a sample along its leading axes."""
 
 MIN_CNN_SIDE = 36
 """Height and width from which the Nature CNN's three convolutions leave at least one pixel."""
@@ -217,8 +212,6 @@ class Encoder(nn.Module):
     def forward(self, obs: Obs) -> torch.Tensor:
         """[..., *obs] -> [..., out_features]."""
         if isinstance(obs, torch.Tensor):
-            if self.is_plain and obs.dtype is torch.float32:
-                return obs
             flat: torch.Tensor = self.leaves[0](obs)
             return flat
         parts: list[torch.Tensor] = []
@@ -269,89 +262,3 @@ def make_encoder(
             "with an attribute out_features (an int)"
         )
     return encoder, width
-
-
-class Backbone(nn.Module):
-    """Encoder, memory where `config.memory` says so, hidden layers: observation -> features [..., out_features].
-
-    Observations of images alone get no hidden layers after the CNN's own linear layer.
-
-    Args:
-        space: the observation space.
-        config: kind, widths, activation and memory.
-        skip: top-level keys that are no input (an action mask).
-        drop_last: leave the last hidden layer to the head (dueling streams).
-    """
-
-    columns: slice | None = None
-    """Where a sample's `policy.state` [T, B, S] holds this memory's states. None: they are not stored, so that every
-    sequence starts from zero, as it does from data of another policy."""
-
-    def __init__(self, space: Space, config: NetConfig, skip: Collection[str] = (), *, drop_last: bool = False) -> None:
-        super().__init__()
-        self.encoder, width = make_encoder(space, config, skip, config.cnn_features)
-        sizes = config.hidden_sizes[:-1] if drop_last else config.hidden_sizes
-        self.last_hidden = config.hidden_sizes[-1] if config.hidden_sizes else config.cnn_features
-        if isinstance(self.encoder, Encoder) and self.encoder.only_images:
-            sizes, self.last_hidden = (), config.cnn_features
-            if drop_last:
-                self.encoder, width = make_encoder(space, config, skip, None)
-        self.memory: Memory | None = None
-        if config.memory is not None:
-            self.memory = Memory(config.memory, width, config.memory_size)
-            width = self.memory.out_features
-        self.trunk = MLP(width, sizes, activation=config.activation)
-        self.out_features = self.trunk.out_features
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is its trunk alone: vectors of floats go in as they are, and nothing is remembered."""
-        encoder = self.encoder
-        return type(self) is Backbone and self.memory is None and isinstance(encoder, Encoder) and encoder.is_plain
-
-    @property
-    def state_size(self) -> int:
-        """Width of the memory's state; 0 without one."""
-        return 0 if self.memory is None else self.memory.state_size
-
-    def forward(self, obs: Obs, state: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Make one step: ([..., *obs], states [..., S] before it) -> (features [..., out_features], states after it).
-
-        Without memory, states are None.
-        """
-        x = self.encoder(obs)
-        if self.memory is None:
-            return self.trunk(x), None
-        state = x.new_zeros(*x.shape[:-1], self.state_size) if state is None else state
-        after = self.memory.step(x, state)
-        return self.trunk(self.memory.output(after)), after
-
-    def features(self, sample: SampleBatch) -> torch.Tensor:
-        """Features [..., out_features] of `sample.obs` [..., *obs]; with memory of sequences [T, B, ...]."""
-        # Containers' `forward` called directly: with small layers, a call through nn.Module costs half as much as one.
-        x = self.encoder.forward(sample.obs)
-        if self.memory is not None:
-            x = self.memory.output(self._states_after(x, sample))
-        features: torch.Tensor = self.trunk.forward(x)
-        return features
-
-    def features_next(self, sample: SampleBatch, rows: Rows | None = None) -> torch.Tensor:
-        """Features of `sample.obs_next`, with the memory's states carried on; or of some `rows` of it [k, ...]."""
-        x = self.encoder.forward(sample.obs_next if rows is None else tree.index(sample.obs_next, rows))
-        if self.memory is not None:
-            after = self._states_after(self.encoder(sample.obs), sample)
-            if "final" in sample:  # n-step: the successor comes some rows later
-                after = after.gather(0, sample.final.unsqueeze(-1).expand_as(after))
-            x = self.memory.output(self.memory.step(x, after if rows is None else after[rows]))
-        features: torch.Tensor = self.trunk.forward(x)
-        return features
-
-    def _states_after(self, x: torch.Tensor, sample: SampleBatch) -> torch.Tensor:
-        """States [T, B, S] after each row of sequences."""
-        assert self.memory is not None
-        if self.columns is None or "state" not in sample.policy:
-            stored = x.new_zeros(1, 1, self.state_size).expand(*x.shape[:-1], -1)
-        else:
-            stored = sample.policy.state[..., self.columns]
-        after: torch.Tensor = self.memory(x, stored, sample.on_reset)
-        return after

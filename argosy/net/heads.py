@@ -1,17 +1,17 @@
-"""Last layers, and critics outside of policies."""
+"""Last layers, and critics outside of policies: batched ensembles of fully connected networks."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import torch
 from torch import nn
 
 from argosy.data.protocols import SampleBatch
+from argosy.net.backbone import Backbone, Linear, Space
 from argosy.net.config import ACTIVATIONS, NetConfig
-from argosy.net.encoder import Backbone, Space
-from argosy.net.mlp import EnsembleMLP, Linear
 
 
 class DuelingHead(nn.Module):
@@ -36,6 +36,42 @@ class DuelingHead(nn.Module):
         adv = self.advantage(advantage).unflatten(-1, (-1, self.atoms))
         q: torch.Tensor = self.value(value).unsqueeze(-2) + adv - adv.mean(dim=-2, keepdim=True)
         return q.flatten(-2)
+
+
+class EnsembleLinear(nn.Module):
+    """K linear layers as one batched product: [K, B, in] (or [B, in], shared by all) -> [K, B, out].
+
+    Each member starts as a `Linear` of its own would.
+    """
+
+    def __init__(self, size: int, in_features: int, out_features: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(size, in_features, out_features))
+        self.bias = nn.Parameter(torch.empty(size, 1, out_features))
+        bound = 1.0 / math.sqrt(in_features)
+        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[K, B, in] or [B, in] -> [K, B, out]."""
+        if x.dim() == 2:
+            x = x.expand(self.weight.shape[0], -1, -1)
+        return torch.baddbmm(self.bias, x, self.weight)
+
+
+class EnsembleMLP(nn.Sequential):
+    """K independent MLPs evaluated together: [B, in_features] -> [K, B, out_features]."""
+
+    def __init__(
+        self, size: int, in_features: int, hidden_sizes: Sequence[int], out_features: int, activation: str = "relu"
+    ) -> None:
+        layers: list[nn.Module] = []
+        width = in_features
+        for hidden in hidden_sizes:
+            layers += [EnsembleLinear(size, width, hidden), ACTIVATIONS[activation]()]
+            width = hidden
+        layers.append(EnsembleLinear(size, width, out_features))
+        super().__init__(*layers)
 
 
 class EnsembleCritic(nn.Module):

@@ -8,7 +8,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from argosy.net.mlp import Linear
+from argosy.net.backbone import Linear
 from argosy.ops.kernels import foreach_copy_, foreach_lerp_
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from argosy.collect.staging import Staging
+from argosy.collect.rows import Staging
 from argosy.data import CachedReplayBuffer, ReplayBuffer, VectorReplayBuffer
 
 

@@ -8,7 +8,7 @@ from gymnasium import spaces
 from torch import nn
 
 from argosy.net import Backbone, NetConfig, SmallForward
-from argosy.net.mlp import MAX_PRODUCTS
+from argosy.net.backbone import MAX_PRODUCTS
 
 OBS = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
 

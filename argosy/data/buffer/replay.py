@@ -15,7 +15,7 @@ from argosy.data.batch import Batch
 from argosy.data.buffer.columns import REQUIRED, Array, as_batch
 from argosy.data.buffer.hdf5 import load_state, save_state
 from argosy.data.buffer.hindsight import Hindsight, relabel
-from argosy.data.buffer.priority import Priorities, Priority
+from argosy.data.buffer.priority import Priority
 from argosy.data.buffer.rings import IntArray
 from argosy.data.buffer.state import append, columns_of, read_data, restore
 from argosy.data.buffer.storage import Storage
@@ -100,26 +100,14 @@ class ReplayBuffer(Storage):
         device: str | None = None,
         storage_dir: str | PathLike[str] | None = None,
     ) -> None:
-        super().__init__(size, stack_num, ignore_obs_next, save_only_last_obs, info_keys, device, storage_dir)
+        super().__init__(size, stack_num, ignore_obs_next, save_only_last_obs, info_keys, priority, device, storage_dir)
         self.sample_avail = sample_avail
         self.hindsight = hindsight
-        self.priorities = None if priority is None else Priorities(priority, self.maxsize)
         self.seed(seed)
 
     def seed(self, seed: int | None) -> None:
         """Start the sampler's random numbers anew."""
         self._rng = np.random.default_rng(seed)
-
-    def reset(self, keep_statistics: bool = False) -> None:
-        """Forget all transitions; `keep_statistics` keeps the return and length of the running episodes."""
-        super().reset(keep_statistics)
-        if self.priorities is not None:
-            self.priorities.clear()
-
-    def added(self, slot: IntArray) -> None:
-        """Give new rows the largest priority."""
-        if self.priorities is not None:
-            self.priorities.added(slot)
 
     # ---- sampling ------------------------------------------------------------------------------------------------
 
@@ -286,7 +274,7 @@ class ReplayBuffer(Storage):
             DataError: it is of a buffer with other sizes (nothing changes) or other columns (the buffer is empty then).
         """
         self.rings.load_state_dict(state["rings"])
-        self.forget_successors()
+        self.forget_rows()
         slot = self.rings.all_stored()
         if state["columns"]:
             try:
@@ -296,12 +284,8 @@ class ReplayBuffer(Storage):
                 raise
         if "rng" in state:
             self._rng.bit_generator.state = dict(state["rng"])
-        if self.priorities is not None:
-            if "priorities" in state:
-                self.priorities.load_state_dict(state["priorities"], slot)
-            else:
-                self.priorities.clear()
-                self.priorities.added(slot)
+        if self.priorities is not None and "priorities" in state:
+            self.priorities.load_state_dict(state["priorities"], slot)
 
     def update(self, buffer: ReplayBuffer) -> IntArray:
         """Append the transitions of another buffer, sub-buffer after sub-buffer; return the slots that they got.
@@ -333,7 +317,6 @@ class ReplayBuffer(Storage):
         buffer = cls(len(stop))
         slot = buffer.rings.extend(0, np.concatenate([[True], stop[:-1]]), stop)
         restore(buffer, columns, slot)
-        buffer.added(slot)
         return buffer
 
     @classmethod

@@ -101,6 +101,8 @@ def restore(storage: Storage, columns: Mapping[str, Tree], index: IntArray) -> N
             field.check(unflatten(flat), len(index), False, writes)
             for column, value in writes:
                 column.put(index, value)
+    if storage.priorities is not None:
+        storage.priorities.added(index)
 
 
 def append(storage: Storage, ring: int, source: Storage, index: IntArray) -> IntArray:
@@ -111,7 +113,6 @@ def append(storage: Storage, ring: int, source: Storage, index: IntArray) -> Int
     slot = storage.rings.extend(ring, source.rings.first[index], source.rings.stop[index])
     if len(slot):
         restore(storage, columns_of(source, index[-len(slot) :]), slot)
-        storage.added(slot)
     return slot
 
 

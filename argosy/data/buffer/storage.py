@@ -17,7 +17,6 @@ from argosy.data.buffer.columns import (
     Array,
     Field,
     Key,
-    Successors,
     Tree,
     Writes,
     as_batch,
@@ -26,8 +25,10 @@ from argosy.data.buffer.columns import (
     unflatten,
 )
 from argosy.data.buffer.devices import column_maker
+from argosy.data.buffer.priority import Priorities, Priority
 from argosy.data.buffer.rings import Added, BoolArray, IntArray, Rings
 from argosy.data.buffer.state import RawColumn
+from argosy.data.buffer.successors import Successors
 from argosy.data.protocols import TransitionLike
 from argosy.data.tree import fields_of
 from argosy.errors import ConfigError, DataError, nearest
@@ -72,6 +73,7 @@ class Storage:
         ignore_obs_next: bool,
         save_only_last_obs: bool,
         info_keys: Sequence[str],
+        priority: Priority | None,
         device: str | None,
         storage_dir: str | PathLike[str] | None,
     ) -> None:
@@ -90,6 +92,7 @@ class Storage:
         self.fields: dict[str, Field] = {}
         """By name; empty until the first rows come."""
         self.successors: Successors | None = None
+        self.priorities = None if priority is None else Priorities(priority, self.maxsize)
 
     def __len__(self) -> int:
         return self.rings.total
@@ -101,12 +104,14 @@ class Storage:
     def reset(self, keep_statistics: bool = False) -> None:
         """Forget all transitions; `keep_statistics` keeps the return and length of the running episodes."""
         self.rings.clear(keep_statistics)
-        self.forget_successors()
+        self.forget_rows()
 
-    def forget_successors(self) -> None:
-        """Empty the side table of successors."""
+    def forget_rows(self) -> None:
+        """Empty what is kept beside the columns: successors and priorities."""
         if self.successors is not None:
             self.successors = Successors(self.rings, self.fields["obs_next"])
+        if self.priorities is not None:
+            self.priorities.clear()
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
@@ -214,10 +219,8 @@ class Storage:
             writes = writes[:-count]
         for column, value in writes:
             column.put(slot, value)
-        self.added(slot)
-
-    def added(self, slot: IntArray) -> None:
-        """Take note of new rows in these slots; a storage alone has nothing to note."""
+        if self.priorities is not None:
+            self.priorities.added(slot)
 
     def end_episodes(self, buffer_ids: npt.ArrayLike | None = None) -> None:
         """Say that the environments were reset from outside: what comes next does not continue the newest rows.

@@ -1,19 +1,27 @@
-"""Fully connected networks: single, as batched ensembles, and in numpy for acting.
+"""From an observation to features: fully connected layers, with an encoder and a memory before them.
 
-For a few rows, calling torch costs several times the arithmetic; numpy little.
+For a few rows, calling torch costs several times the arithmetic, numpy little: `SmallForward` is for acting.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+from gymnasium import spaces
 from torch import nn
 
-from argosy.net.config import ACTIVATIONS
+from argosy.data import tree
+from argosy.data.protocols import Obs, SampleBatch
+from argosy.net.config import ACTIVATIONS, NetConfig
+from argosy.net.memory import Memory
+
+Space: TypeAlias = spaces.Space[Any]
+Rows: TypeAlias = tuple[torch.Tensor, ...]
+"""Indices of some rows of a sample along its leading axes."""
 
 
 class Linear(nn.Module):
@@ -65,63 +73,110 @@ class MLP(nn.Sequential):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[..., in_features] -> [..., out_features]."""
-        for layer in self:
+        for layer in self:  # `forward` itself: with small layers, a call through nn.Module costs half as much as one
             x = layer.forward(x)
         return x
 
 
-class EnsembleLinear(nn.Module):
-    """K linear layers as one batched product: [K, B, in] (or [B, in], shared by all) -> [K, B, out].
+class Backbone(nn.Module):
+    """Encoder, memory where `config.memory` says so, hidden layers: observation -> features [..., out_features].
 
-    Each member starts as a `Linear` of its own would.
+    Observations of images alone get no hidden layers after the CNN's own linear layer.
+
+    Args:
+        space: the observation space.
+        config: kind, widths, activation and memory.
+        skip: top-level keys that are no input (an action mask).
+        drop_last: leave the last hidden layer to the head (dueling streams).
     """
 
-    def __init__(self, size: int, in_features: int, out_features: int) -> None:
+    columns: slice | None = None
+    """Where a sample's `policy.state` [T, B, S] holds this memory's states. None: they are not stored, so that every
+    sequence starts from zero, as it does from data of another policy."""
+
+    def __init__(self, space: Space, config: NetConfig, skip: Collection[str] = (), *, drop_last: bool = False) -> None:
+        from argosy.net.encoder import Encoder, make_encoder  # here, because encoders are made of the layers above
+
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(size, in_features, out_features))
-        self.bias = nn.Parameter(torch.empty(size, 1, out_features))
-        bound = 1.0 / math.sqrt(in_features)
-        nn.init.uniform_(self.weight, -bound, bound)
-        nn.init.uniform_(self.bias, -bound, bound)
+        self.encoder, width = make_encoder(space, config, skip, config.cnn_features)
+        sizes = config.hidden_sizes[:-1] if drop_last else config.hidden_sizes
+        self.last_hidden = config.hidden_sizes[-1] if config.hidden_sizes else config.cnn_features
+        if isinstance(self.encoder, Encoder) and self.encoder.only_images:
+            sizes, self.last_hidden = (), config.cnn_features
+            if drop_last:
+                self.encoder, width = make_encoder(space, config, skip, None)
+        self.takes_vectors = isinstance(self.encoder, Encoder) and self.encoder.is_plain
+        """Vectors of floats go past the encoder, as they are."""
+        self.memory: Memory | None = None
+        if config.memory is not None:
+            self.memory = Memory(config.memory, width, config.memory_size)
+            width = self.memory.out_features
+        self.trunk = MLP(width, sizes, activation=config.activation)
+        self.out_features = self.trunk.out_features
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[K, B, in] or [B, in] -> [K, B, out]."""
-        if x.dim() == 2:
-            x = x.expand(self.weight.shape[0], -1, -1)
-        return torch.baddbmm(self.bias, x, self.weight)
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is its trunk alone: vectors of floats go in as they are, and nothing is remembered."""
+        return type(self) is Backbone and self.memory is None and self.takes_vectors
 
+    @property
+    def state_size(self) -> int:
+        """Width of the memory's state; 0 without one."""
+        return 0 if self.memory is None else self.memory.state_size
 
-class EnsembleMLP(nn.Sequential):
-    """K independent MLPs evaluated together: [B, in_features] -> [K, B, out_features]."""
+    def forward(self, obs: Obs, state: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Make one step: ([..., *obs], states [..., S] before it) -> (features [..., out_features], states after it).
 
-    def __init__(
-        self, size: int, in_features: int, hidden_sizes: Sequence[int], out_features: int, activation: str = "relu"
-    ) -> None:
-        layers: list[nn.Module] = []
-        width = in_features
-        for hidden in hidden_sizes:
-            layers += [EnsembleLinear(size, width, hidden), ACTIVATIONS[activation]()]
-            width = hidden
-        layers.append(EnsembleLinear(size, width, out_features))
-        super().__init__(*layers)
+        Without memory, states are None.
+        """
+        x = self._encoded(obs)
+        if self.memory is None:
+            return self.trunk(x), None
+        state = x.new_zeros(*x.shape[:-1], self.state_size) if state is None else state
+        after = self.memory.step(x, state)
+        return self.trunk(self.memory.output(after)), after
+
+    def features(self, sample: SampleBatch) -> torch.Tensor:
+        """Features [..., out_features] of `sample.obs` [..., *obs]; with memory of sequences [T, B, ...]."""
+        x = self._encoded(sample.obs)
+        if self.memory is not None:
+            x = self.memory.output(self._states_after(x, sample))
+        features: torch.Tensor = self.trunk.forward(x)
+        return features
+
+    def features_next(self, sample: SampleBatch, rows: Rows | None = None) -> torch.Tensor:
+        """Features of `sample.obs_next`, with the memory's states carried on; or of some `rows` of it [k, ...]."""
+        x = self._encoded(sample.obs_next if rows is None else tree.index(sample.obs_next, rows))
+        if self.memory is not None:
+            after = self._states_after(self._encoded(sample.obs), sample)
+            if "final" in sample:  # n-step: the successor comes some rows later
+                after = after.gather(0, sample.final.unsqueeze(-1).expand_as(after))
+            x = self.memory.output(self.memory.step(x, after if rows is None else after[rows]))
+        features: torch.Tensor = self.trunk.forward(x)
+        return features
+
+    def _encoded(self, obs: Obs) -> torch.Tensor:
+        """[..., *obs] -> [..., F]."""
+        if self.takes_vectors and isinstance(obs, torch.Tensor) and obs.dtype is torch.float32:
+            return obs
+        x: torch.Tensor = self.encoder(obs)
+        return x
+
+    def _states_after(self, x: torch.Tensor, sample: SampleBatch) -> torch.Tensor:
+        """States [T, B, S] after each row of sequences."""
+        assert self.memory is not None
+        if self.columns is None or "state" not in sample.policy:
+            stored = x.new_zeros(1, 1, self.state_size).expand(*x.shape[:-1], -1)
+        else:
+            stored = sample.policy.state[..., self.columns]
+        after: torch.Tensor = self.memory(x, stored, sample.on_reset)
+        return after
 
 
 MAX_PRODUCTS = 2**18
 """Multiplications of one layer up to which numpy wins; its BLAS uses one thread up to here, too."""
 
 Floats = np.ndarray[Any, np.dtype[np.float32]]
-
-
-class PlainBackbone(Protocol):
-    """What `SmallForward` needs to know of a backbone."""
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is its trunk alone: vectors of floats go in as they are, and nothing is remembered."""
-
-    @property
-    def trunk(self) -> nn.Sequential:
-        """Linear layers and activations."""
 
 
 class _Step(NamedTuple):
@@ -162,7 +217,7 @@ class SmallForward:
     def __reduce__(self) -> tuple[type[SmallForward], tuple[()]]:
         return SmallForward, ()
 
-    def __call__(self, backbone: PlainBackbone, head: nn.Module, obs: object) -> Floats | None:
+    def __call__(self, backbone: Backbone, head: nn.Module, obs: object) -> Floats | None:
         """[B, in] -> [B, out] float32; None where torch has to do it."""
         if type(obs) is not np.ndarray or obs.ndim != 2:
             return None
@@ -189,7 +244,7 @@ class SmallForward:
                 activation(x)
         return x
 
-    def _read(self, backbone: PlainBackbone, layers: list[nn.Module]) -> None:
+    def _read(self, backbone: Backbone, layers: list[nn.Module]) -> None:
         """Take views of the parameters; `_max_rows` stays 0 where something is not plain."""
         self._layers, self._steps, self._max_rows = layers, [], 0
         if not backbone.is_plain:
