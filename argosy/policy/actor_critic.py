@@ -282,9 +282,10 @@ class ActorCriticPolicy(NetPolicy):
 
     def rollout(self, requests: RolloutRequest) -> RolloutResult:
         """Sampled actions with their log-probability and, where it is at hand, the value of the observation."""
-        head, networks = self.action_head, [(self.actor, self.action_head.output)]
-        if self.critic is not None and (self.critic is self.actor or self.is_recurrent):
-            networks.append((self.critic, self.value_head))
+        head, actor, critic = self.action_head, self.actor, self.critic  # looked up once: a module is slow at that
+        networks = [(actor, head.output)]
+        if critic is not None and (critic is actor or self.is_recurrent):
+            networks.append((critic, self.value_head))
         (output, *value), memory = self._outputs(requests, *networks)
         act, logp = head.act(head.from_output(output, self._mask(requests.obs)), self.rng, requests.is_evaluation)
         stored = Batch(logp=logp, value=value[0].squeeze(-1)) if value else Batch(logp=logp)
