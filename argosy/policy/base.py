@@ -16,6 +16,7 @@ from argosy.errors import CheckpointError, ConfigError, SpaceError
 from argosy.net import Backbone, NetConfig, SmallForward
 from argosy.policy.explore import Exploration
 from argosy.policy.normaliser import Normaliser
+from argosy.policy.predict import predict
 from argosy.rng import Rng
 
 ActionBound: TypeAlias = Literal["auto", "clip", "tanh"] | None
@@ -146,6 +147,8 @@ class Policy(nn.Module, ABC):
             f"{type(self).__name__} has no analyze_next(), which evaluates the successors `obs_next` of a sample; write"
             " it beside analyze()"
         )
+
+    predict = predict  # for users: one observation or a batch -> actions as the env takes them
 
     def explore_by(self, exploration: Exploration) -> None:
         """Let exploring rows act as `exploration` says; what a policy of one's own makes of it stands in `rollout`."""

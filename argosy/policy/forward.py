@@ -21,7 +21,7 @@ class ForwardPolicy(Policy):
 
     Args:
         action_space: space of one action.
-        observation_space: space of one observation; needed for action masks only.
+        observation_space: space of one observation; needed for action masks and `predict` only.
         action_scaling: as in `Policy`.
         action_bound_method: as in `Policy`.
     """
@@ -36,7 +36,7 @@ class ForwardPolicy(Policy):
         action_scaling: bool | None = None,
         action_bound_method: ActionBound = "auto",
     ) -> None:
-        observations = spaces.Box(-np.inf, np.inf, ()) if observation_space is None else observation_space
+        observations: spaces.Space[Any] = spaces.Space() if observation_space is None else observation_space
         super().__init__(
             observations, action_space, action_scaling=action_scaling, action_bound_method=action_bound_method
         )

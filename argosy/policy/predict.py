@@ -1,0 +1,106 @@
+"""Acting in the env's own terms: one observation or a batch of them in, actions as the env takes them out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from argosy.data import Batch, to_numpy, tree
+from argosy.env.spaces import is_array_space
+from argosy.errors import SpaceError
+
+if TYPE_CHECKING:
+    from argosy.policy.base import Policy, PolicyState, RolloutRequest
+
+
+def predict(self: Policy, obs: Any, state: PolicyState = None, deterministic: bool = True) -> tuple[Any, PolicyState]:
+    """Act as a user's env wants it: observations as they come, actions in the env's scale and dtype.
+
+    Normaliser, masks (entries of a dict observation), memory and the mapping of actions are seen to; no gradient.
+
+    Args:
+        self: the policy.
+        obs: one observation or a batch [B, *obs], told apart by the observation space's shapes.
+        state: what the call before has returned; None: episodes begin. In a batch, the row of an episode that begins
+            is to be `default_policy_state`.
+        deterministic: act without exploration, also where evaluation has some (`eps_test`).
+
+    Returns:
+        (action, or [B, *act]; state for the next call, None without memory).
+
+    Raises:
+        SpaceError: `obs` is not of the observation space.
+    """
+    rows, is_one = _rows(self.observation_space, obs, "obs")
+    if is_one:
+        rows = tree.map_leaves(_first_axis, rows)
+        state = tree.map_leaves(_first_axis, state)
+    with torch.no_grad():
+        if deterministic:
+            result = self(Batch(obs=rows), state)
+            act, state = result.act, result.get("state")
+        else:
+            answer = self.rollout(_request(self, rows, state))
+            act, state = answer.action, answer.policy_state
+    act, state = to_numpy(act), to_numpy(state)
+    env_act = np.asarray(self.map_action(act), dtype=self.action_space.dtype)
+    return (env_act[0], tree.index(state, 0)) if is_one else (env_act, state)
+
+
+def _request(policy: Policy, rows: Any, state: PolicyState) -> RolloutRequest:
+    """Ask for exploring actions; without states, episodes begin."""
+    from argosy.policy.base import RolloutRequest  # here, because that module names this one
+
+    if policy.default_policy_state is None:
+        return RolloutRequest(obs=rows)
+    count = len(next(leaf for _, leaf in tree.leaves(rows)))
+    begins = np.full(count, state is None)
+    if state is None:
+        state = tree.map_leaves(lambda leaf: np.stack([np.asarray(leaf)] * count), policy.default_policy_state)
+    return RolloutRequest(obs=rows, policy_state=state, on_reset=begins)
+
+
+def _first_axis(leaf: Any) -> Any:
+    return leaf[None]
+
+
+def _rows(space: spaces.Space[Any], obs: Any, name: str) -> tuple[Any, bool]:
+    """Return arrays of the space's dtypes, and whether they are one observation (else a batch).
+
+    Raises:
+        SpaceError: they are neither.
+    """
+    if isinstance(space, spaces.Dict):
+        parts = {key: _rows(part, _entry(space, obs, key, name), f"{name}[{key!r}]") for key, part in space.items()}
+        if len({is_one for _, is_one in parts.values()}) > 1:
+            shown = {key: np.shape(part) for key, (part, _) in parts.items() if isinstance(part, np.ndarray)}
+            raise SpaceError(f"some entries of {name} are one observation, others a batch of them; shapes: {shown}")
+        return {key: part for key, (part, _) in parts.items()}, all(is_one for _, is_one in parts.values())
+    if not is_array_space(space):
+        raise SpaceError(
+            f"{name} cannot be told from a batch: the policy was made for {space}; predict takes arrays, numbers and "
+            "dicts of them (a policy of one's own must be given its observation_space)"
+        )
+    array, shape, dtype = np.asarray(obs), space.shape or (), np.dtype(space.dtype)
+    is_one = array.shape == shape
+    if not is_one and (array.ndim != len(shape) + 1 or array.shape[1:] != shape):
+        raise SpaceError(
+            f"{name} has shape {array.shape}; one observation has {shape}, a batch (B, {', '.join(map(str, shape))})"
+        )
+    if not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise SpaceError(f"{name} has dtype {array.dtype}; the policy was made for {dtype}")
+    return array.astype(dtype, copy=False), is_one
+
+
+def _entry(space: spaces.Dict, obs: Any, key: str, name: str) -> Any:
+    """Return a part of a dict observation, or of a tuple, whose parts are numbered."""
+    if isinstance(obs, tuple) and len(obs) == len(space.spaces) and key.isdecimal():
+        return obs[int(key)]
+    if not (isinstance(obs, Mapping) or hasattr(obs, "keys")) or key not in obs:
+        shown = sorted(map(str, obs.keys())) if hasattr(obs, "keys") else f"a {type(obs).__name__}"
+        raise SpaceError(f"{name} is {shown}; the policy was made for a dict with the keys {sorted(space.spaces)}")
+    return obs[key]
