@@ -11,124 +11,30 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import argosy
 from argosy.algorithm import ALGORITHMS, algorithm_class, algorithm_name, remember_algorithm
 from argosy.algorithm.base import AlgorithmConfig
 from argosy.config import Plain, check_range, from_plain, replaced, to_plain
-from argosy.data import VectorReplayBuffer
-from argosy.data.buffer import Priority
 from argosy.env import EnvConfig
 from argosy.errors import ConfigError, nearest
 from argosy.named import check_trusted, trust_names
 from argosy.net import NetConfig
+from argosy.settings import BufferConfig as BufferConfig
+from argosy.settings import LoggerConfig as LoggerConfig
+from argosy.settings import StopConfig as StopConfig
+from argosy.settings import TrainerConfig as TrainerConfig
 
 FORMAT = 1
-_NO_CODE = ("device", "data", "logger.wandb_project")  # a colon in these means something else
+_NO_CODE = (
+    "device",
+    "data",
+    "buffer.device",
+    "buffer.storage_dir",
+    "logger.wandb_project",
+)  # a colon in these means something else
 _OWN_CLASS = "(class)"
-
-
-@dataclass(frozen=True, kw_only=True)
-class BufferConfig:
-    """Where transitions are kept. An on-policy algorithm keeps just what one collection brings."""
-
-    size: int = 20_000
-    """Transitions that an off-policy algorithm keeps, over all environments."""
-    stack_num: int = 1
-    """Frames stacked when sampling (1: none), for environments that stack; only the newest frame is then stored."""
-    ignore_obs_next: bool = False
-    """Look the next observation up instead of storing it: half the memory."""
-    priority: Priority = field(default_factory=lambda: Priority(alpha=0.0))
-    """Draw rows with large errors more often; `alpha` 0 draws uniformly."""
-
-    def __post_init__(self) -> None:
-        check_range(self, "size", ge=1)
-        check_range(self, "stack_num", ge=1)
-
-    @property
-    def stored(self) -> dict[str, Any]:
-        """What is stored of observations, and how it is read: options of a buffer."""
-        return {
-            "stack_num": self.stack_num,
-            "ignore_obs_next": self.ignore_obs_next,
-            "save_only_last_obs": self.stack_num > 1,
-        }
-
-    def make(self, rows: int, seed: int) -> VectorReplayBuffer:
-        """Return an empty replay buffer for `rows` environments.
-
-        Raises:
-            ConfigError: it would have less than one slot for each.
-        """
-        if self.size < rows:
-            raise ConfigError(f"buffer.size is {self.size}, less than one transition for each of {rows} envs")
-        return VectorReplayBuffer(
-            self.size,
-            rows,
-            **self.stored,
-            priority=self.priority if self.priority.alpha else None,
-            seed=seed,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainerConfig:
-    """The loop: how much to collect, how often to learn, how often to test."""
-
-    max_epoch: int = 10
-    """Epochs at most; each ends with a test."""
-    step_per_epoch: int = 10_000
-    """Environment steps (off-policy, on-policy) or updates (offline) per epoch."""
-    step_per_collect: int = 10
-    """Environment steps between two phases of learning, over all environments."""
-    episode_per_test: int = 10
-    """Episodes of each test."""
-    update_per_step: float | None = None
-    """Updates per environment step; off-policy only (None: 1)."""
-    batch_size: int | None = None
-    """Transitions per update; off-policy and offline only (None: 64). On-policy configs have one of their own."""
-    start_steps: int = 0
-    """Environment steps before the first update, with random actions; off-policy only."""
-    checkpoint_epochs: int = 1
-    """Epochs between two full checkpoints (0: only when the run ends or is interrupted)."""
-
-    def __post_init__(self) -> None:
-        for name in ("max_epoch", "step_per_epoch", "step_per_collect", "episode_per_test", "batch_size"):
-            check_range(self, name, ge=1)
-        check_range(self, "update_per_step", gt=0)
-        check_range(self, "start_steps", ge=0)
-        check_range(self, "checkpoint_epochs", ge=0)
-        if self.start_steps >= self.max_epoch * self.step_per_epoch:
-            raise ConfigError(
-                f"TrainerConfig.start_steps is {self.start_steps}, but the run has only {self.max_epoch} x "
-                f"{self.step_per_epoch} steps, so that nothing would be learned; start earlier or run longer"
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
-class StopConfig:
-    """When a run ends before its last epoch, and how it is evaluated."""
-
-    test_return: float | None = None
-    """End when the mean test return is this high (None: never)."""
-    episodes: int = 100
-    """Episodes that confirm that return, and evaluate the run at its end."""
-
-    def __post_init__(self) -> None:
-        check_range(self, "episodes", ge=1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoggerConfig:
-    """Where metrics go beside the run's metrics.jsonl."""
-
-    tensorboard: bool = False
-    """Write an event file for TensorBoard into the run's folder."""
-    wandb: Literal["off", "online", "offline"] = "off"
-    """Send metrics to Weights & Biases, or keep them for `wandb sync`."""
-    wandb_project: str = "argosy"
-    """Project at Weights & Biases."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,11 +81,11 @@ class Experiment:
             wanted, given = cls.config_type.__name__, type(self.config).__name__
             raise ConfigError(f"Experiment.config is a {given}; {self.algorithm} takes a {wanted}")
         if cls.kind == "onpolicy":
-            for name, unset in (("update_per_step", None), ("batch_size", None), ("start_steps", 0)):
-                if getattr(self.trainer, name) != unset:
+            for setting, default in _REPLAYING.items():
+                if (value := _at(self, setting)) != default:
                     raise ConfigError(
-                        f"trainer.{name} is {getattr(self.trainer, name)}, but {self.algorithm} learns on-policy, from "
-                        f"all that was collected; its own settings say how (`argosy train {self.algorithm} --help`)"
+                        f"{setting} is {value}, but {self.algorithm} learns on-policy, once from all that was "
+                        f"collected; its own settings say how (`argosy train {self.algorithm} --help`)"
                     )
             if self.data is not None:
                 raise ConfigError(
@@ -308,10 +214,14 @@ class Experiment:
 _OWN = frozenset(f.name for f in dataclasses.fields(Experiment)) - {"algorithm", "config"}
 
 
-# What only a run that collects obeys, with the values that say nothing.
-_COLLECTING: dict[str, object] = {
-    f"trainer.{name}": getattr(TrainerConfig(), name) for name in ("step_per_collect", "update_per_step", "start_steps")
-} | {f"buffer.{f.name}": getattr(BufferConfig(), f.name) for f in dataclasses.fields(BufferConfig)}
+def _defaults(section: str, config: object, *names: str) -> dict[str, object]:
+    return {f"{section}.{name}": getattr(config, name) for name in names}
+
+
+# What only some kinds of runs obey, with the values that say nothing.
+_BUFFER = _defaults("buffer", BufferConfig(), *(f.name for f in dataclasses.fields(BufferConfig)))
+_REPLAYING = _defaults("trainer", TrainerConfig(), "update_per_step", "batch_size", "start_steps") | _BUFFER
+_COLLECTING = _defaults("trainer", TrainerConfig(), "step_per_collect", "update_per_step", "start_steps") | _BUFFER
 
 
 def _at(config: object, name: str) -> object:

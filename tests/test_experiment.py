@@ -135,3 +135,9 @@ def test_no_setting_of_an_algorithm_hides_one_of_the_experiment():
     own = set(Experiment.__dataclass_fields__) | {"json", "quiet", "debug", "runs"}
     for name in ALGORITHMS:
         assert not own & set(algorithm_class(name).config_type.__dataclass_fields__)
+
+
+def test_a_device_with_a_number_is_no_code(tmp_path):
+    saved = preset("dqn", "CartPole-v1", device="cuda:1", buffer={"device": "cuda:1"})
+    (tmp_path / "config.json").write_text(json.dumps(saved.to_dict()))
+    assert Experiment.load(tmp_path / "config.json") == saved

@@ -62,7 +62,7 @@ class EnvSource:
             if not re.fullmatch(self.agents[0].pattern, "0"):
                 raise ConfigError(f"{self.task!r} has one agent, '0', and no spec matches it")
             self._nobody_for(range(1, len(self.agents)))
-            self._register()
+            self.register_names()
             return [self._stacked(0, *task_spaces(self.task, self.config))]
         env = self._make_environment()
         try:
@@ -96,21 +96,21 @@ class EnvSource:
 
     def _arena(self, num_envs: int, seed: int, *, test: bool) -> Arena:
         if self.registered is None:
-            self._register()
+            self.register_names()
             return VectorArena(make_vector_env(self.task, num_envs, seed=seed, test=test, config=self.config))
         envs = [self._make_environment() for _ in range(num_envs)]
         for env, own in zip(envs, spawn_seeds(seed, num_envs), strict=True):
             env.seed(own)
         return AgentArena(envs, self._specs(envs[0]))
 
-    def _register(self) -> None:
+    def register_names(self) -> None:
         """Let this process know the names that the one which described the fleet knew."""
         register_missing(self.wrappers)
         if self.registered is not None and self.task not in registered_environments() and ":" not in self.task:
             register(self.task, self.registered[0], module=self.registered[1])
 
     def _make_environment(self) -> Environment:
-        self._register()
+        self.register_names()
         return make_environment(self.task, self.args, wrappers=self.config.wrappers)
 
     def _stacked(self, spec: int, observation: Space, action: Space) -> tuple[Space, Space]:

@@ -181,6 +181,7 @@ def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
 
 def _learning(plan: Plan, policy: str, algorithm: Algorithm[Any, Any]) -> Learning:
     sync, spec = plan.fleet.sync, plan.fleet.policies[policy]
+    plan.source.register_names()  # a buffer with hindsight asks an env for rewards
     prefetch = algorithm.device.type != "cpu" if spec.prefetch is None else spec.prefetch
     return make_learning(
         algorithm,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from argosy.algorithm import algorithm_class
-from argosy.algorithm.base import Algorithm, Task
+from argosy.algorithm.base import Algorithm
 from argosy.collect.postprocess import GAE, Postprocess
 from argosy.collect.source import Space
 from argosy.config import check_arguments, check_choice, check_range
@@ -20,6 +20,7 @@ from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.policy import Policy, policy_class
 from argosy.process import usable_device
+from argosy.trainer.parts import make_algorithm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,16 +137,14 @@ class PolicySpec:
         Raises:
             ConfigError: the device is not there.
         """
-        experiment, device = self.experiment, usable_device(device)
+        experiment = self.experiment
         cls = algorithm_class(experiment.algorithm)
         make_policy = self.policy
         if callable(make_policy):
+            device = usable_device(device)
             policy = seeded(seed, lambda: make_policy(observation_space, action_space, **self.args)).to(device)
         else:
-            task = Task(
-                observation_space=observation_space, action_space=action_space, net=experiment.net, device=device
-            )
-            own = cls.make(experiment.config, task, seed)
+            own = make_algorithm(experiment, observation_space, action_space, seed, device)
             if self.algorithm is None:
                 return own
             policy = own.policy

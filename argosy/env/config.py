@@ -8,7 +8,7 @@ from typing import Literal
 from argosy.config import check_choice, check_range
 from argosy.errors import ConfigError
 
-VECTOR_KINDS = ("auto", "dummy", "subproc", "shmem", "envpool")
+VECTOR_KINDS = ("auto", "dummy", "subproc", "shmem", "envpool", "ray")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,18 +19,20 @@ class EnvConfig:
         ConfigError: a value is out of range or contradicts another one.
     """
 
-    vector: Literal["auto", "dummy", "subproc", "shmem", "envpool"] = "auto"
-    """What steps the envs; auto: EnvPool for Atari where it is installed, else dummy (this process)."""
+    vector: Literal["auto", "dummy", "subproc", "shmem", "envpool", "ray"] = "auto"
+    """What steps the envs; auto: EnvPool for Atari where it is installed, else dummy (this process); ray: actors of
+    Ray, on all machines of its cluster."""
     num_envs: int = 8
     """Envs to train in."""
     test_num_envs: int = 10
     """Envs to test in."""
     envs_per_worker: int | None = None
-    """Envs per worker process (subproc, shmem); None: as many processes as cores."""
+    """Envs per worker process (subproc, shmem, ray); None: as many processes as this machine has cores."""
     hang_timeout_s: float | None = 300.0
-    """A worker process (subproc, shmem) that needs longer for one command is killed and reported; None: never."""
+    """A worker process (subproc, shmem, ray) that needs longer for one command is killed and reported; None: never."""
     wait_num: int | None = None
-    """Training only: step asynchronously and hand out this many envs as soon as they are ready; None: in step."""
+    """Training from a replay buffer only: step asynchronously, and act for this many envs as soon as they are ready;
+    None: in step."""
     background: bool = False
     """EnvPool with `wait_num`, Linux: step on every core, but only while nothing else, such as the policy, runs there.
     Up to a tenth faster where the policy acts on the CPU; on a machine that others fill, the envs stand still."""
@@ -83,5 +85,5 @@ class EnvConfig:
         if self.envs_per_worker is not None and self.vector in ("dummy", "envpool"):
             raise ConfigError(
                 f"EnvConfig.envs_per_worker is {self.envs_per_worker}, but vector={self.vector!r} has no workers; "
-                "use vector='subproc' or 'shmem', or leave envs_per_worker out"
+                "use vector='subproc', 'shmem' or 'ray', or leave envs_per_worker out"
             )

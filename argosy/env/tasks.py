@@ -18,7 +18,7 @@ from argosy.env.atari import make_atari_env
 from argosy.env.config import EnvConfig
 from argosy.env.spaces import Space
 from argosy.env.vector.envpool import EnvPoolVectorEnv, Pool
-from argosy.env.vector.kinds import DummyVectorEnv, ShmemVectorEnv, SubprocVectorEnv
+from argosy.env.vector.kinds import DummyVectorEnv, RayVectorEnv, ShmemVectorEnv, SubprocVectorEnv
 from argosy.env.vector.protocol import VectorEnv
 from argosy.env.worker.base import EnvFn
 from argosy.env.wrappers import wrapped
@@ -74,6 +74,11 @@ def make_vector_env(
         env_fns = [env_factory(task, config, test=test, render_mode=render_mode)] * num_envs
         if vector == "dummy":
             env = DummyVectorEnv(env_fns, wait_num)
+        elif vector == "ray":
+            # Ray reserves nothing for them: training and test envs, of which one kind rests, would not fit together
+            each = config.envs_per_worker or (1 if wait_num else -(-num_envs // num_cores()))
+            timeout = config.hang_timeout_s
+            env = RayVectorEnv(env_fns, wait_num, envs_per_worker=each, num_cpus=0, hang_timeout_s=timeout)
         else:
             cls = ShmemVectorEnv if vector == "shmem" else SubprocVectorEnv
             env = cls(env_fns, wait_num, envs_per_worker=config.envs_per_worker, hang_timeout_s=config.hang_timeout_s)

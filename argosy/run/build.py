@@ -6,17 +6,17 @@ import contextlib
 from typing import Any
 
 from argosy.algorithm import algorithm_class
-from argosy.algorithm.base import Algorithm, Task
-from argosy.collect import Collector
+from argosy.algorithm.base import Algorithm
+from argosy.collect import AsyncCollector, Collector
 from argosy.data import VectorReplayBuffer
-from argosy.env import VectorEnv, make_vector_env
+from argosy.env import make_vector_env
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.logger import Logger
-from argosy.process import usable_device
 from argosy.rng import spawn_seeds
 from argosy.run.dataset import load_data
 from argosy.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
+from argosy.trainer.parts import make_algorithm, make_buffer
 
 LocalTrainer = OnpolicyTrainer[Any] | OffpolicyTrainer[Any] | OfflineTrainer[Any]
 
@@ -40,9 +40,12 @@ def build(
         SpaceError: the algorithm cannot act in the task's action space.
     """
     settings, config = experiment.trainer, experiment.env
-    if config.wait_num is not None:
-        raise ConfigError(f"env.wait_num is {config.wait_num}, but this trainer steps all envs together; leave it out")
     kind = algorithm_class(experiment.algorithm).kind
+    if config.wait_num is not None and (kind == "onpolicy" or experiment.data is not None):
+        raise ConfigError(
+            f"env.wait_num is {config.wait_num}, but only a run that fills a replay buffer steps its envs out of step; "
+            "leave it out"
+        )
     if kind == "offline" and experiment.data is None:
         raise ConfigError(
             f"{experiment.algorithm} learns from a data set; which? --data FILE (in Python: data=), for instance one "
@@ -53,7 +56,9 @@ def build(
         num_test_envs = min(config.test_num_envs, settings.episode_per_test)
         test_env = make_vector_env(experiment.task, num_test_envs, test=True, config=config)
         on_error.callback(test_env.close)
-        algorithm = make_algorithm(experiment, test_env, seeds[0])
+        algorithm = make_algorithm(
+            experiment, test_env.single_observation_space, test_env.single_action_space, seeds[0]
+        )
         common: dict[str, Any] = {
             "algorithm": algorithm,
             "test_collector": Collector(algorithm.policy, test_env, seed=seeds[3]),
@@ -78,8 +83,9 @@ def build(
         env = make_vector_env(experiment.task, config.num_envs, config=config)
         on_error.callback(env.close)
         buffer = _make_buffer(experiment, algorithm, seeds[1])
+        collector = Collector if config.wait_num is None else AsyncCollector
         common |= {
-            "train_collector": Collector(algorithm.policy, env, buffer, exploration_noise=True, seed=seeds[2]),
+            "train_collector": collector(algorithm.policy, env, buffer, exploration_noise=True, seed=seeds[2]),
             "step_per_epoch": settings.step_per_epoch,
             "step_per_collect": settings.step_per_collect,
             **options,
@@ -99,26 +105,8 @@ def build(
 
 def _make_buffer(experiment: Experiment, algorithm: Algorithm[Any, Any], seed: int) -> VectorReplayBuffer:
     """Make room for one rollout (on-policy) or for `buffer.size` transitions."""
-    num_envs, config = experiment.env.num_envs, experiment.buffer
+    num_envs = experiment.env.num_envs
     if algorithm.kind == "onpolicy":
         rows = -(-experiment.trainer.step_per_collect // num_envs)
         return VectorReplayBuffer(rows * num_envs, num_envs, seed=seed)
-    return config.make(num_envs, seed)
-
-
-def make_algorithm(experiment: Experiment, env: VectorEnv, seed: int | None = None) -> Algorithm[Any, Any]:
-    """Make the experiment's algorithm, and with it its policy, for the spaces of `env`.
-
-    Raises:
-        ConfigError: the device is not there.
-        SpaceError: the algorithm cannot act in the action space.
-    """
-    device = usable_device(experiment.device)
-    cls = algorithm_class(experiment.algorithm)
-    task = Task(
-        observation_space=env.single_observation_space,
-        action_space=env.single_action_space,
-        net=experiment.net,
-        device=device,
-    )
-    return cls.make(experiment.config, task, seed)
+    return make_buffer(experiment, num_envs, seed)

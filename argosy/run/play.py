@@ -18,8 +18,8 @@ from argosy.errors import CheckpointError, ConfigError
 from argosy.experiment import Experiment
 from argosy.policy import Policy
 from argosy.process import computing_threads
-from argosy.run.build import make_algorithm
 from argosy.run.folder import RunFolder
+from argosy.trainer.parts import make_algorithm
 from argosy.trainer.statefile import read_state, write_state
 
 KIND = "policy"
@@ -41,7 +41,7 @@ def load_policy(folder: RunFolder, experiment: Experiment, env: VectorEnv) -> Po
     if not folder.best_policy.is_file():
         raise CheckpointError(f"the run {str(folder.path)!r} has no policy yet: it ended before its first test")
     state = read_state(folder.best_policy, KIND)
-    policy = make_algorithm(experiment, env, seed=0).policy
+    policy = make_algorithm(experiment, env.single_observation_space, env.single_action_space, 0).policy
     policy.load_checkpoint(state["policy"])
     if state["env"] is not None:
         load: Any = getattr(env, "load_state_dict", None)

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
-from argosy.algorithm import algorithm_class
-from argosy.algorithm.base import Algorithm, Task
 from argosy.collect.player import Inline, Player, Scores
 from argosy.collect.recorder import Recorder, Segment
 from argosy.collect.seats import Seat
@@ -16,10 +14,10 @@ from argosy.collect.source import Agents, EnvSource, Space
 from argosy.data.stats import CollectStats, EpochStats, TrainingStats, TrainingStatsMean
 from argosy.errors import ConfigError, nearest
 from argosy.experiment import Experiment
-from argosy.process import usable_device
 from argosy.rng import Rng, spawn_seeds
 from argosy.trainer.base import TrainerState
 from argosy.trainer.learning import make_learning
+from argosy.trainer.parts import make_algorithm
 from argosy.trainer.statefile import read_state, write_state
 
 Epoch: TypeAlias = dict[str, EpochStats[TrainingStats]]
@@ -173,10 +171,8 @@ class _Learner:
     def __init__(
         self, experiment: Experiment, spaces: tuple[Space, Space], producers: Mapping[str, int], length: int
     ) -> None:
-        settings, device = experiment.trainer, usable_device(experiment.device)
-        task = Task(observation_space=spaces[0], action_space=spaces[1], net=experiment.net, device=device)
-        cls, seed = algorithm_class(experiment.algorithm), spawn_seeds(experiment.seed, 4)[0]
-        self.algorithm: Algorithm[Any, Any] = cls.make(experiment.config, task, seed)
+        settings = experiment.trainer
+        self.algorithm = make_algorithm(experiment, *spaces, spawn_seeds(experiment.seed, 4)[0])
         self._learning = make_learning(self.algorithm, experiment, producers)
         self.segment_steps = -(-settings.step_per_collect // sum(producers.values()))
         self._start_steps, self._length, self._target = settings.start_steps, length, experiment.stop.test_return

@@ -18,6 +18,7 @@ from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.rng import spawn_seeds
 from argosy.trainer.offpolicy import update_is_due
+from argosy.trainer.parts import make_buffer
 
 
 class Learning(Protocol):
@@ -140,7 +141,7 @@ class OffpolicyLearning:
         rows = sum(producers.values())
         if config.size < self._batch_size:
             raise ConfigError(f"buffer.size is {config.size}; batches of {self._batch_size} need more")
-        self.buffer = config.make(rows, seed)
+        self.buffer = make_buffer(experiment, rows, seed)
         starts = np.cumsum([0, *producers.values()])
         self._first_row = dict(zip(producers, starts.tolist(), strict=False))
         self._rows = dict(producers)

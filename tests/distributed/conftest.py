@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+import bitflip
 import fragile
 import games
 import memory
@@ -12,7 +13,7 @@ import small_workers
 
 from argosy.distributed.host.base import ThreadLauncher
 
-SHIPPED = [fragile, games, memory, policies, small_workers]  # Ray's processes cannot import test files
+SHIPPED = [bitflip, fragile, games, memory, policies, small_workers]  # Ray's processes cannot import test files
 _launchers = []
 
 

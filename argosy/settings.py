@@ -1,0 +1,164 @@
+"""Sections of an experiment: the replay buffer, the loop, when it stops, where metrics go."""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from argosy.config import check_range
+from argosy.data import VectorReplayBuffer
+from argosy.data.buffer import Hindsight, Priority
+from argosy.env.goals import GoalReward
+from argosy.errors import ConfigError
+from argosy.process import usable_device
+
+
+@dataclass(frozen=True, kw_only=True)
+class HindsightConfig:
+    """Hindsight experience replay (Andrychowicz et al., 2017, https://arxiv.org/abs/1707.01495), strategy "future"."""
+
+    future_k: float = 0.0
+    """Rows with a goal that their episode achieved later, per row that keeps its own (the paper's k; 0: none)."""
+    horizon: int = 100
+    """New goals come from fewer rows than this after the sampled one; e.g. the longest episode's length."""
+
+    def __post_init__(self) -> None:
+        check_range(self, "future_k", ge=0.0)
+        check_range(self, "horizon", ge=1)
+
+    def build(self, reward: GoalReward) -> Hindsight:
+        """Return what a buffer takes."""
+        return Hindsight(
+            compute_reward_fn=lambda achieved, desired: reward(achieved, desired, {}),
+            horizon=self.horizon,
+            future_k=self.future_k,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BufferConfig:
+    """Where transitions are kept. An on-policy algorithm keeps just what one collection brings."""
+
+    size: int = 20_000
+    """Transitions that an off-policy algorithm keeps, over all environments."""
+    stack_num: int = 1
+    """Frames stacked when sampling (1: none), for environments that stack; only the newest frame is then stored."""
+    ignore_obs_next: bool = False
+    """Look the next observation up instead of storing it: half the memory."""
+    priority: Priority = field(default_factory=lambda: Priority(alpha=0.0))
+    """Draw rows with large errors more often; `alpha` 0 draws uniformly."""
+    hindsight: HindsightConfig = field(default_factory=HindsightConfig)
+    """Give a part of each sample goals that were achieved later; for environments with goals."""
+    device: str | None = None
+    """Keep the transitions on this device, e.g. cuda, where samples are tensors then; None: in host memory."""
+    storage_dir: str | None = None
+    """Keep the transitions in memory-mapped files in a folder of their own below this one, for buffers larger than
+    memory; removed when the run ends. None: in memory."""
+
+    def __post_init__(self) -> None:
+        check_range(self, "size", ge=1)
+        check_range(self, "stack_num", ge=1)
+        if self.device is not None and self.storage_dir is not None:
+            raise ConfigError(
+                f"buffer.device is {self.device!r} and buffer.storage_dir {self.storage_dir!r}; choose one of them"
+            )
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """What is stored of observations, and how it is read: options of a buffer."""
+        return {
+            "stack_num": self.stack_num,
+            "ignore_obs_next": self.ignore_obs_next,
+            "save_only_last_obs": self.stack_num > 1,
+        }
+
+    def make(self, rows: int, seed: int, reward: GoalReward | None = None) -> VectorReplayBuffer:
+        """Return an empty replay buffer for `rows` environments; `reward` is that of other goals, for hindsight.
+
+        Raises:
+            ConfigError: it would have less than one slot for each, or there is no such device.
+        """
+        if self.size < rows:
+            raise ConfigError(f"buffer.size is {self.size}, less than one transition for each of {rows} envs")
+        folder = None if self.storage_dir is None else _scratch_folder(self.storage_dir)
+        buffer = VectorReplayBuffer(
+            self.size,
+            rows,
+            **self.stored,
+            priority=self.priority if self.priority.alpha else None,
+            hindsight=None if reward is None else self.hindsight.build(reward),
+            device=None if self.device is None else usable_device(self.device),
+            storage_dir=None if folder is None else folder.name,
+            seed=seed,
+        )
+        if folder is not None:
+            weakref.finalize(buffer, folder.cleanup)
+        return buffer
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainerConfig:
+    """The loop: how much to collect, how often to learn, how often to test."""
+
+    max_epoch: int = 10
+    """Epochs at most; each ends with a test."""
+    step_per_epoch: int = 10_000
+    """Environment steps (off-policy, on-policy) or updates (offline) per epoch."""
+    step_per_collect: int = 10
+    """Environment steps between two phases of learning, over all environments."""
+    episode_per_test: int = 10
+    """Episodes of each test."""
+    update_per_step: float | None = None
+    """Updates per environment step; off-policy only (None: 1)."""
+    batch_size: int | None = None
+    """Transitions per update; off-policy and offline only (None: 64). On-policy configs have one of their own."""
+    start_steps: int = 0
+    """Environment steps before the first update, with random actions; off-policy only."""
+    checkpoint_epochs: int = 1
+    """Epochs between two full checkpoints (0: only when the run ends or is interrupted)."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_epoch", "step_per_epoch", "step_per_collect", "episode_per_test", "batch_size"):
+            check_range(self, name, ge=1)
+        check_range(self, "update_per_step", gt=0)
+        check_range(self, "start_steps", ge=0)
+        check_range(self, "checkpoint_epochs", ge=0)
+        if self.start_steps >= self.max_epoch * self.step_per_epoch:
+            raise ConfigError(
+                f"TrainerConfig.start_steps is {self.start_steps}, but the run has only {self.max_epoch} x "
+                f"{self.step_per_epoch} steps, so that nothing would be learned; start earlier or run longer"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopConfig:
+    """When a run ends before its last epoch, and how it is evaluated."""
+
+    test_return: float | None = None
+    """End when the mean test return is this high (None: never)."""
+    episodes: int = 100
+    """Episodes that confirm that return, and evaluate the run at its end."""
+
+    def __post_init__(self) -> None:
+        check_range(self, "episodes", ge=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoggerConfig:
+    """Where metrics go beside the run's metrics.jsonl."""
+
+    tensorboard: bool = False
+    """Write an event file for TensorBoard into the run's folder."""
+    wandb: Literal["off", "online", "offline"] = "off"
+    """Send metrics to Weights & Biases, or keep them for `wandb sync`."""
+    wandb_project: str = "argosy"
+    """Project at Weights & Biases."""
+
+
+def _scratch_folder(parent: str) -> tempfile.TemporaryDirectory[str]:
+    """Make a folder that no other buffer has; it goes with its object, or with the process."""
+    Path(parent).mkdir(parents=True, exist_ok=True)
+    return tempfile.TemporaryDirectory(prefix="buffer-", dir=parent, ignore_cleanup_errors=True)

@@ -1,0 +1,52 @@
+"""What a run is made of, from its experiment: the same algorithm and the same buffer in every loop and every fleet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from argosy.algorithm import algorithm_class
+from argosy.algorithm.base import Algorithm, Space, Task
+from argosy.data import VectorReplayBuffer
+from argosy.env.goals import goal_reward
+from argosy.experiment import Experiment
+from argosy.process import usable_device
+
+
+def make_algorithm(
+    experiment: Experiment,
+    observation_space: Space,
+    action_space: Space,
+    seed: int | None = None,
+    device: str | None = None,
+) -> Algorithm[Any, Any]:
+    """Make the experiment's algorithm, and with it its policy.
+
+    Args:
+        experiment: says which.
+        observation_space: of the task.
+        action_space: of the task.
+        seed: of parameters and random numbers.
+        device: where it is; None: as the experiment says.
+
+    Raises:
+        ConfigError: the device is not there.
+        SpaceError: the algorithm cannot act in the action space.
+    """
+    task = Task(
+        observation_space=observation_space,
+        action_space=action_space,
+        net=experiment.net,
+        device=usable_device(device or experiment.device),
+    )
+    return algorithm_class(experiment.algorithm).make(experiment.config, task, seed)
+
+
+def make_buffer(experiment: Experiment, rows: int, seed: int) -> VectorReplayBuffer:
+    """Make an empty replay buffer for `rows` environments.
+
+    Raises:
+        ConfigError: it is too small, has no place, or the task has no goals for its hindsight.
+    """
+    config = experiment.buffer
+    reward = goal_reward(experiment.task, experiment.env) if config.hindsight.future_k else None
+    return config.make(rows, seed, reward)

@@ -1,0 +1,98 @@
+"""Runs with every kind of replay buffer go on exactly; what would be ignored is refused by name."""
+
+import contextlib
+
+import pytest
+import torch
+from short import QUICK, quick
+
+import argosy
+from argosy.collect import AsyncCollector
+from argosy.errors import ConfigError
+from argosy.presets import preset
+from argosy.trainer.checkpoint import collectors_of, load_checkpoint, save_checkpoint
+
+HINDSIGHT = {"hindsight": {"future_k": 4.0, "horizon": 6}}
+
+
+def trainer(**changes):
+    settings = {**QUICK, "seed": 5, **changes}
+    return argosy.build(preset("dqn", "bitflip:BitFlip", **settings))
+
+
+@pytest.mark.parametrize(
+    "buffer",
+    [HINDSIGHT, {"device": "cpu"}, {"storage_dir": "disk"}, {**HINDSIGHT, "priority": {"alpha": 0.6}}],
+    ids=["hindsight", "device", "storage", "hindsight by priority"],
+)
+def test_a_run_with_this_buffer_goes_on_exactly(buffer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    whole, half = trainer(buffer=buffer), trainer(buffer=buffer)
+    next(half)
+    save_checkpoint("half", half)
+    next(whole)
+    save_checkpoint("whole", whole)  # a checkpoint begins new episodes, in both
+    resumed = trainer(buffer=buffer)
+    load_checkpoint("half", resumed)
+    next(whole)
+    next(resumed)
+    assert whole.state.gradient_step == resumed.state.gradient_step > 50
+    for key, value in whole.algorithm.policy.state_dict().items():
+        assert torch.equal(torch.as_tensor(value), torch.as_tensor(resumed.algorithm.policy.state_dict()[key])), key
+
+
+@pytest.mark.slow
+def test_hindsight_solves_what_plain_replay_does_not(tmp_path):
+    """Ten bits: a random policy all but never sees a reward."""
+    run = {
+        "trainer": {"max_epoch": 5, "step_per_epoch": 4000, "start_steps": 500, "batch_size": 128,
+                    "step_per_collect": 8, "update_per_step": 0.5, "episode_per_test": 50},
+        "buffer": {"size": 50_000, **HINDSIGHT},
+        "net": {"hidden_sizes": (128,)},
+        "gamma": 0.9, "lr": 1e-3,
+    }  # fmt: skip
+    settings = preset("dqn", "bitflip:TenBits", seed=1, **run)
+    learned = argosy.train(settings, runs=tmp_path, show_progress=False)
+    plain = argosy.train(settings.replaced({"buffer.hindsight.future_k": 0.0}), runs=tmp_path, show_progress=False)
+    assert learned.test_return_mean > -7.0 > plain.test_return_mean
+
+
+def test_envs_out_of_step_are_collected_from_by_an_async_collector(tmp_path):
+    done = quick(tmp_path, env={"num_envs": 4, "test_num_envs": 2, "wait_num": 2})
+    assert 400 <= done.env_steps < 404
+    assert done.gradient_steps > 50
+    with argosy_trainer(env={"num_envs": 4, "wait_num": 2}) as made:
+        assert isinstance(made.train_collector, AsyncCollector)
+        assert made.train_collector.env.is_async
+        assert not made.test_collector.env.is_async
+    with argosy_trainer(env={"num_envs": 4}) as made:
+        assert not isinstance(made.train_collector, AsyncCollector)
+
+
+@pytest.mark.parametrize(("algorithm", "message"), [("ppo", r"env.wait_num is 2, but only a run that fills a replay")])
+def test_envs_in_step_are_a_must_where_rollouts_are_learned_from(algorithm, message):
+    with pytest.raises(ConfigError, match=message):
+        argosy.build(preset(algorithm, "CartPole-v1", env={"num_envs": 4, "wait_num": 2}))
+
+
+def test_envs_may_live_in_actors_of_ray(tmp_path):
+    ray = pytest.importorskip("ray")
+    done = quick(tmp_path, env={"num_envs": 4, "test_num_envs": 2, "vector": "ray", "envs_per_worker": 2})
+    ray.shutdown()
+    local = quick(tmp_path, env={"num_envs": 4, "test_num_envs": 2})
+    assert done.test_return_mean == local.test_return_mean
+
+
+@pytest.mark.parametrize("setting", ["size", "stack_num", "ignore_obs_next", "priority.alpha", "device", "storage_dir"])
+def test_an_on_policy_run_refuses_settings_of_a_replay_buffer(setting):
+    value = {"ignore_obs_next": True, "device": "cpu", "storage_dir": "disk"}.get(setting, 2)
+    with pytest.raises(ConfigError, match=rf"buffer.{setting.partition('.')[0]} is .*ppo learns on-policy"):
+        preset("ppo", "CartPole-v1", **{f"buffer.{setting}": value})
+
+
+@contextlib.contextmanager
+def argosy_trainer(**changes):
+    made = argosy.build(preset("dqn", "CartPole-v1", **{**QUICK, **changes}))
+    yield made
+    for collector in collectors_of(made).values():
+        collector.env.close()
