@@ -31,6 +31,49 @@ def is_array_space(space: Space) -> bool:
     return isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary)
 
 
+def merge_bounds(a: Space, b: Space, *, narrow: bool) -> Space | None:
+    """Return one space for the elements of two whose shapes and dtypes agree; None where they do not.
+
+    Args:
+        a: one space.
+        b: the other.
+        narrow: its elements are those in both (actions); else it holds the elements of both (observations).
+    """
+    nested = (spaces.Dict, spaces.Tuple)
+    if a == b or not any(isinstance(s, nested) or is_array_space(s) for s in (a, b)):
+        return a  # objects have room for any
+    if type(a) is not type(b):
+        return None
+    if isinstance(a, spaces.Dict | spaces.Tuple):
+        parts, others = (dict(s.items() if isinstance(s, spaces.Dict) else enumerate(s)) for s in (a, b))  # type: ignore[arg-type]  # of one type
+        if parts.keys() != others.keys():
+            return None
+        merged = {key: merge_bounds(part, others[key], narrow=narrow) for key, part in parts.items()}
+        if None in merged.values():
+            return None
+        return spaces.Dict(merged) if isinstance(a, spaces.Dict) else spaces.Tuple(merged.values())  # type: ignore[arg-type]  # none is None
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return None
+    pick_low, pick_high = (np.maximum, np.minimum) if narrow else (np.minimum, np.maximum)
+    (a_low, a_high), (b_low, b_high) = _bounds(a), _bounds(b)
+    low, high = pick_low(a_low, b_low), pick_high(a_high, b_high)
+    if (low > high).any():
+        return None
+    if isinstance(a, spaces.Box):
+        return spaces.Box(low, high, dtype=a.dtype.type)
+    if isinstance(a, spaces.Discrete):
+        return spaces.Discrete(int(high - low) + 1, start=int(low))
+    return spaces.MultiDiscrete(high - low + 1, dtype=a.dtype.type, start=low)  # type: ignore[union-attr]  # has a dtype
+
+
+def _bounds(space: Space) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+    """Return the least and the greatest element of a Box, Discrete or MultiDiscrete."""
+    if isinstance(space, spaces.Box):
+        return space.low, space.high
+    several = cast(spaces.MultiDiscrete, space)  # a Discrete is like it
+    return several.start, several.start + (space.n if isinstance(space, spaces.Discrete) else several.nvec) - 1
+
+
 def leaves(space: Space, name: str = "") -> Iterator[tuple[str, tuple[int, ...], np.dtype[np.generic]]]:
     """Yield (dotted name, shape, dtype) of every array in an element of `space` (in `normal_form`)."""
     if isinstance(space, spaces.Dict):
@@ -131,11 +174,13 @@ def join_received(parts: Sequence[Received]) -> Received:
     """Join what several workers handed out, row after row."""
     if len(parts) == 1:
         return parts[0]
+    shape = max((part.rew.shape[1:] for part in parts), key=len)  # first resets may not know that rewards are several
+    rewards = [part.rew if part.rew.shape[1:] == shape else np.zeros((len(part.rew), *shape)) for part in parts]
     return Received(
         env_id=np.concatenate([part.env_id for part in parts]),
         is_reset=np.concatenate([part.is_reset for part in parts]),
         obs=concatenate([part.obs for part in parts]),
-        rew=np.concatenate([part.rew for part in parts]),
+        rew=np.concatenate(rewards, dtype=np.float32),
         terminated=np.concatenate([part.terminated for part in parts]),
         truncated=np.concatenate([part.truncated for part in parts]),
         info=np.concatenate([cast("NDArray[np.object_]", part.info) for part in parts]),
@@ -174,9 +219,14 @@ def mismatch(space: Space, element: object, name: str = "observation") -> str | 
         return None if space.contains(element) else f"{name} {element!r:.80} is not in its space {space}"
     array = np.asarray(element)
     shape, dtype = tuple(space.shape or ()), np.dtype(space.dtype)
+    if array.dtype == object:
+        return (
+            f"{name} is or holds Python objects ({type(element).__name__}); its space {space} is of arrays: say Dict,"
+            " Graph, Sequence, Text, or a subclass of gymnasium.Space with `contains`"
+        )
     if array.shape != shape:
         return f"{name} has shape {array.shape}; its space {space} has {shape}"
-    if array.dtype == object or not np.can_cast(array.dtype, dtype, "same_kind"):
+    if not np.can_cast(array.dtype, dtype, "same_kind"):
         return f"{name} has dtype {array.dtype}; its space {space} has {dtype}"
     if array.dtype.kind == "f" and np.isnan(array).any():
         return f"{name} holds NaN at index {tuple(int(i[0]) for i in np.nonzero(np.isnan(array)))}"

@@ -6,6 +6,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import TypeAlias, cast
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from argosy.env.spaces import Space, join_received, take
 from argosy.env.vector.actions import action_rows, select_rows
 from argosy.env.vector.protocol import Ids, Infos, Obs, Received, StepReturn, check_ids, env_seeds
-from argosy.env.worker.base import EnvFn, EnvSpaces, EnvWorker, StepArrays
+from argosy.env.worker.base import EnvFn, EnvWorker, StepArrays, common_spaces
 from argosy.errors import ConfigError, EnvError
 
 WorkerFn: TypeAlias = "Callable[[Sequence[EnvFn], int], EnvWorker]"
@@ -63,7 +64,7 @@ class BaseVectorEnv:
         try:
             for low, high in pairwise(bounds):
                 self.workers.append(worker_fn(env_fns[low:high], low))
-            self._spaces = _common_spaces(self.workers)
+            self._spaces = common_spaces({worker.first: worker.spaces for worker in self.workers})
             for worker in self.workers:
                 worker.siblings = self.workers
             self._prepare()
@@ -171,6 +172,7 @@ class BaseVectorEnv:
             worker.send_step([ids[r] for r in rows], select_rows(actions, rows))
         for worker, rows in parts:
             infos[rows] = worker.recv(out, rows)
+        self._note_rewards(out)
         return out.obs, out.rew, out.terminated, out.truncated, infos
 
     def _step_all(self, action: object) -> StepReturn:
@@ -188,6 +190,7 @@ class BaseVectorEnv:
                 worker.send_step(None, actions[ids.start : ids.stop])
             for worker, ids in reversed(groups):  # whoever began last: the others have mostly finished, too, by then
                 infos[ids.start : ids.stop] = worker.recv(out, ids)
+        self._note_rewards(out)
         return out.obs, out.rew, out.terminated, out.truncated, infos
 
     # started now, fetched later
@@ -272,6 +275,7 @@ class BaseVectorEnv:
         out = StepArrays.empty(self._spaces, len(ids))
         infos = np.empty(len(ids), dtype=object)
         infos[:] = worker.recv(out, range(len(ids)))
+        self._note_rewards(out)
         flags = np.full(len(ids), is_reset)
         return Received(np.asarray(ids, np.int64), flags, out.obs, out.rew, out.terminated, out.truncated, infos)
 
@@ -339,6 +343,11 @@ class BaseVectorEnv:
         self._at_work.update(ids)
         self._sent[worker.first].append((ids, is_reset))
 
+    def _note_rewards(self, out: StepArrays) -> None:
+        """Remember the shape of rewards that no env told beforehand."""
+        if out.rew.shape[1:] != self._spaces.reward_shape:
+            self._spaces = replace(self._spaces, reward_shape=out.rew.shape[1:])
+
     def _check_open(self) -> None:
         if self._closed:
             raise EnvError("this vector env is closed")
@@ -364,17 +373,6 @@ def _check_arguments(n: int, wait_num: int | None, timeout: float | None, envs_p
         raise ConfigError(f"timeout is {timeout}; it must be > 0 seconds")
     if envs_per_worker is not None and envs_per_worker < 1:
         raise ConfigError(f"envs_per_worker is {envs_per_worker}; it must be >= 1")
-
-
-def _common_spaces(workers: Sequence[EnvWorker]) -> EnvSpaces:
-    first = workers[0].spaces
-    for worker in workers:
-        if worker.spaces != first:
-            raise EnvError(
-                f"env {worker.first} has other spaces than env 0: {worker.spaces} and {first}; "
-                "the envs of a vector env share one observation and one action space"
-            )
-    return first
 
 
 def _close_workers(workers: list[EnvWorker]) -> None:

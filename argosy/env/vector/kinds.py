@@ -123,7 +123,8 @@ class RayVectorEnv(BaseVectorEnv):
         wait_num: see `BaseVectorEnv`.
         timeout: see `BaseVectorEnv`.
         envs_per_worker: how many envs an actor holds.
-        num_cpus: cores that Ray reserves for an actor.
+        num_cpus: cores that Ray reserves for an actor. Default: its share of those that are free, 1 at most, so that
+            all of them find a place.
         hang_timeout_s: an env that needs longer for one command is an error and its actor is killed.
 
     Raises:
@@ -139,12 +140,14 @@ class RayVectorEnv(BaseVectorEnv):
         timeout: float | None = None,
         *,
         envs_per_worker: int = 1,
-        num_cpus: float = 1,
+        num_cpus: float | None = None,
         hang_timeout_s: float | None = 300.0,
     ) -> None:
-        from argosy.env.worker.ray import RayEnvWorker
+        from argosy.env.worker.ray import RayEnvWorker, share_of_cores
+
+        cores = share_of_cores(-(-len(env_fns) // max(1, envs_per_worker))) if num_cpus is None else num_cpus
 
         def worker_fn(fns: Sequence[EnvFn], first: int) -> RayEnvWorker:
-            return RayEnvWorker(fns, first, num_cpus=num_cpus, hang_timeout_s=hang_timeout_s)
+            return RayEnvWorker(fns, first, num_cpus=cores, hang_timeout_s=hang_timeout_s)
 
         super().__init__(env_fns, worker_fn, wait_num, timeout, envs_per_worker=envs_per_worker)

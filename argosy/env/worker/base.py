@@ -11,8 +11,9 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.env.spaces import Space, allocate
+from argosy.env.spaces import Space, allocate, copy_rows, merge_bounds
 from argosy.env.vector.protocol import Info, Obs
+from argosy.errors import EnvError
 
 EnvFn: TypeAlias = "Callable[[], gym.Env[object, object]]"
 Actions: TypeAlias = "NDArray[np.generic] | Sequence[object]"
@@ -37,6 +38,21 @@ class StepArrays:
             truncated=np.zeros(n, np.bool_),
         )
 
+    def widen(self, reward_shape: tuple[int, ...]) -> None:
+        """Make room for rewards of this shape, where an env did not say by `reward_shape` that it has several."""
+        rew = np.zeros((len(self.rew), *reward_shape), np.float32)
+        rew[:] = self.rew.reshape(len(rew), *[1] * len(reward_shape))
+        self.rew = rew
+
+    def write(self, rows: slice | Sequence[int], part: StepArrays) -> None:
+        """Write what one worker returned into `rows`."""
+        if part.rew.ndim > self.rew.ndim:
+            self.widen(part.rew.shape[1:])
+        elif part.rew.ndim < self.rew.ndim:
+            part.widen(self.rew.shape[1:])
+        copy_rows(part.obs, self.obs, rows)
+        self.rew[rows], self.terminated[rows], self.truncated[rows] = part.rew, part.terminated, part.truncated
+
 
 @dataclass(frozen=True, slots=True)
 class EnvSpaces:
@@ -45,6 +61,27 @@ class EnvSpaces:
     observation: Space
     action: Space
     reward_shape: tuple[int, ...] = ()
+
+
+def common_spaces(of_envs: Mapping[int, EnvSpaces]) -> EnvSpaces:
+    """Return the spaces of a vector env, from those of its envs by their index.
+
+    Where they differ in bounds alone, it observes what any of them may show, and acts as all of them allow.
+
+    Raises:
+        EnvError: they differ in more; names an env.
+    """
+    (first, common), *others = of_envs.items()
+    for index, spaces in others:
+        observation = merge_bounds(common.observation, spaces.observation, narrow=False)
+        action = merge_bounds(common.action, spaces.action, narrow=True)
+        if observation is None or action is None or spaces.reward_shape != common.reward_shape:
+            raise EnvError(
+                f"env {index} has other spaces than env {first}: {spaces} and {common}; the envs of a vector env may "
+                "differ in bounds alone (shapes and dtypes are the same), and have an action in common"
+            )
+        common = EnvSpaces(observation, action, common.reward_shape)
+    return common
 
 
 class EnvWorker(ABC):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 import gymnasium as gym
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from argosy.env.spaces import Space, mismatch, normal_form, row_shape, shape_of, write
 from argosy.env.vector.protocol import Info
-from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, StepArrays
+from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, StepArrays, common_spaces
 from argosy.errors import EnvError
 
 
@@ -43,13 +44,7 @@ class EnvGroup:
             self.close()
             raise EnvError(f"env {index} could not be made: {type(error).__name__}: {error}") from error
         self.current[0] = -1
-        self.spaces = spaces_of(self.envs[0])
-        for index, env in enumerate(self.envs, first):
-            if spaces_of(env) != self.spaces:
-                raise EnvError(
-                    f"env {index} has other spaces than env {first}: {spaces_of(env)} and {self.spaces}; "
-                    "the envs of a vector env share one observation and one action space"
-                )
+        self.spaces = common_spaces({index: spaces_of(env) for index, env in enumerate(self.envs, first)})
 
     def step(self, ids: Sequence[int] | None, actions: Actions, out: StepArrays, rows: Sequence[int]) -> list[Info]:
         """Step the envs `ids` (None: all) and write the results into the rows `rows` of `out`.
@@ -69,7 +64,12 @@ class EnvGroup:
             for index, row, action in zip(which, rows, actions, strict=True):
                 current[0], result = index, None
                 result = envs[index - first].step(action)
-                obs, rew[row], terminated[row], truncated[row], info = result
+                obs, reward, terminated[row], truncated[row], info = result
+                try:
+                    rew[row] = reward
+                except (TypeError, ValueError):
+                    rew = self._widened(out, reward)
+                    rew[row] = reward
                 if array is not None:
                     if shape is not None and shape_of(obs) != shape:  # numpy would spread it out
                         raise ValueError(f"an observation of shape {shape_of(obs)}")
@@ -85,6 +85,15 @@ class EnvGroup:
             raise EnvError(f"env {index} failed in step: {type(error).__name__}: {error}") from error
         current[0] = -1
         return infos
+
+    def _widened(self, out: StepArrays, reward: object) -> NDArray[np.float32]:
+        """Return an array for rewards like `reward`, of several agents, which `out` had no room for."""
+        several = np.asarray(reward)
+        if out.rew.ndim > 1 or several.ndim == 0 or several.dtype.kind not in "biuf":
+            raise EnvError(f"a reward {reward!r:.60} where {out.rew.shape[1:] or 'a number'} belongs")
+        out.widen(several.shape)
+        self.spaces = replace(self.spaces, reward_shape=several.shape)
+        return out.rew
 
     def reset(
         self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]], out: StepArrays, rows: Sequence[int]
@@ -168,6 +177,12 @@ def _kind(result: object) -> str:
 
 def spaces_of(env: gym.Env[object, object]) -> EnvSpaces:
     """Return the spaces of one env; an env with several rewards says so by an attribute `reward_shape`."""
+    for name in ("observation_space", "action_space"):
+        if getattr(env, name, None) is None:
+            raise EnvError(
+                f"{type(env.unwrapped).__name__} has no {name}, by which memory is laid out; for Python objects it is "
+                "a Graph, Sequence, Text, or a subclass of gymnasium.Space with `contains`"
+            )
     try:
         reward_shape = tuple(env.get_wrapper_attr("reward_shape"))
     except AttributeError:

@@ -24,7 +24,6 @@ import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.env.spaces import copy_rows
 from argosy.env.vector.protocol import Info
 from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, StepArrays
 from argosy.env.worker.channel import Channel
@@ -121,9 +120,7 @@ class ProcessWorker(EnvWorker):
         ids = range(self.first, self.first + self.num_envs) if sent is None else sent
         if self._shared is None:
             arrays, infos = cast("tuple[StepArrays, list[Info]]", reply)
-            at = as_slice(rows)
-            copy_rows(arrays.obs, out.obs, at)
-            out.rew[at], out.terminated[at], out.truncated[at] = arrays.rew, arrays.terminated, arrays.truncated
+            out.write(as_slice(rows), arrays)
             return infos
         self._shared.read(out, as_slice(ids), as_slice(rows))
         return [{"env_id": i} for i in ids] if reply is None else cast(list[Info], reply)

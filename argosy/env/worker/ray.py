@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Protocol, Self, cast
 
-from argosy.env.spaces import copy_rows
 from argosy.env.vector.protocol import Info
 from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, StepArrays
 from argosy.env.worker.channel import POLL_S
@@ -50,6 +50,20 @@ class _Actor:
         self.group.close()
 
 
+def _running_ray() -> ModuleType:
+    ray = require("ray", "fleet")
+    if not ray.is_initialized():
+        # "local": a dead cluster's address may lie around and would be connected to otherwise
+        ray.init(address="local", include_dashboard=False, log_to_driver=False)
+    return ray
+
+
+def share_of_cores(num_actors: int) -> float:
+    """Return what each of `num_actors` actors can have of the cores that are free, 1 at most."""
+    free = float(_running_ray().available_resources().get("CPU", 0.0))
+    return min(1.0, math.floor(free / max(1, num_actors) * 1e4) / 1e4)  # Ray counts in ten-thousandths
+
+
 class RayEnvWorker(EnvWorker):
     """Runs its envs in one Ray actor. A local Ray is started if none is connected.
 
@@ -66,10 +80,7 @@ class RayEnvWorker(EnvWorker):
     def __init__(
         self, env_fns: Sequence[EnvFn], first: int = 0, *, num_cpus: float = 1, hang_timeout_s: float | None = 300.0
     ) -> None:
-        self.ray: ModuleType = require("ray", "fleet")
-        if not self.ray.is_initialized():
-            # "local": a dead cluster's address may lie around and would be connected to otherwise
-            self.ray.init(address="local", include_dashboard=False, log_to_driver=False)
+        self.ray = _running_ray()
         self.first, self.num_envs, self.hang_timeout_s = first, len(env_fns), hang_timeout_s
         self.actor = self.ray.remote(_Actor).options(num_cpus=num_cpus).remote(list(env_fns), first)
         self._sent: deque[object] = deque()
@@ -94,9 +105,7 @@ class RayEnvWorker(EnvWorker):
 
     def recv(self, out: StepArrays, rows: Sequence[int]) -> list[Info]:  # noqa: D102
         arrays, infos = cast("tuple[StepArrays, list[Info]]", self._get(self._sent.popleft()))
-        at = as_slice(rows)
-        copy_rows(arrays.obs, out.obs, at)
-        out.rew[at], out.terminated[at], out.truncated[at] = arrays.rew, arrays.terminated, arrays.truncated
+        out.write(as_slice(rows), arrays)
         return infos
 
     @classmethod

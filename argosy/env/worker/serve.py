@@ -99,6 +99,12 @@ def _step_shared(shared: SharedArrays, out: StepArrays, some: bytes, group: EnvG
     ids = np.frombuffer(some, np.int32).tolist() if len(some) else None
     rows: Sequence[int] = range(group.first, group.first + len(group.envs)) if ids is None else ids
     infos = group.step(ids, _read_actions(shared, rows, group.spaces.action), out, rows)
+    if out.rew is not shared.rew:
+        shape, out.rew = out.rew.shape[1:], shared.rew
+        raise EnvError(
+            f"a reward has shape {shape}, but shared memory was laid out for numbers; give the env an attribute"
+            f" `reward_shape = {shape}`, or use SubprocVectorEnv, which takes rewards as they come"
+        )
     if any(len(info) > 1 for info in infos):  # more than the env_id, which the owner knows
         return _pickled(infos)
     return b""

@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from argosy.collect import Collector
+from argosy.data import Batch, VectorReplayBuffer
 from argosy.env import DummyVectorEnv, EnvConfig, ShmemVectorEnv, SubprocVectorEnv, VectorEnv, info_column
 from argosy.errors import ConfigError, EnvError
+from argosy.policy import ForwardPolicy
 
 KINDS = [DummyVectorEnv, SubprocVectorEnv, ShmemVectorEnv]
 
@@ -355,6 +358,57 @@ def test_envs_with_other_spaces_are_refused(kind):
         kind(fns)
 
 
+class Bounded(gym.Env):
+    """Observes and acts in spaces whose bounds are its own."""
+
+    def __init__(self, obs, act):
+        self.observation_space, self.action_space = obs, act
+
+    def reset(self, *, seed=None, options=None):
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        return self.observation_space.sample(), 0.0, False, False, {}
+
+
+def test_spaces_may_differ_in_bounds(make):
+    """What they observe is in the common space, and an action of the common space is one of each env's."""
+
+    def box(low, *high):
+        return spaces.Box(low, np.array(high, np.float32))
+
+    pairs = [
+        (box(-1, 2, 3), spaces.Box(-2, 2, (1,), np.float32)),
+        (box(-4, 1, 1), spaces.Box(-1, 3, (1,), np.float32)),
+        (box(0, 5, 1), spaces.Box(-9, 9, (1,), np.float32)),
+    ]
+    env = make([lambda pair=pair: Bounded(*pair) for pair in pairs])
+    assert env.single_observation_space == box(-4, 5, 3)
+    assert env.single_action_space == spaces.Box(-1, 2, (1,), np.float32)
+    env.reset()
+    obs, *_ = env.step(np.full((3, 1), 2, np.float32))
+    assert all(env.single_observation_space.contains(row) for row in obs)
+
+
+def test_bounds_within_dicts_and_choices():
+    def common(*pairs):
+        env = DummyVectorEnv([lambda pair=pair: Bounded(*pair) for pair in pairs])
+        return env.single_observation_space, env.single_action_space
+
+    small = spaces.Dict(n=spaces.Discrete(3), at=spaces.MultiDiscrete([2, 5]))
+    large = spaces.Dict(n=spaces.Discrete(4, start=1), at=spaces.MultiDiscrete([3, 4]))
+    obs, act = common((small, small), (large, large))
+    assert obs == spaces.Dict(n=spaces.Discrete(5), at=spaces.MultiDiscrete([3, 5]))
+    assert act == spaces.Dict(n=spaces.Discrete(2, start=1), at=spaces.MultiDiscrete([2, 4]))
+    pair = spaces.Tuple([spaces.Discrete(2), spaces.Discrete(3)])
+    assert common((pair, pair), (spaces.Tuple([spaces.Discrete(3), spaces.Discrete(3)]), pair))[0]["0"].n == 3
+    apart = spaces.Discrete(2, start=7)
+    for other in (apart, spaces.Box(0, 1), spaces.MultiBinary(2)):
+        with pytest.raises(EnvError, match=r"env 1 has other spaces .* have an action in common"):
+            common((small, spaces.Discrete(2)), (small, other))
+
+
 def test_text_observations_travel_as_objects():
     class Teller(gym.Env):
         observation_space = spaces.Text(20)
@@ -373,6 +427,49 @@ def test_text_observations_travel_as_objects():
         env.close()
     with pytest.raises(Exception, match="does not fit shared memory; use SubprocVectorEnv"):
         ShmemVectorEnv([Teller, Teller])
+
+
+class Graph:
+    """A Python object that is observed."""
+
+
+class Graphs(gym.Space):
+    def contains(self, x):
+        return isinstance(x, Graph)
+
+
+class Drawing(gym.Env):
+    """Observes Graphs, whatever its space says."""
+
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, space=None):
+        if space is not None:
+            self.observation_space = space
+
+    def reset(self, *, seed=None, options=None):
+        return Graph(), {}
+
+    def step(self, action):
+        return Graph(), 1.0, True, False, {}
+
+
+@pytest.mark.parametrize("kind", [DummyVectorEnv, SubprocVectorEnv])
+def test_objects_are_observed_where_the_space_says_so(kind):
+    env = kind([lambda: Drawing(Graphs()) for _ in range(2)])
+    assert {type(obs).__name__ for obs in env.reset()[0]} == {"Graph"}
+    policy = AlwaysZero(action_space=env.action_space[0])
+    assert Collector(policy, env).collect(n_episode=2).returns.tolist() == [1, 1]
+    env.close()
+
+
+def test_objects_in_another_space_are_refused(make):
+    advice = r"Graph, Sequence, Text, or a subclass of gymnasium.Space with `contains`"
+    with pytest.raises(EnvError, match=f"Drawing has no observation_space, .*{advice}"):
+        make([Drawing, Drawing])
+    env = make([lambda: Drawing(spaces.Box(0, 1, (2,)))])
+    with pytest.raises(EnvError, match=rf"holds Python objects \(Graph\); its space Box.*{advice}"):
+        env.reset()
 
 
 def test_actions_keep_their_values_inside_the_env(make):
@@ -411,6 +508,63 @@ def test_several_rewards(make):
     env.reset()
     assert env.step(np.zeros(3, int))[1].tolist() == [[1, -1], [11, -11], [21, -21]]
     assert env.step(np.zeros(1, int), 2)[1].tolist() == [[22, -22]]
+
+
+class Untold(Counter):
+    """A Counter of two agents that does not say so."""
+
+    def step(self, action):
+        obs, rew, terminated, truncated, info = super().step(action)
+        return obs, np.array([rew, -rew]), terminated, truncated, info
+
+
+def test_several_rewards_that_were_not_told(kind):
+    env = kind([lambda i=i: Untold(i) for i in range(3)])
+    env.reset()
+    if kind is ShmemVectorEnv:  # laid out before the first reward
+        with pytest.raises(EnvError, match=r"give the env an attribute `reward_shape = \(2,\)`, or use Subproc"):
+            env.step(np.zeros(3, int))
+        return
+    assert env.step(np.zeros(3, int))[1].tolist() == [[1, -1], [11, -11], [21, -21]]
+    env.reset([0])
+    assert env.step(np.zeros(2, int), [2, 0])[1].tolist() == [[22, -22], [1, -1]]
+    env.close()
+
+
+@pytest.mark.parametrize("kind", [DummyVectorEnv, SubprocVectorEnv])
+def test_several_rewards_of_some_that_are_ready(kind):
+    env = kind([lambda i=i: Untold(i) for i in range(3)], wait_num=2)
+    env.reset()
+    env.send(np.zeros(1, int), [1])
+    env.send_reset([0, 2])
+    assert received(env)[1] == [11, -11]
+    env.send(np.zeros(2, int), [0, 2])
+    env.send_reset([1])
+    assert received(env) == {0: [1, -1], 1: [0, 0], 2: [21, -21]}
+    env.close()
+
+
+def received(env):
+    """Rewards of three envs at work, by their index."""
+    rewards = {}
+    while len(rewards) < 3:
+        got = env.recv()
+        rewards |= dict(zip(got.env_id.tolist(), got.rew.tolist(), strict=True))
+    return rewards
+
+
+class AlwaysZero(ForwardPolicy):
+    def forward(self, batch, state=None):
+        return Batch(act=np.zeros(len(batch.obs), int))
+
+
+def test_a_collector_and_a_buffer_take_several_rewards():
+    buffer = VectorReplayBuffer(20, 2)
+    env = DummyVectorEnv([lambda i=i: Untold(i) for i in range(2)])
+    policy = AlwaysZero(action_space=env.action_space[0])
+    stats = Collector(policy, env, buffer).collect(n_episode=2)
+    assert stats.returns.tolist() == [[6, -6], [36, -36]]
+    assert buffer.rew[:3].tolist() == [[1, -1], [2, -2], [3, -3]]
 
 
 def test_info_column_reads_both_forms():
@@ -481,7 +635,7 @@ class Says(Counter):
     [
         (lambda o, r, t, u, i: (o[:3], r, t, u, i), r"observation has shape \(3,\); its space"),
         (lambda o, r, t, u, i: ("abc", r, t, u, i), r"observation has shape \(\); its space"),
-        (lambda o, r, t, u, i: ({"x": o}, r, t, u, i), r"observation has shape \(\); its space"),
+        (lambda o, r, t, u, i: ({"x": o}, r, t, u, i), r"observation is or holds Python objects \(dict\); its space"),
         (lambda o, r, t, u, i: (o, "much", t, u, i), "the reward is 'much'; it has to be a number"),
         (lambda o, r, t, u, i: (o, r, t, u, None), "info is a NoneType; it has to be a dict"),
         (lambda o, r, t, u, i: (o, r, t, i), r"it returned 4 values; it has to return \(obs, reward, terminated"),

@@ -109,3 +109,9 @@ def test_asynchronous_and_hanging():
     with pytest.raises(EnvError, match=r"env 0 did not answer in 5.0 s and was killed"):
         env.step(np.zeros(1, int))
     env.close()
+
+
+def test_more_envs_than_cores_find_a_place():
+    env = RayVectorEnv([lambda i=i: Counter(i) for i in range(8)], hang_timeout_s=60.0)
+    assert env.reset()[0][:, 0].tolist() == list(range(8))
+    env.close()
