@@ -4,7 +4,7 @@ A message is a head (magic, sizes), a header (a pickle or JSON that says what is
 at a multiple of 64 bytes. The raw methods have a JSON header: `loads` of such a message executes no code, takes only
 classes that this process has declared with `@namedarray`, and makes arrays on the memory it was given. So a raw message
 in shared memory IS the record: whoever loads it there reads and writes the same arrays. The pickle methods carry any
-object; load those from trusted senders only.
+object, and loading one may run any code: `loads` takes them only where the caller says so.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import copy
 import functools
 import json
 import pickle
+import re
 import struct
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -61,9 +62,14 @@ _MAGIC = b"ARGN"
 _KINDS = ("dict", "pickle", "raw")
 _ALIGN = 64
 _ZEROS = bytes(_ALIGN)
+_MAX_RATIO = 1032
+"""Of what zlib can compress: https://zlib.net/zlib_tech.html."""
+_NUMBERS = re.compile("[<>|][biufc][0-9]{1,2}")
+_MAX_DEPTH = 32
+"""Of records within records."""
 
 
-def dumps(x: NamedArray, method: Method = "pickle") -> bytes:
+def dumps(x: NamedArray, method: Method = "raw_bytes") -> bytes:
     """Return `x` with its metadata as bytes.
 
     | method | header | what is compressed (zlib) |
@@ -117,29 +123,40 @@ def _compress(buffer: np.ndarray) -> np.ndarray:
     return packed if packed.nbytes < buffer.nbytes else buffer
 
 
-def loads(data: Buffer) -> NamedArray:
+def loads(data: Buffer, *, allow_pickle: bool = False) -> NamedArray:
     """Undo `dumps`. Raw methods give arrays on the memory of `data`, read-only where that is.
 
     The pickle methods give arrays that can be written to. A class that this process has not declared becomes a plain
     `NamedArray` (raw methods).
 
+    Args:
+        data: the message.
+        allow_pickle: take messages of the pickle methods, too. Whoever wrote such a message decides what it executes.
+
     Raises:
-        DataError: `data` is no such message, or is cut short.
+        DataError: `data` is no such message, is damaged or cut short, or is a pickle that was not asked for.
     """
     view = memoryview(data).cast("B")
     kind, header, buffers = _parts(view)
     if kind == "raw":
-        layout = _parse(bytes(header))
-        new = _load_node(layout["record"], iter(buffers))
-        metadata = copy.deepcopy(layout["metadata"])
+        try:
+            layout = _parse(bytes(header))
+            left = iter(buffers)
+            record = _is_record(_load_node(layout["record"], left))
+            metadata = dict(copy.deepcopy(layout["metadata"]))
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError, StopIteration) as error:
+            raise DataError(f"the header of the message is damaged: {type(error).__name__}: {error}") from error
+        if next(left, None) is not None:
+            raise DataError("the message is damaged: it holds more buffers than its header says")
+    elif not allow_pickle:
+        raise DataError("the message is a pickle, which may run code when it is loaded; to trust it: allow_pickle=True")
     else:
         # Arrays that are unpickled are expected to be writable: that is the one copy on this way.
         loaded = pickle.loads(header, buffers=[bytearray(buffer) for buffer in buffers])
         if kind == "pickle":
             return _is_record(loaded)
         fields, metadata = loaded
-        new = _records(fields)
-    record = _is_record(new)
+        record = _is_record(_records(fields))
     if metadata:
         record.register_metadata(**metadata)
     return record
@@ -169,9 +186,22 @@ def _parts(view: memoryview) -> tuple[str, memoryview, list[memoryview]]:
         if at + stored > len(view):
             raise DataError(f"the message is cut short: {len(view)} bytes, {at + stored} needed")
         part = view[at : at + stored]
-        buffers.append(part if stored == size else memoryview(zlib.decompress(part)))
+        buffers.append(part if stored == size else _decompress(part, size))
         at += stored
     return _KINDS[kind], header, buffers
+
+
+def _decompress(part: memoryview, size: int) -> memoryview:
+    """Undo `_compress`; never makes more than the declared `size`, nor believes a size that zlib cannot reach."""
+    if 0 < size <= _MAX_RATIO * len(part):
+        stream = zlib.decompressobj()
+        try:
+            found = stream.decompress(part, size)
+        except zlib.error as error:
+            raise DataError(f"the message is damaged: {error}") from error
+        if len(found) == size and not stream.unconsumed_tail:
+            return memoryview(found)
+    raise DataError(f"the message is damaged: {len(part)} compressed bytes are said to be {size}")
 
 
 def _layout(node: object, path: str, buffers: list[np.ndarray], paths: list[str]) -> str:
@@ -214,24 +244,35 @@ def _json_of_text(text: str) -> str:
     return json.dumps(text)
 
 
-def _load_node(layout: Sequence[Any], buffers: Any) -> object:
+def _load_node(layout: Sequence[Any], buffers: Iterator[memoryview], depth: int = 0) -> object:
     if len(layout) == 3 and layout[0] == "array":  # nearly every leaf is one: first, and without the cost of matching
-        return np.ndarray(layout[2], layout[1], next(buffers))
+        buffer = next(buffers)
+        array: np.ndarray = np.ndarray(layout[2], _dtype(layout[1]), buffer)
+        if array.nbytes != buffer.nbytes:
+            raise DataError(f"an array of {array.nbytes} bytes lies in {buffer.nbytes}: the message is damaged")
+        return array
     match layout:
-        case ["node", str(name), dict(parts)]:
-            fields = {key: _load_node(part, buffers) for key, part in parts.items()}
+        case ["node", str(name), dict(parts)] if depth < _MAX_DEPTH:
+            fields = {key: _load_node(part, buffers, depth + 1) for key, part in parts.items()}
             if name == "builtins.dict":
                 return fields
             like = Batch() if name == f"{Batch.__module__}.{Batch.__qualname__}" else _empty(name, fields)
             return tree.rebuild(like, fields)
-        case ["tensor", str(dtype), list(shape)]:
+        case ["tensor", str(dtype), list(shape)] if isinstance(kind := getattr(torch, dtype, None), torch.dtype):
             buffer = next(buffers)
             data = bytearray(buffer) if buffer.readonly else buffer  # torch has no read-only tensors
-            kind: torch.dtype = getattr(torch, dtype)
-            return torch.frombuffer(data, dtype=kind).reshape(shape) if data else torch.empty(shape, dtype=kind)
-        case ["value", value]:
+            return (torch.frombuffer(data, dtype=kind) if data else torch.empty(0, dtype=kind)).reshape(shape)
+        case ["value", (None | str() | int() | float()) as value]:
             return value
     raise DataError(f"the header of the message is damaged: {layout!r:.80}")
+
+
+@functools.lru_cache(maxsize=256)
+def _dtype(text: str) -> np.dtype[Any]:
+    """Return the type of an array; only numbers and booleans are ever read from the memory that a sender fills."""
+    if not _NUMBERS.fullmatch(text):
+        raise DataError(f"the message holds an array of {text!r:.40}; raw methods carry numbers only")
+    return np.dtype(text)
 
 
 def _empty(name: str, fields: dict[str, object]) -> NamedArray:

@@ -32,9 +32,10 @@ def preset(algorithm: str | type[Algorithm[Any, Any]], task: str, **changes: obj
     Raises:
         ConfigError: algorithm, task or a changed setting are unknown (the nearest name is offered).
     """
-    family = task_family(task)
-    experiment = _by_family(algorithm_name(algorithm), task)[family]
-    experiment = _replaced(experiment, "tasks.toml", task, read_sections("tasks.toml"))
+    family, name = task_family(task), algorithm_name(algorithm)
+    experiment = _by_family(name, task)[family]
+    if algorithm_class(name).kind != "offline":  # how good a policy becomes from data is up to the data
+        experiment = _replaced(experiment, "tasks.toml", task, read_sections("tasks.toml"))
     return experiment.replaced(changes)
 
 

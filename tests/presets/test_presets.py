@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from argosy import presets
-from argosy.algorithm import ALGORITHMS
+from argosy.algorithm import ALGORITHMS, algorithm_class
 from argosy.env.tasks import Family
 from argosy.errors import ConfigError
 from argosy.presets import preset, preset_name, read_sections, tuned_families
@@ -51,10 +51,11 @@ def test_the_shared_files_have_a_section_per_family_and_kind():
 
 
 @pytest.mark.parametrize("task", read_sections("tasks.toml"))
-def test_a_task_s_settings_are_in_every_preset(task):
+def test_a_task_s_settings_are_in_every_online_preset(task):
     (settings,) = read_sections("tasks.toml")[task].values()
-    for algorithm in ALGORITHMS:
-        assert preset(algorithm, task).stop.test_return == settings["test_return"]
+    for algorithm in ALGORITHMS:  # but what learns from data: how good it becomes is up to the data
+        online = algorithm_class(algorithm).kind != "offline"
+        assert preset(algorithm, task).stop.test_return == (settings["test_return"] if online else None)
 
 
 def test_an_algorithm_s_settings_stand_on_the_kind_s_and_the_family_s(files):

@@ -1,0 +1,66 @@
+"""Damaged and made-up messages: refused by a named error, in bounded time and memory, or harmless."""
+
+import resource
+import time
+
+import numpy as np
+import pytest
+
+from argosy.data import Batch, NamedArray, dumps, loads
+from argosy.errors import DataError
+
+METHODS = ("raw_bytes", "raw_compress", "obs_compress", "compress_except_policy_state")
+PIECES = (b"[", b"]", b"{", b"}", b'"', b",", b"|O", b"<f8", b"1e400", b"-1", b"9" * 30, b"null", b"NaN", b"\\u0000")
+
+
+def message(rng):
+    """A valid message: some arrays, nested, compressed or not."""
+    record = NamedArray(
+        obs={"a": rng.random((int(rng.integers(1, 9)), 3)), "b": np.zeros(200, np.uint8)},
+        act=rng.integers(0, 9, 5),
+        n=NamedArray(x=np.float32(1), name="x", none=None),
+        extra=Batch(flag=np.array([True])),
+    )
+    record.register_metadata(worker=3)
+    return dumps(record, str(rng.choice(METHODS)))
+
+
+def damaged(data, rng):
+    """The message with bits flipped, bytes cut out, doubled, or replaced by what means something in a header."""
+    data = bytearray(data)
+    for _ in range(int(rng.integers(1, 4))):
+        at = int(rng.integers(len(data)))
+        match int(rng.integers(5)):
+            case 0:
+                data[at] ^= 1 << int(rng.integers(8))
+            case 1:
+                del data[at : at + int(rng.integers(1, 64))]
+            case 2:
+                data[at:at] = data[at : at + int(rng.integers(1, 64))]
+            case 3:
+                piece = PIECES[int(rng.integers(len(PIECES)))]
+                data[at : at + len(piece)] = piece
+            case 4:
+                data[:at] = data[:at][::-1] if rng.random() < 0.1 else data[:at]
+        if not data:
+            break
+    return bytes(data)
+
+
+@pytest.mark.parametrize(("seed", "count"), [(0, 2_000), pytest.param(1, 10_000, marks=pytest.mark.slow)])
+def test_damaged_messages_give_named_errors(seed, count):
+    rng = np.random.default_rng(seed)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    refused = 0
+    for _ in range(count):
+        data = damaged(message(rng), rng)
+        start = time.perf_counter()
+        try:
+            found = loads(data)
+        except DataError:
+            refused += 1
+        else:  # numbers may be others, but they are numbers
+            assert all(getattr(x, "dtype", np.dtype(int)).kind in "biufc" for x in vars(found).get("obs", {}).values())
+        assert time.perf_counter() - start < 2.0
+    assert refused > count // 3
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
