@@ -23,7 +23,7 @@ from argosy.collect.recorder import Recorder
 from argosy.collect.seats import VectorArena
 from argosy.distributed.host.base import Progress, Resources
 from argosy.distributed.host.ray import RayLauncher, ship_module
-from argosy.distributed.store.parameters import decode, encode
+from argosy.distributed.store.blob import decode, encode
 from argosy.distributed.store.server import ParameterServer
 from argosy.distributed.workers.actor import ActorWorker, Group, Seated
 from argosy.env import DummyVectorEnv

@@ -153,7 +153,7 @@ def test_loading_a_raw_message_runs_no_code(tmp_path):
 @pytest.mark.parametrize("method", sorted(set(METHODS) - set(RAW)))
 def test_a_pickle_is_loaded_only_where_the_caller_says_so(method):
     data = dumps(NamedArray(a=np.zeros(2)), method)
-    with pytest.raises(DataError, match="is a pickle, which may run code .*allow_pickle=True"):
+    with pytest.raises(DataError, match=r"is a pickle, which may run code .*allow_pickle=True"):
         loads(data)
 
 
@@ -203,7 +203,7 @@ def test_no_more_is_inflated_than_was_declared():
     assert size == 1 << 20
     for wrong in (size - 1, size + 1, stored + 1, 2**60, 0):
         struct.pack_into("<Q", data, 21, wrong)
-        with pytest.raises(DataError, match="compressed bytes are said to be|too small|lies in|damaged"):
+        with pytest.raises(DataError, match=r"compressed bytes are said to be|too small|lies in|damaged"):
             loads(data)
 
 

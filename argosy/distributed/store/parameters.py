@@ -8,69 +8,23 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias, cast
 
 import numpy as np
-import torch
 
+from argosy.distributed.store.blob import Blob, check, decode, encode
 from argosy.errors import CheckpointError, ConfigError, nearest
 from argosy.policy.base import PolicyCheckpoint
-from argosy.trainer.statefile import TORCH_DTYPES, safetensors_header, tensor_bytes
 
-Blob: TypeAlias = np.ndarray
-"""A checkpoint as safetensors bytes, uint8 [n]."""
 Files: TypeAlias = dict[Path, bytes | Blob | None]
 """What files are to hold; None: they are to go."""
 Metadata: TypeAlias = dict[str, object]
 LATEST = "latest"
-_VERSION_KEY = "argosy_version"
-_DTYPES = {code: dtype for dtype, code in TORCH_DTYPES.items()}
-
-
-def encode(checkpoint: PolicyCheckpoint) -> Blob:
-    """Turn a checkpoint into the blob that is stored and shipped.
-
-    Its bytes are copied once: every version goes this way, and safetensors' own `save` takes eight times as long.
-
-    Raises:
-        CheckpointError: a tensor has a type that safetensors lacks.
-    """
-    tensors = checkpoint["state_dict"]
-    for key, tensor in tensors.items():
-        if tensor.dtype not in TORCH_DTYPES:
-            raise CheckpointError(f"{key!r} is a tensor of {tensor.dtype}; a checkpoint holds {list(TORCH_DTYPES)}")
-    head = safetensors_header(tensors, {_VERSION_KEY: str(checkpoint["version"])})
-    return np.concatenate([np.frombuffer(head, np.uint8), *map(tensor_bytes, tensors.values())])
-
-
-def decode(blob: Blob) -> PolicyCheckpoint:
-    """Turn a blob back into a checkpoint; its tensors are copies.
-
-    Raises:
-        CheckpointError: the blob is torn or not one of ours.
-    """
-    try:
-        begin = 8 + struct.unpack("<Q", blob[:8].tobytes())[0]
-        header = json.loads(blob[8:begin].tobytes())
-        version = int(header.pop("__metadata__")[_VERSION_KEY])
-        state = {key: _tensor(blob[begin:], **entry) for key, entry in header.items()}
-    except (ValueError, KeyError, TypeError, RuntimeError, AttributeError, struct.error) as error:
-        raise CheckpointError(f"these {len(blob)} bytes are not a policy checkpoint of argosy: {error!r}") from error
-    return {"version": version, "state_dict": state}
-
-
-def _tensor(data: Blob, dtype: str, shape: list[int], data_offsets: list[int]) -> torch.Tensor:
-    tensor = torch.empty(shape, dtype=_DTYPES[dtype])
-    own, given = tensor_bytes(tensor), data[slice(*data_offsets)]
-    if len(given) != len(own):
-        raise ValueError(f"{len(given)} bytes for {shape} of {dtype}")
-    own[:] = given
-    return tensor
 
 
 def write_atomically(path: Path, data: bytes | Blob) -> None:
@@ -255,10 +209,7 @@ class ParameterStore:
         blob = self._holding(name, version).blobs[version]
         if blob is not None:
             return blob
-        try:
-            return np.fromfile(self._file(name, version), np.uint8)
-        except OSError as error:
-            raise CheckpointError(f"version {version} of policy {name!r} cannot be read: {error}") from error
+        return _read_blob(self._file(name, version))
 
     def newest(self, name: str, token: int = 0, tag: str = LATEST) -> tuple[int, int] | None:
         """Return (token, version) of a tag, None when nothing changed since `token` or nothing is there."""
@@ -354,7 +305,10 @@ class ParameterStore:
                 self._files[self._file(name, version)] = None
 
     def _read(self, folder: Path) -> _Versions:
-        """Load what a folder holds; files that a dying process left half-written are removed."""
+        """Load what a folder holds; files that a dying process left half-written are removed, damaged ones set aside.
+
+        Tags of a version that is damaged move to the newest one before it.
+        """
         for torn in folder.glob(".*.tmp"):
             torn.unlink()
         index_path = folder / "index.json"
@@ -364,10 +318,18 @@ class ParameterStore:
             metadata = {int(v): cast(Metadata, values) for v, values in index.get("metadata", {}).items()}
         except (ValueError, AttributeError, TypeError) as error:
             raise CheckpointError(f"{index_path} cannot be read ({error}); remove it to keep the versions") from error
-        found = {int(path.stem): path for path in folder.glob("*.safetensors") if path.stem.lstrip("-").isdigit()}
+        found: list[int] = []
+        for path in folder.glob("*.safetensors"):
+            if path.stem.lstrip("-").isdigit():
+                try:
+                    _read_blob(path)
+                    found.append(int(path.stem))
+                except CheckpointError as error:
+                    aside = path.replace(path.with_suffix(".damaged"))
+                    warnings.warn(f"{error}; it is kept as {aside.name}, the version before it is used", stacklevel=2)
         known = _Versions(
-            blobs=dict.fromkeys(found),
-            tags={tag: version for tag, version in tags.items() if version in found},
+            blobs=dict.fromkeys(sorted(found)),
+            tags={tag: max(kept) for tag, version in tags.items() if (kept := [v for v in found if v <= version])},
             metadata={version: metadata.get(version, {}) for version in found},
         )
         if found and LATEST not in known.tags:  # died between the version's file and the index
@@ -375,3 +337,10 @@ class ParameterStore:
         self._token += 1
         known.token = self._token
         return known
+
+
+def _read_blob(path: Path) -> Blob:
+    try:
+        return check(np.fromfile(path, np.uint8))
+    except (OSError, CheckpointError) as error:
+        raise CheckpointError(f"version {path.stem} of policy {path.parent.name!r} cannot be read: {error}") from error

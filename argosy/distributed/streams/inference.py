@@ -13,7 +13,7 @@ from concurrent.futures import Future
 
 from argosy.collect.player import Pending, Reply
 from argosy.distributed.host.base import Fetch, Peer, PeerLostError, then
-from argosy.distributed.store.parameters import Blob, decode
+from argosy.distributed.store.blob import Blob, decode
 from argosy.policy import Policy, RolloutRequest
 
 _LOST_RETRY_S = 0.1

@@ -15,7 +15,8 @@ from argosy.algorithm.base import Algorithm
 from argosy.collect.recorder import Segment
 from argosy.distributed.host.base import Peer, PeerLostError, Progress
 from argosy.distributed.specs import StalenessConfig
-from argosy.distributed.store.parameters import encode, write_atomically
+from argosy.distributed.store.blob import encode
+from argosy.distributed.store.parameters import write_atomically
 from argosy.distributed.streams.samples import Inbox
 from argosy.distributed.workers.group import TrainerGroup
 from argosy.errors import ConfigError

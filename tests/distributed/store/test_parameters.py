@@ -9,7 +9,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from argosy.distributed.store.parameters import ParameterStore, decode, encode
+from argosy.distributed.store.blob import decode, encode
+from argosy.distributed.store.parameters import ParameterStore
 from argosy.errors import CheckpointError, ConfigError
 
 
@@ -33,8 +34,10 @@ def test_blob_round_trip_is_exact_and_refuses_other_bytes():
     assert all(got["state_dict"][k].shape == v.shape for k, v in tensors.items())
     read = safetensors.torch.load(encode(given).tobytes())  # by the format's own library, too
     assert all(torch.equal(read[k], v) for k, v in tensors.items())
-    with pytest.raises(CheckpointError, match="not a policy checkpoint"):
+    with pytest.raises(CheckpointError, match="are damaged: their checksum does not fit"):
         decode(encode(given)[:-3])
+    with pytest.raises(CheckpointError, match="not a policy checkpoint"):
+        decode(encode(given)[:30])
     with pytest.raises(CheckpointError, match=r"'c' is a tensor of torch\.complex64"):
         encode({"version": 0, "state_dict": {"c": torch.zeros(1, dtype=torch.complex64)}})
     with pytest.raises(CheckpointError):
@@ -141,3 +144,22 @@ def test_damaged_index_is_refused_by_name(tmp_path):
     (tmp_path / "a" / "index.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"index\.json"):
         ParameterStore(tmp_path)
+
+
+def test_a_damaged_version_is_set_aside_and_the_one_before_is_used(tmp_path):
+    store = ParameterStore(tmp_path, keep=5)
+    for version in range(4):
+        store.push("ppo", checkpoint(version, float(version)))
+    store.tag("ppo", 3, "best")
+    store.tag("ppo", 0, "first")
+    file = tmp_path / "ppo" / "3.safetensors"
+    data = bytearray(file.read_bytes())
+    data[-10] ^= 4
+    file.write_bytes(data)
+    with pytest.raises(CheckpointError, match=r"version 3 of policy 'ppo' cannot be read.*checksum"):
+        store.get("ppo")
+    with pytest.warns(UserWarning, match=r"version 3 .*kept as 3\.damaged, the version before it is used"):
+        again = ParameterStore(tmp_path, keep=5)
+    assert again.versions("ppo") == [0, 1, 2]
+    assert again.tags("ppo") == {"latest": 2, "best": 2, "first": 0}
+    assert again.get("ppo")["version"] == 2

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from argosy.distributed.host.base import Context, PeerLostError
-from argosy.distributed.store.parameters import ParameterStore, decode, encode
+from argosy.distributed.store.blob import decode, encode
+from argosy.distributed.store.parameters import ParameterStore
 from argosy.distributed.store.server import ParameterServer
 
 

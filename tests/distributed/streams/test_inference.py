@@ -13,7 +13,7 @@ from policies import OBS, Server, Store, SumPolicy, inline
 
 from argosy.data import NamedArray
 from argosy.distributed.host.base import PeerLostError, Resources, ThreadLauncher, end, resolved, then
-from argosy.distributed.store.parameters import encode
+from argosy.distributed.store.blob import encode
 from argosy.distributed.streams.inference import ParameterReader, Remote
 from argosy.distributed.streams.shared_memory import Shared
 from argosy.errors import ConfigError
