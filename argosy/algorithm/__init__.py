@@ -16,9 +16,9 @@ from argosy.named import Registry
 if TYPE_CHECKING:
     from argosy.algorithm.base import Algorithm as Algorithm
     from argosy.algorithm.base import AlgorithmConfig as AlgorithmConfig
-    from argosy.algorithm.base import Task as Task
     from argosy.algorithm.optim import OptimConfig as OptimConfig
     from argosy.algorithm.table import *  # noqa: F403  # all of it, and nothing else
+    from argosy.algorithm.task import Task as Task
 
 
 def _read_table() -> dict[str, list[str]]:
@@ -31,8 +31,8 @@ _TABLE = _read_table()
 EXPORTS = {name: module for module, names in _TABLE.items() for name in names}
 """Classes and configs of all algorithms, by the modules that define them."""
 
-_SHARED = dict.fromkeys(("Algorithm", "AlgorithmConfig", "Task"), "argosy.algorithm.base")
-_SHARED["OptimConfig"] = "argosy.algorithm.optim"
+_SHARED = dict.fromkeys(("Algorithm", "AlgorithmConfig"), "argosy.algorithm.base")
+_SHARED |= {"OptimConfig": "argosy.algorithm.optim", "Task": "argosy.algorithm.task"}
 
 ALGORITHMS = {module.rpartition(".")[2]: (names[0], module) for module, names in _TABLE.items()}
 """Name -> (class, module)."""

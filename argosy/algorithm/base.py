@@ -16,6 +16,7 @@ from gymnasium import spaces
 
 from argosy.algorithm.optim import Optim
 from argosy.algorithm.state import find_state, restore_state, state_of
+from argosy.algorithm.task import Task as Task
 from argosy.config import check_range
 from argosy.data import Sampling, TrainingStats, as_tensors, check_finite
 from argosy.errors import ConfigError, DataError, SpaceError
@@ -25,24 +26,6 @@ from argosy.policy.rollouts import starts
 from argosy.rng import Rng, RngState, spawn_seeds
 
 Space = spaces.Space[Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """What an algorithm is made for."""
-
-    observation_space: Space
-    """Of one agent."""
-    action_space: Space
-    """Of one agent."""
-    net: NetConfig | None = None
-    """Shape of the networks; None: the algorithm's own."""
-    device: str | torch.device = "cpu"
-    """Where the networks are."""
-    state_space: Space | None = None
-    """What critics alone see (the simulator's state, all agents' observations); None: the same as the policy."""
-    num_agents: int = 1
-    """More than 1: a joint learner, whose rows have an axis of agents, with rewards [B, N]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +114,7 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
     @classmethod
     @abstractmethod
     def build(cls, config: ConfigT, task: Task) -> Self:
-        """Make the policy and the other networks on `task.device`, and the algorithm of them."""
+        """Make policy (by `task.policy_or`) and other networks on `task.device`, and the algorithm of them."""
 
     @abstractmethod
     def update(self, batch: Any) -> StatsT:

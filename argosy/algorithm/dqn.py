@@ -93,9 +93,8 @@ class DQN(Algorithm[DQNConfig, DQNStats]):
     def build(cls, config: DQNConfig, task: Task) -> Self:
         """Make the Q-network and the algorithm."""
         net = task.net or cls.default_net
-        return cls(
-            config, QPolicy(task.observation_space, task.action_space, net, dueling=config.dueling).to(task.device)
-        )
+        policy = task.policy_or(lambda: QPolicy(task.observation_space, task.action_space, net, dueling=config.dueling))
+        return cls(config, policy)
 
     def update(self, batch: TransitionBatch) -> DQNStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""

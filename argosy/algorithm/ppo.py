@@ -126,15 +126,17 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
     @classmethod
     def build(cls, config: PPOConfig, task: Task) -> Self:
         """Make the actor-critic and the algorithm."""
-        policy = ActorCriticPolicy(
-            task.observation_space,
-            task.action_space,
-            task.net or cls.default_net,
-            log_std_init=config.log_std_init,
-            action_scaling=config.action_scaling,
-            action_bound_method=config.action_bound_method,
+        policy = task.policy_or(
+            lambda: ActorCriticPolicy(
+                task.observation_space,
+                task.action_space,
+                task.net or cls.default_net,
+                log_std_init=config.log_std_init,
+                action_scaling=config.action_scaling,
+                action_bound_method=config.action_bound_method,
+            )
         )
-        return cls(config, policy.to(task.device))
+        return cls(config, policy)
 
     def update(self, batch: TrajectoryBatch) -> PPOStats:
         """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp/value; maybe mask."""

@@ -93,14 +93,16 @@ class QRDQN(Algorithm[QRDQNConfig, QRDQNStats]):
     @classmethod
     def build(cls, config: QRDQNConfig, task: Task) -> Self:
         """Make the network and the algorithm."""
-        policy = QuantilePolicy(
-            task.observation_space,
-            task.action_space,
-            task.net or cls.default_net,
-            num_quantiles=config.num_quantiles,
-            dueling=config.dueling,
+        policy = task.policy_or(
+            lambda: QuantilePolicy(
+                task.observation_space,
+                task.action_space,
+                task.net or cls.default_net,
+                num_quantiles=config.num_quantiles,
+                dueling=config.dueling,
+            )
         )
-        return cls(config, policy.to(task.device))
+        return cls(config, policy)
 
     def update(self, batch: TransitionBatch) -> QRDQNStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""

@@ -101,9 +101,9 @@ class SAC(Algorithm[SACConfig, SACStats]):
     def build(cls, config: SACConfig, task: Task) -> Self:
         """Make actor, critics and the algorithm."""
         net = task.net or cls.default_net
-        policy = SquashedGaussianPolicy(task.observation_space, task.action_space, net)
+        policy = task.policy_or(lambda: SquashedGaussianPolicy(task.observation_space, task.action_space, net))
         critic = EnsembleCritic(task.observation_space, policy.action_dim, net, config.num_critics)
-        return cls(config, policy.to(task.device), critic.to(task.device))
+        return cls(config, policy, critic.to(task.device))
 
     def update(self, batch: TransitionBatch) -> SACStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""

@@ -95,9 +95,9 @@ class TD3(Algorithm[TD3Config, TD3Stats]):
     def build(cls, config: TD3Config, task: Task) -> Self:
         """Make actor, critics and the algorithm."""
         net = task.net or cls.default_net
-        policy = DeterministicPolicy(task.observation_space, task.action_space, net)
+        policy = task.policy_or(lambda: DeterministicPolicy(task.observation_space, task.action_space, net))
         critic = EnsembleCritic(task.observation_space, policy.action_dim, net, config.num_critics)
-        return cls(config, policy.to(task.device), critic.to(task.device))
+        return cls(config, policy, critic.to(task.device))
 
     def update(self, batch: TransitionBatch) -> TD3Stats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""

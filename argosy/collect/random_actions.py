@@ -1,12 +1,11 @@
-"""Uniform random actions of a space, many at once, from a generator of the caller's."""
+"""Uniform random actions instead of a policy's."""
 
 from __future__ import annotations
 
 import numpy as np
-from gymnasium import spaces
 
+from argosy.env.random_actions import random_actions
 from argosy.env.vector.protocol import Obs
-from argosy.errors import SpaceError
 from argosy.policy import Policy
 
 
@@ -28,61 +27,3 @@ def mixed(
     rows = rng.random(len(own[0])) < share
     act, env_act = (np.where(rows.reshape(-1, *[1] * (a.ndim - 1)), b, a) for a, b in zip(own, drawn, strict=True))
     return act, env_act
-
-
-def random_actions(
-    space: spaces.Space[object], count: int, rng: np.random.Generator, mask: object = None
-) -> np.ndarray:
-    """Draw `count` actions, in the env's scale.
-
-    Args:
-        space: Discrete, Box, MultiDiscrete or MultiBinary. Unbounded sides of a Box: as `Box.sample` of gymnasium
-            draws them (normal, or exponential off the one bound).
-        count: rows.
-        rng: where the randomness comes from.
-        mask: [count, n] of allowed actions, drawn uniformly among these; for MultiDiscrete n is the sum of the parts.
-
-    Returns:
-        [count, *act] with the dtype of the space.
-
-    Raises:
-        SpaceError: another kind of space, or a row of the mask allows nothing.
-    """
-    if isinstance(space, spaces.Discrete):
-        return int(space.start) + _random_choice(int(space.n), count, rng, mask)
-    if isinstance(space, spaces.MultiDiscrete):
-        sizes = np.asarray(space.nvec).ravel().tolist()
-        masks = [None] * len(sizes) if mask is None else np.split(np.asarray(mask), np.cumsum(sizes)[:-1], axis=1)
-        parts = [_random_choice(n, count, rng, part) for n, part in zip(sizes, masks, strict=True)]
-        acts = np.stack(parts, axis=1).reshape(count, *space.shape) + np.asarray(space.start)
-        return np.asarray(acts, dtype=space.dtype)
-    if isinstance(space, spaces.MultiBinary):
-        return rng.integers(0, 2, size=(count, *space.shape), dtype=space.dtype)
-    if isinstance(space, spaces.Box):
-        return _random_box(space, count, rng)
-    raise SpaceError(f"random actions of {space} are not supported; Discrete, Box, MultiDiscrete and MultiBinary are")
-
-
-def _random_choice(n: int, count: int, rng: np.random.Generator, mask: object) -> np.ndarray:
-    if mask is None:
-        return rng.integers(n, size=count)
-    allowed = np.asarray(mask) != 0
-    if not allowed.any(axis=1).all():
-        raise SpaceError(f"the action mask of row {int(np.argmin(allowed.any(axis=1)))} allows no action")
-    choice: np.ndarray = np.where(allowed, rng.random(allowed.shape), -1.0).argmax(axis=1)
-    return choice
-
-
-def _random_box(space: spaces.Box, count: int, rng: np.random.Generator) -> np.ndarray:
-    shape = (count, *space.shape)
-    below, above = space.bounded_below, space.bounded_above
-    low, high = np.where(below, space.low, 0).astype(np.float64), np.where(above, space.high, 0).astype(np.float64)
-    if np.issubdtype(space.dtype, np.integer):
-        whole_low, whole_high = space.low.astype(np.int64), space.high.astype(np.int64)
-        return rng.integers(whole_low, whole_high, size=shape, endpoint=True).astype(space.dtype)
-    out = np.where(below & above, low + rng.random(shape) * (high - low), 0.0)
-    if not (below & above).all():
-        out = np.where(~below & ~above, rng.standard_normal(shape), out)
-        out = np.where(below & ~above, low + rng.exponential(size=shape), out)
-        out = np.where(~below & above, high - rng.exponential(size=shape), out)
-    return out.astype(space.dtype)

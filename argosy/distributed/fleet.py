@@ -127,6 +127,11 @@ class Fleet:
 
     def _check_returns(self) -> None:
         check_stages(self.curriculum)
+        counted = [name for name in ("env_steps", "updates") if getattr(self.stop, name) is not None]
+        if counted and not any(spec.learns for spec in self.policies.values()):
+            raise ConfigError(
+                f"stop.{counted[0]} is of those that learn, but no policy learns; use return_mean or wall_s"
+            )
         wanted = [("stop", self.stop.return_mean)]
         wanted += [(f"stage {stage.name!r}", stage.return_mean) for stage in self.curriculum]
         for where, returns in wanted:
@@ -151,6 +156,12 @@ class Fleet:
             raise ConfigError("sync=True needs inference='inline': who else would know which version acts")
         if any(spec.trainers > 1 for spec in self.policies.values()):
             raise ConfigError("sync=True needs trainers=1")
+        for agent in self.agents:
+            if set(self.samples(agent)) - {agent.policy}:
+                raise ConfigError(
+                    f"sync=True lets the agents {agent.agents!r} wait until {agent.policy!r} has learned from what "
+                    f"they did, but they send it to {', '.join(self.samples(agent))}; leave out samples, or sync"
+                )
         if any(spec.buffers > 0 for spec in self.policies.values()):
             raise ConfigError("sync=True needs buffers=0: the local trainer has nothing like them")
         if any(agent.whole_episodes or agent.send_after_done for agent in self.agents):

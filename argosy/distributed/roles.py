@@ -23,6 +23,7 @@ from argosy.distributed.fleet import Fleet
 from argosy.distributed.host.base import Context, Resources, Worker
 from argosy.distributed.host.supervisor import Role
 from argosy.distributed.specs import AgentSpec, PolicySpec
+from argosy.distributed.store.blob import encode
 from argosy.distributed.store.server import ParameterServer
 from argosy.distributed.streams.inference import ParameterReader, Remote
 from argosy.distributed.streams.samples import QueueStream, RoundRobin, SampleStream, Zipped
@@ -60,6 +61,7 @@ class Plan:
 
         Raises:
             ConfigError: agents and specs do not fit together.
+            CheckpointError: a policy that is to be loaded is not there, or does not fit.
         """
         source = fleet.source()
         spaces = source.spaces()
@@ -68,12 +70,16 @@ class Plan:
             if any(spaces[i] != spaces[min(own)] for i in own):
                 shown = {fleet.agents[i].agents: spaces[i] for i in sorted(own)}
                 raise ConfigError(f"the agents of policy {name!r} differ in their spaces, by spec: {shown}")
-        return cls(fleet, directory, source, tuple(spaces), tuple(source.rows(fleet.num_envs)))
+        plan = cls(fleet, directory, source, tuple(spaces), tuple(source.rows(fleet.num_envs)))
+        for name, spec in fleet.policies.items():
+            if spec.load is not None:
+                plan.policy(name, Resources())
+        return plan
 
     def roles(self) -> list[Role]:
         """Return all workers; those that others wait for come first."""
         fleet = self.fleet
-        roles = [Role(STORE, functools.partial(_parameters, self.directory / "parameters"), Resources(num_cpus=0.0))]
+        roles = [Role(STORE, functools.partial(_parameters, self), Resources(num_cpus=0.0))]
         for name, spec in fleet.policies.items():
             if spec.learns:
                 for rank in range(spec.trainers):
@@ -108,14 +114,19 @@ class Plan:
 
     def algorithm(self, policy: str, device: str = "cpu") -> Algorithm[Any, Any]:
         """Make the algorithm of a policy, with the random numbers that the local trainer gives it."""
-        spec = self.fleet.policies[policy]
-        index = next(i for i, agent in enumerate(self.fleet.agents) if agent.policy == policy)
         with _MAKING:
-            return spec.make_algorithm(*self.spaces[index], spawn_seeds(spec.experiment.seed, 4)[0], device)
+            return self.fleet.policies[policy].make_algorithm(*self._what_it_plays(policy), device)
 
     def policy(self, name: str, resources: Resources) -> Policy:
         """Make a policy for a worker that acts: on a GPU if the worker was given (a share of) one."""
-        return self.algorithm(name, "cuda" if resources.num_gpus > 0 else "cpu").policy
+        with _MAKING:
+            device = "cuda" if resources.num_gpus > 0 else "cpu"
+            return self.fleet.policies[name].make_policy(*self._what_it_plays(name), device)
+
+    def _what_it_plays(self, policy: str) -> tuple[Space, Space, int]:
+        """Return a policy's spaces and its seed."""
+        index = next(i for i, agent in enumerate(self.fleet.agents) if agent.policy == policy)
+        return *self.spaces[index], spawn_seeds(self.fleet.policies[policy].experiment.seed, 4)[0]
 
 
 def trainer_name(policy: str, rank: int) -> str:
@@ -148,8 +159,14 @@ def producer_name(actor: int, group: int, spec: int) -> str:
     return f"actor.{actor}.{group}.{spec}"
 
 
-def _parameters(directory: Path, context: Context) -> Worker:
-    return ParameterServer(context, directory)
+def _parameters(plan: Plan, context: Context) -> Worker:
+    """Policies that only play are published here, once: like all others, they act when they have been."""
+    server = ParameterServer(context, plan.directory / "parameters")
+    for name, spec in plan.fleet.policies.items():
+        if not spec.learns:
+            checkpoint = plan.policy(name, Resources()).get_checkpoint()
+            server.push(name, encode(checkpoint), checkpoint["version"])
+    return server
 
 
 def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
@@ -280,7 +297,7 @@ def _seated(
         episode_info=agent.episode_info,
     )
     random_segments = 0
-    if reader is not None and context.incarnation == 0:
+    if reader is not None and context.incarnation == 0 and fleet.policies[agent.policy].learns:
         per_round = seat.rows * agent.sample_steps * fleet.actors.count * fleet.actors.ring
         random_segments = -(-fleet.policies[agent.policy].experiment.trainer.start_steps // per_round)
     return Seated(

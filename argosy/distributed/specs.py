@@ -5,9 +5,11 @@ Plain frozen dataclasses that check themselves.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from argosy.algorithm import algorithm_class
@@ -16,6 +18,7 @@ from argosy.collect.postprocess import GAE, Postprocess
 from argosy.collect.source import Space
 from argosy.config import check_arguments, check_choice, check_range
 from argosy.distributed.host.base import Resources
+from argosy.distributed.store.saved import read_policy
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.policy import Policy, policy_class
@@ -79,7 +82,11 @@ class PolicySpec:
     staleness: StalenessConfig = field(default_factory=StalenessConfig)
     """Rule for old experience."""
     learns: bool = True
-    """False: only plays, e.g. as an opponent; nothing is sent to a trainer."""
+    """False: only plays, e.g. as an opponent; nothing is sent to a trainer. `policy` may then be "random", or follow a
+    script (`argosy.policy.ForwardPolicy`); the experiment says task and seed."""
+    load: str | Path | None = None
+    """What a policy that does not learn plays with: a run's folder or policy file, or a version of another fleet's
+    (`parameters/NAME/VERSION.safetensors`); None: what it is made with."""
     trainer_resources: Resources = field(default_factory=Resources)
     worker_resources: Resources = field(default_factory=Resources)
     buffer_resources: Resources = field(default_factory=Resources)
@@ -94,6 +101,8 @@ class PolicySpec:
                 f"{self.experiment.algorithm} learns from a data set here, a fleet from what its actors play; train it "
                 "with argosy.train, or set learns=False"
             )
+        if self.learns and self.load is not None:
+            raise ConfigError(f"PolicySpec.load is {str(self.load)!r}, for policies that only play; set learns=False")
         if (self.buffers > 0) != (self.process is not None):
             raise ConfigError(
                 f"PolicySpec.buffers is {self.buffers} and process is {self.process}; buffer workers need something to "
@@ -137,20 +146,32 @@ class PolicySpec:
         Raises:
             ConfigError: the device is not there.
         """
-        experiment = self.experiment
-        cls = algorithm_class(experiment.algorithm)
-        make_policy = self.policy
-        if callable(make_policy):
-            device = usable_device(device)
-            policy = seeded(seed, lambda: make_policy(observation_space, action_space, **self.args)).to(device)
-        else:
-            own = make_algorithm(experiment, observation_space, action_space, seed, device)
-            if self.algorithm is None:
-                return own
-            policy = own.policy
-        algorithm = (self.algorithm or cls)(experiment.config, policy)
+        make_policy = functools.partial(self.policy, **self.args) if callable(self.policy) else None
+        own = make_algorithm(self.experiment, observation_space, action_space, seed, device, make_policy)
+        if self.algorithm is None:
+            return own
+        algorithm = self.algorithm(self.experiment.config, own.policy)
         algorithm.seed(seed)
         return algorithm
+
+    def make_policy(
+        self, observation_space: Space, action_space: Space, seed: int | None, device: str = "cpu"
+    ) -> Policy:
+        """Make the policy to act with, in the same way; one that only plays as it is to play.
+
+        Raises:
+            ConfigError: the device is not there.
+            CheckpointError: what it is to load is not there, damaged, or of another network.
+        """
+        make = self.policy
+        if self.learns or not callable(make):
+            policy = self.make_algorithm(observation_space, action_space, seed, device).policy
+        else:
+            policy = seeded(seed, lambda: make(observation_space, action_space, **self.args)).to(usable_device(device))
+            policy.seed(seed)
+        if self.load is not None:
+            policy.load_checkpoint(read_policy(self.load))
+        return policy
 
 
 @dataclass(frozen=True, kw_only=True)

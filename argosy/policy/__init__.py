@@ -17,6 +17,7 @@ from argosy.policy.q import QAnalysis, QPolicy
 from argosy.policy.registry import policy_class, register_policy
 from argosy.policy.single import SingleModelPytorchPolicy
 from argosy.policy.squashed_gaussian import SquashedGaussianAnalysis, SquashedGaussianPolicy
+from argosy.policy.uniform import RandomPolicy
 
 __all__ = [
     "ActionBound",
@@ -35,6 +36,7 @@ __all__ = [
     "PolicyState",
     "QAnalysis",
     "QPolicy",
+    "RandomPolicy",
     "RolloutRequest",
     "RolloutResult",
     "SingleModelPytorchPolicy",

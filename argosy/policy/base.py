@@ -104,6 +104,10 @@ class Policy(nn.Module, ABC):
         )
         start = np.asarray(getattr(action_space, "start", 0))
         self._action_start = start if start.any() else None  # the policy counts a discrete action's choices from 0
+        self.action_dim = int(np.prod(action_space.shape or ()))
+        """Elements of one action."""
+        self.num_actions = int(action_space.n) if isinstance(action_space, spaces.Discrete) else 0
+        """Choices of a Discrete action."""
         self.mask_key = _mask_key(observation_space, action_space)
         """Entry of the observation that says which discrete actions are allowed; None: all are."""
         self.rng = Rng()
@@ -161,11 +165,10 @@ class Policy(nn.Module, ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
+        """Where the parameters are; one that has none is on the CPU."""
         if self._anchor is None:  # looking it up costs more than all else that `rollout` does before its network call
-            self.__dict__["_anchor"] = next(self.parameters())
-        assert self._anchor is not None
-        return self._anchor.device
+            self.__dict__["_anchor"] = next(self.parameters(), None)
+        return torch.device("cpu") if self._anchor is None else self._anchor.device
 
     def seed(self, seed: int | None) -> None:
         """Start the exploration's random numbers anew."""

@@ -46,7 +46,6 @@ class DeterministicPolicy(NetPolicy):
         net = net or NetConfig(hidden_sizes=(256, 256))
         super().__init__(observation_space, action_space, net, action_scaling=True, action_bound_method=None)
         self.action_shape = action_space.shape or ()
-        self.action_dim = int(np.prod(self.action_shape))
         self.actor = Backbone(observation_space, net)
         self.head = Linear(self.actor.out_features, self.action_dim)
         self._remember(self.actor)

@@ -1,4 +1,4 @@
-"""A policy that acts by its `forward` alone, as Tianshou's policies do."""
+"""Policies that act by their `forward` alone: scripted ones, and those written for Tianshou's collectors."""
 
 from __future__ import annotations
 
@@ -9,33 +9,39 @@ import torch
 from gymnasium import spaces
 
 from argosy.data import Batch, SampleBatch, to_numpy
+from argosy.errors import ConfigError
 from argosy.policy.base import ActionBound, Policy, RolloutRequest, RolloutResult
 
 
 class ForwardPolicy(Policy):
-    """Acts with what a subclass's `forward(batch, state)` gives: for policies written for Tianshou's collectors.
+    """Acts with what a subclass's `forward(batch, state)` gives: scripted policies, and those written for Tianshou.
 
     `batch.obs` is the numpy observation [B, *obs]. The result's `act` [B, *act] is taken to the env, its `state` comes
     again with the next step, and its `policy` (a Batch) is stored in the buffer. A recurrent policy sets
     `default_policy_state`. It has no `analyze`: algorithms of this library cannot train it.
 
     Args:
+        observation_space: space of one observation; needed for action masks only.
         action_space: space of one action.
-        observation_space: space of one observation; needed for action masks and `predict` only.
         action_scaling: as in `Policy`.
         action_bound_method: as in `Policy`.
+
+    Raises:
+        ConfigError: `action_space` is missing.
     """
 
     action_spaces = (spaces.Space,)
 
     def __init__(
         self,
-        *,
-        action_space: spaces.Space[Any],
         observation_space: spaces.Space[Any] | None = None,
+        action_space: spaces.Space[Any] | None = None,
+        *,
         action_scaling: bool | None = None,
         action_bound_method: ActionBound = "auto",
     ) -> None:
+        if action_space is None:
+            raise ConfigError(f"{type(self).__name__} was given no action_space; it says what the policy acts in")
         observations: spaces.Space[Any] = spaces.Space() if observation_space is None else observation_space
         super().__init__(
             observations, action_space, action_scaling=action_scaling, action_bound_method=action_bound_method

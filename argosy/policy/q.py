@@ -67,8 +67,6 @@ class QPolicy(NetPolicy):
     ) -> None:
         net = net or NetConfig()
         super().__init__(observation_space, action_space, net)
-        assert isinstance(action_space, spaces.Discrete)
-        self.num_actions = int(action_space.n)
         self.backbone = Backbone(observation_space, net, self._no_input, drop_last=dueling)
         width = self.backbone.out_features
         self.head: nn.Module = Linear(width, self.num_actions * atoms)

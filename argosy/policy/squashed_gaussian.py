@@ -71,7 +71,6 @@ class SquashedGaussianPolicy(NetPolicy):
         # tanh is part of the policy's density, so there is nothing left to bound at the border
         super().__init__(observation_space, action_space, net, action_scaling=True, action_bound_method=None)
         self.action_shape = action_space.shape or ()
-        self.action_dim = int(np.prod(self.action_shape))
         self.actor = Backbone(observation_space, net)
         self.head = Linear(self.actor.out_features, 2 * self.action_dim)
         self._remember(self.actor)

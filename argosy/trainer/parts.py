@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from argosy.algorithm import algorithm_class
@@ -9,6 +10,7 @@ from argosy.algorithm.base import Algorithm, Space, Task
 from argosy.data import VectorReplayBuffer
 from argosy.env.goals import goal_reward
 from argosy.experiment import Experiment
+from argosy.policy import Policy
 from argosy.process import usable_device
 
 
@@ -18,6 +20,7 @@ def make_algorithm(
     action_space: Space,
     seed: int | None = None,
     device: str | None = None,
+    policy: Callable[[Space, Space], Policy] | None = None,
 ) -> Algorithm[Any, Any]:
     """Make the experiment's algorithm, and with it its policy.
 
@@ -27,6 +30,7 @@ def make_algorithm(
         action_space: of the task.
         seed: of parameters and random numbers.
         device: where it is; None: as the experiment says.
+        policy: makes one of one's own; None: the algorithm's.
 
     Raises:
         ConfigError: the device is not there.
@@ -37,6 +41,7 @@ def make_algorithm(
         action_space=action_space,
         net=experiment.net,
         device=usable_device(device or experiment.device),
+        policy=policy,
     )
     return algorithm_class(experiment.algorithm).make(experiment.config, task, seed)
 

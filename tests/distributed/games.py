@@ -7,7 +7,9 @@ without biases says first changes with the signs' sign, and so it is right half 
 import numpy as np
 from gymnasium import spaces
 
+from argosy.data import Batch
 from argosy.env import Environment, StepResult
+from argosy.policy import ForwardPolicy
 
 
 class Pairs(Environment):
@@ -106,3 +108,29 @@ def pettingzoo_turns():
             self.agent_selection = self.possible_agents[1 - actor]
 
     return PettingZoo(AEC())
+
+
+class Line(Environment):
+    """Two agents name a number for 4 steps; each is paid what the other one names."""
+
+    agent_count = 2
+    observation_spaces = [spaces.Box(-1, 1, (2,))] * 2
+    action_spaces = [spaces.Discrete(5)] * 2
+
+    def seed(self, seed):
+        pass
+
+    def reset(self):
+        self.t = 0
+        return [StepResult(np.zeros(2, np.float32))] * 2
+
+    def step(self, actions):
+        self.t += 1
+        return [StepResult(np.zeros(2, np.float32), float(a), terminated=self.t == 4) for a in actions[::-1]]
+
+
+class Three(ForwardPolicy):
+    """Always the same; no parameters."""
+
+    def forward(self, batch, state=None):
+        return Batch(act=np.full(len(batch.obs), 3))
