@@ -120,7 +120,7 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
     def __init__(self, config: PPOConfig, policy: ActorCriticPolicy) -> None:
         super().__init__(config, policy)
         self.optim = config.optim.build(policy)
-        self.return_stat = RunningMeanStd()
+        self.return_stat = RunningMeanStd(())
         self.term_weights = torch.tensor((1.0, config.value_coef, -config.entropy_coef, 0.0, 0.0), device=self.device)
 
     @classmethod

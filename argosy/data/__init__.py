@@ -37,7 +37,7 @@ from argosy.data.protocols import (
     TrajectoryBatch,
     TransitionBatch,
 )
-from argosy.data.running import RunningMeanStd
+from argosy.data.running import MovAvg, RunningMeanStd
 from argosy.data.stats import (
     CollectStats,
     EpochStats,
@@ -62,6 +62,7 @@ __all__ = [
     "HERVectorReplayBuffer",
     "Hindsight",
     "InfoStats",
+    "MovAvg",
     "NamedArray",
     "ObsBatchProtocol",
     "PrioritizedReplayBuffer",

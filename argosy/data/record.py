@@ -8,6 +8,7 @@ from numbers import Number
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
+import torch
 
 from argosy.data import tree
 from argosy.errors import nearest
@@ -134,10 +135,10 @@ class Record(tree.Node):
         return self._combine(other, operator.itruediv, in_place=True)
 
     def _combine(self, other: object, op: Callable[[Any, Any], Any], *, in_place: bool = False) -> Self:
-        """Apply `op` field by field with a number or a record of the same fields (matched by name)."""
-        if not isinstance(other, Record | Number | np.generic):
+        """Apply `op` field by field with a number, an array or a record of the same fields (matched by name)."""
+        if not isinstance(other, Record | Number | np.generic | np.ndarray | torch.Tensor):
             raise TypeError(
-                f"{type(self).__name__} and {type(other).__name__}: only numbers and records combine with it"
+                f"{type(self).__name__} and {type(other).__name__}: numbers, arrays and records combine with it"
             )
         combined: Self = _combine(self, other, op, in_place)
         return combined
@@ -165,8 +166,12 @@ def _plain(fields: dict[str, Any]) -> dict[str, Any]:
 def _combine(left: Any, right: Any, op: Callable[[Any, Any], Any], in_place: bool) -> Any:
     fields, other = tree.fields_of(left), tree.fields_of(right)
     if fields is None:
-        if left is None and (right is None or isinstance(right, Number)):
+        if left is None and other is None:
             return None
+        if isinstance(left, torch.Tensor) and isinstance(right, np.ndarray):
+            right = torch.as_tensor(right, device=left.device)
+        elif isinstance(left, np.ndarray) and isinstance(right, torch.Tensor):
+            right = right.numpy(force=True)
         try:
             return op(left, right)
         except (TypeError, ValueError) as error:

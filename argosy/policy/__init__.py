@@ -12,6 +12,7 @@ from argosy.policy.base import (
 )
 from argosy.policy.explore import ActionNoise, EpsilonConfig, EpsilonGreedy, Exploration, NoiseConfig
 from argosy.policy.forward import ForwardPolicy
+from argosy.policy.noise import GaussianNoise, OUNoise
 from argosy.policy.normaliser import Normaliser
 from argosy.policy.q import QAnalysis, QPolicy
 from argosy.policy.registry import policy_class, register_policy
@@ -28,9 +29,11 @@ __all__ = [
     "EpsilonGreedy",
     "Exploration",
     "ForwardPolicy",
+    "GaussianNoise",
     "NetPolicy",
     "NoiseConfig",
     "Normaliser",
+    "OUNoise",
     "Policy",
     "PolicyCheckpoint",
     "PolicyState",

@@ -598,10 +598,25 @@ def test_in_place_arithmetic_changes_the_arrays():
         Batch(a=[1]).__itruediv__(2)
 
 
+def test_arithmetic_with_arrays():
+    """An array goes to every field, broadcast as numpy does, of either kind."""
+    batch = Batch(a=[[1, 2], [3, 4]], n={"x": torch.ones(2)}, none=None)
+    for weight in (np.array([10.0, 100.0]), torch.tensor([10.0, 100.0])):
+        assert plain(batch * weight) == {"a": [[10, 200], [30, 400]], "n": {"x": [10, 100]}, "none": None}
+    assert isinstance((batch * np.ones(2)).n.x, torch.Tensor)
+    assert isinstance((batch * torch.ones(2)).a, np.ndarray)
+    batch.n.x /= 4
+    batch += np.array([1, 2])
+    assert plain(batch) == {"a": [[2, 4], [4, 6]], "n": {"x": [1.25, 2.25]}, "none": None}
+    with pytest.raises(DataError, match="field 'a'"):
+        batch + np.ones(3)
+
+
 @pytest.mark.parametrize("other", ["x", None, np.ones(2)])
 def test_other_operands_are_refused(other):
-    with pytest.raises(TypeError):
-        Batch(a=[1, 2]) + other
+    if not isinstance(other, np.ndarray):
+        with pytest.raises(TypeError):
+            Batch(a=[1, 2]) + other
     for left in (other, 1, np.float64(1)):
         with pytest.raises(TypeError):
             left + Batch(a=[1, 2])

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
-from argosy.data.running import RunningMeanStd
+from argosy.data.running import MovAvg, RunningMeanStd
 from argosy.errors import DataError
 
 
@@ -76,3 +77,30 @@ def test_state_goes_round() -> None:
     np.testing.assert_array_equal(stats.var, other.var)
     with pytest.raises(DataError, match="shape"):
         RunningMeanStd((3,)).load_state_dict(stats.state_dict())
+
+
+def test_the_first_batch_gives_the_shape() -> None:
+    stats = RunningMeanStd()
+    assert stats.norm(np.array([0.5, -3.0])).tolist() == [0.5, -3.0]
+    stats.update(np.array([[1.0, 2.0], [3.0, 6.0]]))
+    assert stats.mean.tolist() == [2.0, 4.0]
+    assert stats.std.tolist() == [1.0, 2.0]
+    with pytest.raises(DataError, match=r"last axes must be \(2,\)"):
+        stats.update(np.zeros(3))
+    restored, fresh = RunningMeanStd(), RunningMeanStd()
+    restored.load_state_dict(stats.state_dict())
+    restored.update(np.array([5.0, 4.0]))
+    assert restored.mean.tolist() == [3.0, 4.0]
+    fresh.load_state_dict(RunningMeanStd().state_dict())
+    fresh.update(np.array([1.0, 2.0, 3.0]))  # rows that are numbers
+    assert (fresh.shape, float(fresh.mean)) == ((), 2.0)
+
+
+def test_moving_average_of_the_last_finite_numbers() -> None:
+    average = MovAvg(size=3)
+    assert (average.get(), average.std()) == (0, 0)
+    assert average.add(6.0) == 6
+    assert average.add([np.nan, 2, np.inf]) == 4
+    assert average.add(torch.tensor([1.0, 3.0])) == 2
+    assert average.std() == pytest.approx((2 / 3) ** 0.5)
+    assert (average.get(), average.mean()) == (2, 2)

@@ -257,7 +257,7 @@ class VectorEnvNormReward(VectorEnvWrapper):
         if not 0.0 <= gamma <= 1.0:
             raise ConfigError(f"gamma is {gamma}; it must be >= 0 and <= 1")
         self.gamma, self.update_return_rms = gamma, update_return_rms
-        self.return_rms = RunningMeanStd()
+        self.return_rms = RunningMeanStd(())
         self.returns = np.zeros(venv.num_envs, np.float64)
 
     def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Infos]:
