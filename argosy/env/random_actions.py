@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 
+from argosy.env.spaces import bounded_sides
 from argosy.errors import SpaceError
 
 
@@ -53,7 +54,7 @@ def _random_choice(n: int, count: int, rng: np.random.Generator, mask: object) -
 
 def _random_box(space: spaces.Box, count: int, rng: np.random.Generator) -> np.ndarray:
     shape = (count, *space.shape)
-    below, above = space.bounded_below, space.bounded_above
+    below, above = bounded_sides(space)
     low, high = np.where(below, space.low, 0).astype(np.float64), np.where(above, space.high, 0).astype(np.float64)
     if np.issubdtype(space.dtype, np.integer):
         whole_low, whole_high = space.low.astype(np.int64), space.high.astype(np.int64)

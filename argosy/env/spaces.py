@@ -74,6 +74,21 @@ def _bounds(space: Space) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
     return several.start, several.start + (space.n if isinstance(space, spaces.Discrete) else several.nvec) - 1
 
 
+UNBOUNDED = 1e18
+"""A bound of a Box that is as large as this bounds nothing: environments write 3e38 where they mean infinity."""
+
+
+def bounded_sides(box: spaces.Box) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which elements of a Box are bounded below, and which above."""
+    return box.bounded_below & (box.low > -UNBOUNDED), box.bounded_above & (box.high < UNBOUNDED)
+
+
+def is_bounded(box: spaces.Box) -> bool:
+    """Whether every element of a Box has a lower and an upper bound."""
+    below, above = bounded_sides(box)
+    return bool(below.all() and above.all())
+
+
 def leaves(space: Space, name: str = "") -> Iterator[tuple[str, tuple[int, ...], np.dtype[np.generic]]]:
     """Yield (dotted name, shape, dtype) of every array in an element of `space` (in `normal_form`)."""
     if isinstance(space, spaces.Dict):

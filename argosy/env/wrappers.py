@@ -13,7 +13,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from argosy.config import check_arguments
-from argosy.env.spaces import Space, stacked
+from argosy.env.spaces import Space, is_bounded, stacked
 from argosy.env.vector.protocol import Info
 from argosy.env.worker.base import EnvFn
 from argosy.errors import ConfigError, EnvError, SpaceError
@@ -120,7 +120,7 @@ class ContinuousToDiscrete(gym.ActionWrapper[object, object, object]):
     def __init__(self, env: Env, action_per_dim: int | Sequence[int]) -> None:
         super().__init__(env)
         box = env.action_space
-        if not isinstance(box, spaces.Box) or len(box.shape) != 1 or not box.is_bounded():
+        if not isinstance(box, spaces.Box) or len(box.shape) != 1 or not is_bounded(box):
             raise SpaceError(f"ContinuousToDiscrete needs a bounded Box action space of one axis, got {box}")
         dims = box.shape[0]
         counts = [action_per_dim] * dims if isinstance(action_per_dim, int) else list(action_per_dim)

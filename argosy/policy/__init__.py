@@ -2,7 +2,6 @@
 
 from argosy.policy.actor_critic import ActorCriticAnalysis, ActorCriticPolicy
 from argosy.policy.base import (
-    ActionBound,
     NetPolicy,
     Policy,
     PolicyCheckpoint,
@@ -10,6 +9,7 @@ from argosy.policy.base import (
     RolloutRequest,
     RolloutResult,
 )
+from argosy.policy.boxes import ActionBound
 from argosy.policy.explore import ActionNoise, EpsilonConfig, EpsilonGreedy, Exploration, NoiseConfig
 from argosy.policy.forward import ForwardPolicy
 from argosy.policy.noise import GaussianNoise, OUNoise

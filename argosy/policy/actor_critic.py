@@ -21,7 +21,8 @@ from argosy.ops import (
     gaussian_log_prob,
     gaussian_sample,
 )
-from argosy.policy.base import ActionBound, NetPolicy, PolicyState, RolloutRequest, RolloutResult
+from argosy.policy.base import NetPolicy, PolicyState, RolloutRequest, RolloutResult
+from argosy.policy.boxes import ActionBound
 from argosy.rng import Rng
 
 FORBIDDEN = -1e8

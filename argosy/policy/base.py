@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal, TypeAlias, TypedDict
+from typing import Any, ClassVar, TypeAlias, TypedDict
 
 import numpy as np
 import torch
@@ -12,14 +12,14 @@ from torch import nn
 
 from argosy.data import Batch, NamedArray, SampleBatch, namedarray
 from argosy.data.protocols import Obs, ObsBatchProtocol
-from argosy.errors import CheckpointError, ConfigError, SpaceError
+from argosy.errors import CheckpointError, SpaceError
 from argosy.net import Backbone, NetConfig, SmallForward
+from argosy.policy.boxes import ActionBound, BoxMap, action_mapping
 from argosy.policy.explore import Exploration
 from argosy.policy.normaliser import Normaliser
 from argosy.policy.predict import predict
 from argosy.rng import Rng
 
-ActionBound: TypeAlias = Literal["auto", "clip", "tanh"] | None
 PolicyState: TypeAlias = Any  # a named array or Batch [B, ...] that only its own policy looks into
 
 MASK_KEYS = ("action_mask", "mask")
@@ -99,9 +99,12 @@ class Policy(nn.Module, ABC):
             raise SpaceError(f"{type(self).__name__} acts in {names} spaces, not in {action_space}")
         self.observation_space = observation_space
         self.action_space = action_space
-        self.action_scaling, self.action_bound_method = _action_mapping(
+        self.action_scaling, self.action_bound_method = action_mapping(
             action_space, action_scaling, action_bound_method
         )
+        self._box: BoxMap | None = None
+        if isinstance(action_space, spaces.Box):
+            self._box = BoxMap(action_space, self.action_scaling, self.action_bound_method)
         start = np.asarray(getattr(action_space, "start", 0))
         self._action_start = start if start.any() else None  # the policy counts a discrete action's choices from 0
         self.action_dim = int(np.prod(action_space.shape or ()))
@@ -178,31 +181,16 @@ class Policy(nn.Module, ABC):
 
     def map_action(self, act: np.ndarray) -> np.ndarray:
         """Take actions [B, *act] of the policy to the env's scale (new array; the stored action stays as it was)."""
-        space = self.action_space
-        if not isinstance(space, spaces.Box):
-            return act if self._action_start is None else act + self._action_start
-        low, high = (-1.0, 1.0) if self.action_scaling else (space.low, space.high)
-        if self.action_bound_method == "clip":
-            act = np.clip(act, low, high)
-        elif self.action_bound_method == "tanh":
-            act = np.tanh(act)
-        if self.action_scaling:
-            act = space.low + (space.high - space.low) * (act + 1.0) * 0.5
-        return np.asarray(act, dtype=space.dtype)
+        if self._box is not None:
+            return self._box.to_env(act)
+        return act if self._action_start is None else act + self._action_start
 
     def map_action_inverse(self, act: np.ndarray) -> np.ndarray:
         """Take actions [B, *act] of the env (e.g. random ones, or a data set's) to the policy's scale."""
-        space = self.action_space
         act = np.asarray(act)
-        if not isinstance(space, spaces.Box):
-            return act if self._action_start is None else np.asarray(act - self._action_start)
-        out = act.astype(np.float32)
-        if self.action_scaling:
-            out = (out - space.low) / (space.high - space.low) * 2.0 - 1.0
-        if self.action_bound_method == "tanh":
-            edge = 1.0 - np.finfo(np.float32).eps
-            out = np.arctanh(np.clip(out, -edge, edge))
-        return np.asarray(out, dtype=np.float32)
+        if self._box is not None:
+            return self._box.from_env(act)
+        return act if self._action_start is None else np.asarray(act - self._action_start)
 
     # -- shipping ------------------------------------------------------------------------------------------------------
 
@@ -362,27 +350,6 @@ class NetPolicy(Policy):
         if self.normaliser is not None:
             obs = self.normaliser(obs)
         return obs, None if state is None or not self.is_recurrent else self._tensors(state)
-
-
-def _action_mapping(
-    space: spaces.Space[Any], scaling: bool | None, bound: ActionBound
-) -> tuple[bool, Literal["clip", "tanh"] | None]:
-    """Resolve "auto" settings for `space` and check explicit ones."""
-    if bound not in ("auto", "clip", "tanh", None):
-        raise ConfigError(f"action_bound_method is {bound!r}; it must be one of 'auto', 'clip', 'tanh', None")
-    if not isinstance(space, spaces.Box):
-        if scaling:
-            raise ConfigError(f"action_scaling is True, but only Box actions can be scaled, not {space}; use None")
-        if bound not in ("auto", None):
-            raise ConfigError(f"action_bound_method is {bound!r}, but {space} has no bounds to keep; use 'auto'")
-        return False, None
-    bounded = space.is_bounded()
-    if scaling and not bounded:
-        raise ConfigError(f"action_scaling is True, but {space} has infinite bounds; use None or False")
-    scaled = bounded if scaling is None else scaling
-    if bound == "tanh" and not scaled:
-        raise ConfigError(f"action_bound_method is 'tanh', which needs action_scaling and finite bounds; got {space}")
-    return scaled, "clip" if bound == "auto" else bound
 
 
 def _mask_key(observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> str | None:

@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 from argosy.data import Batch, SampleBatch
 from argosy.data.protocols import ObsBatchProtocol
+from argosy.env.spaces import is_bounded
 from argosy.errors import SpaceError
 from argosy.net import Backbone, Linear, NetConfig
 from argosy.policy.base import NetPolicy, PolicyState, RolloutRequest, RolloutResult
@@ -41,7 +42,7 @@ class DeterministicPolicy(NetPolicy):
     def __init__(
         self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], net: NetConfig | None = None
     ) -> None:
-        if isinstance(action_space, spaces.Box) and not action_space.is_bounded():
+        if isinstance(action_space, spaces.Box) and not is_bounded(action_space):
             raise SpaceError(f"{type(self).__name__} squashes actions into bounds; {action_space} has infinite ones")
         net = net or NetConfig(hidden_sizes=(256, 256))
         super().__init__(observation_space, action_space, net, action_scaling=True, action_bound_method=None)

@@ -10,7 +10,8 @@ from gymnasium import spaces
 
 from argosy.data import Batch, SampleBatch, to_numpy
 from argosy.errors import ConfigError
-from argosy.policy.base import ActionBound, Policy, RolloutRequest, RolloutResult
+from argosy.policy.base import Policy, RolloutRequest, RolloutResult
+from argosy.policy.boxes import ActionBound
 
 
 class ForwardPolicy(Policy):

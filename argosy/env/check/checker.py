@@ -21,7 +21,7 @@ from argosy.env.check.optional import check_goals, check_render
 from argosy.env.check.seeds import check_determinism
 from argosy.env.check.spaces import check_spaces
 from argosy.env.config import EnvConfig
-from argosy.env.spaces import mismatch
+from argosy.env.spaces import is_bounded, mismatch
 from argosy.env.tasks import env_factory
 
 SPACES = ("observation_space", "action_space")
@@ -269,7 +269,7 @@ def _check_extremes(env: Env) -> Iterator[Finding]:
     actions: list[object] = []
     if isinstance(space, spaces.Discrete):
         actions = [space.start, space.start + space.n - 1]
-    elif isinstance(space, spaces.Box) and space.is_bounded():
+    elif isinstance(space, spaces.Box) and is_bounded(space):
         actions = [space.low.copy(), space.high.copy()]
     elif isinstance(space, spaces.MultiDiscrete):
         actions = [np.zeros_like(space.nvec) + space.start, space.nvec - 1 + space.start]

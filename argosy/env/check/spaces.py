@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from argosy.env.check.finding import Env, Finding, StopCheckError
-from argosy.env.spaces import Space, is_array_space
+from argosy.env.spaces import Space, is_array_space, is_bounded
 
 
 def check_spaces(env: Env) -> Iterator[Finding]:
@@ -28,7 +28,7 @@ def check_spaces(env: Env) -> Iterator[Finding]:
     yield from _check_observation_space(env.observation_space, "observation_space")
     action = env.action_space
     if isinstance(action, spaces.Box):
-        if not action.is_bounded():
+        if not is_bounded(action):
             yield Finding("error", "action_space", f"{action} has infinite bounds; give the limits of each action.")
         elif (np.asarray(action.low) != -1).any() or (np.asarray(action.high) != 1).any():
             yield Finding("note", "action_space", f"{action} is not [-1, 1]; policies scale their actions to it.")
