@@ -1,0 +1,86 @@
+"""Actions of a Box between the policy's scale, [-1, 1], and the environment's."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from gymnasium import spaces
+
+from argosy.env.spaces import is_bounded
+from argosy.errors import ConfigError
+
+ActionBound: TypeAlias = Literal["auto", "clip", "tanh"] | None
+Method: TypeAlias = Literal["clip", "tanh"] | None
+
+
+class BoxMap:
+    """What `Policy.map_action` and its inverse do in a Box.
+
+    An integer Box has a bin of equal width in [-1, 1] for each of its values. Of a dimension whose bounds are equal,
+    every action means that one value.
+
+    Args:
+        space: the Box.
+        scaling: whether [-1, 1] is stretched to its bounds.
+        method: how actions are kept within bounds.
+    """
+
+    def __init__(self, space: spaces.Box, scaling: bool, method: Method) -> None:
+        self.scaling, self.method, self.dtype = scaling, method, space.dtype
+        self.is_integer = np.dtype(space.dtype).kind in "iub"
+        kind = np.float64 if self.is_integer else space.low.dtype  # the width of an integer type may not fit in it
+        self.low: np.ndarray = space.low.astype(kind)
+        self.high: np.ndarray = space.high.astype(kind)
+        self.width = np.zeros_like(self.low)
+        if scaling:
+            self.width = self.high - self.low + (1 if self.is_integer else 0)
+
+    def to_env(self, act: np.ndarray) -> np.ndarray:
+        """[B, *act] -> [B, *act] of the space's dtype, a new array."""
+        low, high = (-1.0, 1.0) if self.scaling else (self.low, self.high)
+        if self.method == "clip":
+            act = np.clip(act, low, high)
+        elif self.method == "tanh":
+            act = np.tanh(act)
+        if self.is_integer:
+            whole = np.floor(self.low + self.width * (act + 1.0) * 0.5 if self.scaling else act + 0.5)
+            return np.asarray(np.clip(whole, self.low, self.high), dtype=self.dtype)
+        if self.scaling:
+            act = self.low + self.width * (act + 1.0) * 0.5
+        return np.asarray(act, dtype=self.dtype)
+
+    def from_env(self, act: np.ndarray) -> np.ndarray:
+        """[B, *act] -> [B, *act] float32; an integer is the middle of its bin, the one value of a dimension 0."""
+        out: np.ndarray = act.astype(np.float64 if self.is_integer else np.float32)
+        if self.scaling:
+            at = out - self.low + (0.5 if self.is_integer else 0.0)
+            middle = np.full_like(at, 0.5)  # of a dimension without width
+            out = np.divide(at, self.width, out=middle, where=self.width > 0) * 2.0 - 1.0
+        if self.method == "tanh":
+            edge = 1.0 - np.finfo(np.float32).eps
+            out = np.arctanh(np.clip(out, -edge, edge))
+        return np.asarray(out, dtype=np.float32)
+
+
+def action_mapping(space: spaces.Space[Any], scaling: bool | None, bound: ActionBound) -> tuple[bool, Method]:
+    """Resolve "auto" settings for `space`.
+
+    Raises:
+        ConfigError: explicit ones do not fit it.
+    """
+    if bound not in ("auto", "clip", "tanh", None):
+        raise ConfigError(f"action_bound_method is {bound!r}; it must be one of 'auto', 'clip', 'tanh', None")
+    if not isinstance(space, spaces.Box):
+        if scaling:
+            raise ConfigError(f"action_scaling is True, but only Box actions can be scaled, not {space}; use None")
+        if bound not in ("auto", None):
+            raise ConfigError(f"action_bound_method is {bound!r}, but {space} has no bounds to keep; use 'auto'")
+        return False, None
+    bounded = is_bounded(space)
+    if scaling and not bounded:
+        raise ConfigError(f"action_scaling is True, but {space} has infinite bounds; use None or False")
+    scaled = bounded if scaling is None else scaling
+    if bound == "tanh" and not scaled:
+        raise ConfigError(f"action_bound_method is 'tanh', which needs action_scaling and finite bounds; got {space}")
+    return scaled, "clip" if bound == "auto" else bound
