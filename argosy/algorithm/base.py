@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -244,8 +245,15 @@ def batch_mean(x: torch.Tensor, batch: Any) -> torch.Tensor:
 
 
 def batch_standardised(x: torch.Tensor, batch: Any) -> torch.Tensor:
-    """Return x [B] or [T, B] shifted and scaled so that the rows of the batch have mean 0 and deviation 1."""
-    std, mean = torch.std_mean(_rows(x, batch), correction=0)
+    """Return x [B] or [T, B] shifted and scaled so that the rows of the batch have mean 0 and deviation 1.
+
+    Of one row it stays as it is (it would be 0), with a warning.
+    """
+    rows = _rows(x, batch)
+    if len(rows) == 1:
+        warnings.warn("a batch of one row cannot be standardised and is taken as it is: collect more", stacklevel=3)
+        return x
+    std, mean = torch.std_mean(rows, correction=0)
     return (x - mean) / (std + 1e-8)
 
 

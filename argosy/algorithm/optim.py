@@ -14,7 +14,7 @@ from torch import nn
 from argosy.config import check_choice, check_range
 from argosy.errors import ConfigError, DataError
 from argosy.named import Registry
-from argosy.ops.kernels import foreach_norm, fused_adam_, fused_adamw_
+from argosy.ops.kernels import foreach_div_, foreach_norm, fused_adam_, fused_adamw_, unscale_check_
 
 OTHERS = Registry("optimiser", {"rmsprop": ("RMSprop", "torch.optim"), "sgd": ("SGD", "torch.optim")})
 
@@ -71,7 +71,7 @@ class OptimConfig:
 class Optim(ABC):
     """Minimises losses over some parameters.
 
-    A step whose loss or gradient norm is not finite changes nothing: on the CPU, where looking is free, it raises; on a
+    A step whose loss or gradient is not finite changes nothing: on the CPU, where looking is free, it raises; on a
     GPU, where looking would make the host wait, it is skipped and `Algorithm._finish` finds the loss among the metrics
     that it fetches anyway.
     """
@@ -80,28 +80,36 @@ class Optim(ABC):
         self.config = config
         self.parameters = list(parameters)
         self.lr = config.lr
+        self._one = torch.ones((), device=self.parameters[0].device)
 
     def step(self, loss: torch.Tensor) -> torch.Tensor | None:
         """Minimise the scalar `loss` by one step; gradients are taken for these parameters alone.
+
+        That of a parameter which the loss does not use is 0.
 
         Returns:
             The gradient's norm before clipping (a scalar tensor); None when `max_grad_norm` is.
 
         Raises:
-            DataError: loss or norm are not finite; nothing has changed.
+            DataError: loss or gradient are not finite; nothing has changed.
         """
-        gradients = list(torch.autograd.grad(loss, self.parameters))
-        norm = scale = skip = None
+        found = zip(torch.autograd.grad(loss, self.parameters, allow_unused=True), self.parameters, strict=True)
+        gradients = [g if g is not None and g.stride() == p.stride() else _laid_out(g, p) for g, p in found]
+        norm = scale = skip = is_bad = None
         finite = loss.detach()
         if self.config.max_grad_norm is not None:
             norm = torch.linalg.vector_norm(torch.stack(foreach_norm(gradients)))
             scale = (norm / self.config.max_grad_norm).clamp_(min=1.0)
             finite = finite + norm
+        else:
+            is_bad = torch.zeros_like(self._one)
+            unscale_check_(gradients, is_bad, self._one)  # far cheaper than a norm
         if not finite.is_cpu:
             skip = (~torch.isfinite(finite)).float()
-        elif not math.isfinite(finite.item()):
-            of_norm = "" if norm is None else f" and the norm of its gradient {norm.item()}"
-            raise DataError(f"the loss is {loss.item()}{of_norm}; no parameter has changed")
+            skip = skip if is_bad is None else torch.max(skip, is_bad)
+        elif not math.isfinite(finite.item()) or (is_bad is not None and is_bad.item()):
+            of_gradient = "its gradient is not" if norm is None else f"the norm of its gradient {norm.item()}"
+            raise DataError(f"the loss is {loss.item()} and {of_gradient}; no parameter has changed")
         with torch.no_grad():
             self._apply(gradients, scale, skip)
         return norm
@@ -122,6 +130,12 @@ class Optim(ABC):
     @abstractmethod
     def load_state_dict(self, state: Any) -> None:
         """Continue exactly where `state` was taken (of an optimiser of the same parameters)."""
+
+
+def _laid_out(gradient: torch.Tensor | None, parameter: torch.Tensor) -> torch.Tensor:
+    """Copy a gradient into the layout of its parameter, which fused kernels take for granted; None: zeros."""
+    out = torch.zeros_like(parameter)
+    return out if gradient is None else out.copy_(gradient)
 
 
 class AdamState(TypedDict):
@@ -147,7 +161,10 @@ class Adam(Optim):
         self.exp_avg_sqs = [torch.zeros_like(parameter) for parameter in self.parameters]
 
     def _apply(self, gradients: list[torch.Tensor], scale: torch.Tensor | None, skip: torch.Tensor | None) -> None:
-        self.steps += 1.0
+        steps = self.steps + 1.0
+        if scale is not None and scale.dtype is not self.steps.dtype:  # the kernel scales by float32 alone
+            foreach_div_(gradients, scale)
+            scale = None
         kernel = fused_adam_ if self.config.kind == "adam" else fused_adamw_
         kernel(
             self.parameters,
@@ -155,7 +172,7 @@ class Adam(Optim):
             self.exp_avgs,
             self.exp_avg_sqs,
             [],
-            [self.steps] * len(self.parameters),
+            [steps] * len(self.parameters),
             lr=self.lr,
             beta1=self.config.betas[0],
             beta2=self.config.betas[1],
@@ -166,8 +183,7 @@ class Adam(Optim):
             grad_scale=scale,
             found_inf=skip,
         )
-        if skip is not None:
-            self.steps -= skip
+        self.steps = steps if skip is None else steps - skip
 
     def state_dict(self) -> AdamState:
         """Return the moments, step counts and the learning rate in force (no copies)."""

@@ -30,6 +30,7 @@ from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, 
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import check_choice, check_range
 from argosy.data import Batch, RunningMeanStd, TrainingStats, TrajectoryBatch
+from argosy.errors import ConfigError
 from argosy.net import NetConfig
 from argosy.ops import gae
 from argosy.policy import ActorCriticPolicy
@@ -88,6 +89,10 @@ class PPOConfig(AlgorithmConfig):
         check_range(self, "value_coef", ge=0.0)
         check_range(self, "entropy_coef", ge=0.0)
         check_choice(self, "action_bound_method", ("auto", "clip", "tanh", None))
+        if self.normalize_adv and self.batch_size == 1:
+            raise ConfigError(
+                "PPOConfig.batch_size is 1, of which normalize_adv leaves 0; use >= 2 or normalize_adv=False"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

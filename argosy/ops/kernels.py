@@ -14,3 +14,5 @@ fused_adam_ = torch._fused_adam_
 """One step of Adam over lists of parameters, gradients and moments."""
 fused_adamw_ = torch._fused_adamw_
 """The same with decoupled weight decay."""
+unscale_check_ = torch._amp_foreach_non_finite_check_and_unscale_
+"""Sets a number to 1 where a list of tensors, which it multiplies with another number, holds NaN or infinity."""

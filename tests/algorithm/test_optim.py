@@ -157,6 +157,98 @@ def test_a_finite_loss_with_an_infinite_gradient_is_seen_where_the_norm_is_taken
     assert net.weight.item() == 0.0
 
 
+class NaNGradient(torch.autograd.Function):
+    """The identity, with a gradient that is not a number."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * torch.nan
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("max_grad_norm", [None, 1.0])
+def test_a_finite_loss_with_a_gradient_that_is_not_a_number_changes_nothing(max_grad_norm, kind):
+    net = network()
+    optim = optimiser(kind, net, max_grad_norm=max_grad_norm)
+    optim.step(net(torch.ones(1, 3)).sum())
+    before, state = copy.deepcopy(net.state_dict()), leaves(copy.deepcopy(optim.state_dict()))
+    with pytest.raises(DataError, match=r"the loss is -?\d.* and .*gradient.*; no parameter has changed"):
+        optim.step(NaNGradient.apply(net(torch.ones(1, 3))).sum())
+    assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
+    after = leaves(optim.state_dict())
+    assert all(torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b for a, b in zip(state, after, strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("max_grad_norm", [None, 0.05])
+def test_parameters_of_float64(max_grad_norm, kind):
+    ours, theirs = network().double(), network().double()
+    optim, reference = optimiser(kind, ours, max_grad_norm=max_grad_norm), KINDS[kind][1](theirs.parameters())
+    for _ in range(5):
+        x = torch.randn(16, 3, dtype=torch.float64)
+        optim.step(ours(x).square().mean())
+        reference.zero_grad()
+        theirs(x).square().mean().backward()
+        if max_grad_norm is not None:
+            nn.utils.clip_grad_norm_(theirs.parameters(), max_grad_norm)
+        reference.step()
+    assert 5e-324 * 1.0 > 0.0  # denormal numbers as before
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-5)  # torch clips by norm + 1e-6
+
+
+def test_a_step_that_the_kernel_refuses_does_not_count(monkeypatch):
+    def refuse(*args, **settings):
+        raise RuntimeError("expected scalar type Float")
+
+    monkeypatch.setattr("argosy.algorithm.optim.fused_adam_", refuse)
+    net = network()
+    optim = OptimConfig(max_grad_norm=1.0).build(net)
+    with pytest.raises(RuntimeError, match="expected scalar type"):
+        optim.step(net(torch.ones(1, 3)).sum())
+    assert optim.steps.item() == 0.0
+    assert 5e-324 * 1.0 > 0.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("max_grad_norm", [None, 0.05])
+def test_a_parameter_that_the_loss_does_not_use_has_gradient_0(max_grad_norm, kind):
+    nets = [nn.ModuleList([network(), network()]) for _ in range(2)]
+    first, second = (optimiser(kind, net, max_grad_norm=max_grad_norm) for net in nets)
+    for i in range(6):  # the second part is used now and then: its moments go on
+        x, used = torch.randn(16, 3), float(i % 2)
+        parts = [net[0](x).square().mean() for net in nets]
+        first.step(parts[0] + nets[0][1](x).square().mean() if used else parts[0])
+        second.step(parts[1] + used * nets[1][1](x).square().mean())
+    for a, b in zip(nets[0].parameters(), nets[1].parameters(), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_may_be_laid_out_in_another_way_than_their_parameters(kind):
+    matrix = nn.Parameter(torch.ones(4, 3))
+    optim, before = optimiser(kind, [matrix], lr_schedule="constant"), matrix.detach().clone()
+    optim.step(matrix.sum())  # one number, spread over the shape
+    moved = before - matrix.detach()
+    assert (moved > 0).all()
+    torch.testing.assert_close(moved, moved[:1, :1].expand(4, 3))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("max_grad_norm", [None, 1.0])
+@pytest.mark.parametrize("kind", KINDS)
+def test_on_a_gpu_a_step_with_a_gradient_that_is_not_a_number_is_skipped(kind, max_grad_norm):
+    net = network().cuda()
+    optim = optimiser(kind, net, max_grad_norm=max_grad_norm)
+    before = copy.deepcopy(net.state_dict())
+    optim.step(NaNGradient.apply(net(torch.ones(1, 3, device="cuda"))).sum())
+    assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("kind", KINDS)
 def test_on_a_gpu_the_step_is_skipped(kind):

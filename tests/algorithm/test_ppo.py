@@ -7,6 +7,7 @@ from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, train_onpolicy
 from argosy.algorithm import PPO, OptimConfig, PPOConfig, Task
 from argosy.algorithm.ppo import TERMS
 from argosy.data import Batch
+from argosy.errors import ConfigError
 from argosy.net import NetConfig
 from argosy.policy.rollouts import minibatches, rollout_values
 
@@ -318,3 +319,16 @@ def test_probes(actions, shared, name):
     algorithm = PPO.make(config, task, seed=0)
     train_onpolicy(algorithm, name, 20)
     assert_solved(algorithm, name, lambda obs: algorithm.policy.analyze(Batch(obs=obs)).value)
+
+
+def test_minibatches_of_one_row_are_refused_where_advantages_are_normalised():
+    with pytest.raises(ConfigError, match=r"batch_size is 1.*normalize_adv"):
+        PPOConfig(batch_size=1)
+    make(batch_size=1, normalize_adv=False).update(rollout())
+
+
+def test_the_advantage_of_a_lone_row_stays_and_is_warned_about():
+    algorithm, lone = make(), rollout(T=1, B=1, rew=np.full((1, 1), 5.0, np.float32))
+    with pytest.warns(UserWarning, match=r"a batch of one row cannot be standardised"):
+        stats = algorithm.update(lone)
+    assert abs(stats.loss_policy) > 1.0  # it is learned from
