@@ -15,12 +15,13 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from argosy.algorithm.fit import check_action_space, check_policy
 from argosy.algorithm.optim import Optim
 from argosy.algorithm.state import find_state, restore_state, state_of
 from argosy.algorithm.task import Task as Task
 from argosy.config import check_range
 from argosy.data import Sampling, TrainingStats, as_tensors, check_finite
-from argosy.errors import ConfigError, DataError, SpaceError
+from argosy.errors import ConfigError, DataError
 from argosy.net import NetConfig
 from argosy.policy import Policy
 from argosy.policy.rollouts import starts
@@ -74,6 +75,7 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
     """Of an algorithm of one's own: settings for each family of tasks ("classic", ...), or a TOML file of them."""
 
     def __init__(self, config: ConfigT, policy: Policy) -> None:
+        check_policy(type(self), policy)
         self.config = config
         self.policy: Policy = policy
         self.device = policy.device
@@ -93,15 +95,7 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
             SpaceError: this algorithm cannot learn in the task's action space; names those that can.
             ConfigError: it learns for one agent, and the task has several.
         """
-        if not isinstance(task.action_space, cls.action_spaces):
-            from argosy.algorithm import algorithm_class, algorithm_names  # here, because that module names this one
-
-            fitting = [n for n in algorithm_names() if isinstance(task.action_space, algorithm_class(n).action_spaces)]
-            wanted = " or ".join(space.__name__ for space in cls.action_spaces)
-            raise SpaceError(
-                f"{cls.__name__} needs a {wanted} action space, not {task.action_space}; algorithms that fit it:"
-                f" {', '.join(fitting) or 'none yet'}"
-            )
+        check_action_space(cls, task.action_space)
         if task.num_agents > 1 and not cls.is_joint:
             raise ConfigError(
                 f"{cls.__name__} learns for one agent, the task has {task.num_agents}; let each of them be a row"

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import torch
 
 from argosy.errors import DataError
@@ -26,8 +25,8 @@ def check_finite(batch: Any, *fields: str) -> None:
             if not leaf.is_floating_point():
                 continue
             if leaf.is_cpu and leaf.is_contiguous() and leaf.dtype is torch.float32:
-                flat = leaf.detach().numpy().reshape(-1)
-                if not math.isfinite(np.dot(flat, flat)):  # a tenth of a sum by torch, where rows are few
+                flat = leaf.detach().reshape(-1)
+                if not math.isfinite(torch.dot(flat, flat).item()):  # a tenth of a sum, where rows are few
                     sums.append(leaf.sum())
             else:
                 sums.append(leaf.sum())

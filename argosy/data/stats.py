@@ -20,6 +20,9 @@ class SequenceSummaryStats:
     max: float
     min: float
 
+    def __str__(self) -> str:
+        return f"{self.mean:.4g} ± {self.std:.3g} ({self.min:.4g} to {self.max:.4g})"
+
     @classmethod
     def from_sequence(cls, sequence: Sequence[float | int] | np.ndarray) -> SequenceSummaryStats:
         """Summarise a sequence; an empty one gives zeros."""
@@ -37,7 +40,7 @@ def _no_lens() -> np.ndarray:
     return np.zeros(0, dtype=np.int64)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CollectStats:
     """What one call of `Collector.collect` brought."""
 
@@ -47,10 +50,18 @@ class CollectStats:
     """Transitions, over all envs."""
     collect_time: float = 0.0
     """Seconds of wall time."""
-    returns: np.ndarray = field(default_factory=_no_returns, repr=False)
+    returns: np.ndarray = field(default_factory=_no_returns)
     """[E] undiscounted return of every ended episode ([E, N] with N agents), in order of their ends."""
-    lens: np.ndarray = field(default_factory=_no_lens, repr=False)
+    lens: np.ndarray = field(default_factory=_no_lens)
     """[E] steps of every ended episode."""
+
+    def __repr__(self) -> str:
+        returns, lens = self.returns_stat, self.lens_stat
+        ended = "" if returns is None or lens is None else f", returns={returns}, lens={lens}"
+        return (
+            f"{type(self).__name__}(n_collected_episodes={self.n_collected_episodes}, "
+            f"n_collected_steps={self.n_collected_steps}, collect_time={self.collect_time:.3g}{ended})"
+        )
 
     @classmethod
     def merged(cls, parts: Sequence[CollectStats]) -> CollectStats | None:

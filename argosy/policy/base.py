@@ -16,14 +16,12 @@ from argosy.errors import CheckpointError, SpaceError
 from argosy.net import Backbone, NetConfig, SmallForward
 from argosy.policy.boxes import ActionBound, BoxMap, action_mapping
 from argosy.policy.explore import Exploration
+from argosy.policy.masks import find_mask_key
 from argosy.policy.normaliser import Normaliser
 from argosy.policy.predict import predict
 from argosy.rng import Rng
 
 PolicyState: TypeAlias = Any  # a named array or Batch [B, ...] that only its own policy looks into
-
-MASK_KEYS = ("action_mask", "mask")
-"""Keys of a dict observation under which discrete policies look for the allowed actions."""
 
 
 @namedarray
@@ -33,7 +31,7 @@ class RolloutRequest(NamedArray):
     obs: object
     """[B, *obs] numpy array, or a nested dict of them."""
     policy_state: object = None
-    """[B, ...] recurrent state, None for memoryless policies."""
+    """[B, ...] state of a policy that has one; None: every row starts an episode."""
     is_evaluation: np.ndarray | None = None
     """[B] bool: act without exploration. None: every row explores."""
     on_reset: np.ndarray | None = None
@@ -111,7 +109,7 @@ class Policy(nn.Module, ABC):
         """Elements of one action."""
         self.num_actions = int(action_space.n) if isinstance(action_space, spaces.Discrete) else 0
         """Choices of a Discrete action."""
-        self.mask_key = _mask_key(observation_space, action_space)
+        self.mask_key = find_mask_key(observation_space, action_space)
         """Entry of the observation that says which discrete actions are allowed; None: all are."""
         self.rng = Rng()
         self.exploration: Exploration | None = None
@@ -324,7 +322,8 @@ class NetPolicy(Policy):
             obs = self._tensors(obs)
             if self.normaliser is not None and self.device.type != "cpu":
                 obs = self.normaliser(obs)
-            features, after = self._step(obs, self._tensors(requests.policy_state) if self.is_recurrent else None)
+            state = requests.policy_state if self.is_recurrent else None
+            features, after = self._step(obs, None if state is None else self._tensors(state))
             outputs = [head(features[backbone]).cpu().numpy() for backbone, head in networks]
             return outputs, None if after is None else after.cpu().numpy()
 
@@ -339,7 +338,10 @@ class NetPolicy(Policy):
             act, _ = exploration.explore(act, requests.is_evaluation, self.rng, mask, None)
             return RolloutResult(action=act, policy_state=memory, analyzed_result=stored)
         state: Any = requests.policy_state
-        act, own = exploration.explore(act, requests.is_evaluation, self.rng, mask, state[:, self._memory_size :])
+        before = (
+            np.zeros((len(act), exploration.state_size), np.float32) if state is None else state[:, self._memory_size :]
+        )
+        act, own = exploration.explore(act, requests.is_evaluation, self.rng, mask, before)
         assert own is not None
         state = own if memory is None else np.concatenate((memory, own), axis=-1)
         return RolloutResult(action=act, policy_state=state, analyzed_result=stored)
@@ -350,19 +352,3 @@ class NetPolicy(Policy):
         if self.normaliser is not None:
             obs = self.normaliser(obs)
         return obs, None if state is None or not self.is_recurrent else self._tensors(state)
-
-
-def _mask_key(observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> str | None:
-    """Find the action mask's key: an entry of a Dict observation with one element per (flattened) discrete action."""
-    if not isinstance(observation_space, spaces.Dict):
-        return None
-    if isinstance(action_space, spaces.Discrete):
-        size = int(action_space.n)
-    elif isinstance(action_space, spaces.MultiDiscrete):
-        size = int(action_space.nvec.sum())
-    else:
-        return None
-    for key in MASK_KEYS:
-        if key in observation_space.spaces and observation_space[key].shape == (size,):
-            return key
-    return None

@@ -98,3 +98,21 @@ def test_mean_counts_only_updates_that_computed_the_number() -> None:
     result = mean.mean()
     assert result is not None
     assert (result.loss, result.loss_actor, result.priorities) == (2.0, 4.0, None)
+
+
+def test_collect_stats_print_returns() -> None:
+    stats = CollectStats(
+        n_collected_episodes=3,
+        n_collected_steps=30,
+        collect_time=0.5,
+        returns=np.array([1.0, 2.0, 6.0]),
+        lens=np.array([10, 10, 10]),
+    )
+    assert repr(stats) == (
+        "CollectStats(n_collected_episodes=3, n_collected_steps=30, collect_time=0.5, "
+        "returns=3 ± 2.16 (1 to 6), lens=10 ± 0 (10 to 10))"
+    )
+    assert str(stats) == repr(stats)
+    assert str(CollectStats(n_collected_steps=4, collect_time=0.5)) == (
+        "CollectStats(n_collected_episodes=0, n_collected_steps=4, collect_time=0.5)"
+    )

@@ -203,3 +203,21 @@ def test_policies_can_be_copied_and_pickled(name):
         with torch.no_grad():
             next(other.parameters()).add_(1.0)
         assert not torch.equal(next(other.parameters()), next(policy.parameters()))
+
+
+@pytest.mark.parametrize(
+    ("net", "noise"),
+    [({"memory": "gru"}, "gaussian"), ({}, "ou"), ({"memory": "lstm"}, "ou"), ({"memory": "gru"}, None)],
+)
+def test_without_a_state_every_row_starts_an_episode(net, noise):
+    policy = DeterministicPolicy(OBS, BOX, NetConfig(**net))
+    if noise is not None:
+        policy.explore_by(NoiseConfig(noise=noise).build(2))
+    obs = np.ones((4, 3), np.float32)
+    results = []
+    for state in (None, np.stack([policy.default_policy_state] * 4)):
+        policy.seed(0)
+        results.append(policy.rollout(RolloutRequest(obs=obs, policy_state=state)))
+    assert (results[0].action == results[1].action).all()
+    assert (results[0].policy_state == results[1].policy_state).all()
+    assert results[0].policy_state.shape == (4, len(policy.default_policy_state))
