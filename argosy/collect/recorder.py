@@ -76,7 +76,8 @@ class Recorder:
 
     With `burn_in` or `bootstrap` segments have T = burn_in + steps + bootstrap, and a field `mask` [T, B]: the steps in
     the middle, which alone are to be learned from. Segments overlap by the others, so that every transition is in the
-    middle of exactly one. Before the first transition stand zeros.
+    middle of exactly one. Before the first transition stand zeros that are `terminated`: what comes then does not go on
+    from them, neither a recurrent state nor a return.
 
     Args:
         producer: name in the segments.
@@ -166,9 +167,10 @@ class Recorder:
     def cut(self) -> None:
         """Say that the environments are new: what was recorded last is the end of an episode that was cut short."""
         begun = np.flatnonzero(self._cursor > (0 if self._by_episode else self._burn_in))
-        if self._storage is not None and len(begun):
-            at = self._cursor[begun] - 1
-            self._storage["truncated"][at, begun] = ~self._storage["terminated"][at, begun]
+        held = np.flatnonzero(self._cursor > 0)  # it may have been sent already, and be the next segment's burn-in
+        if self._storage is not None and len(held):
+            at = self._cursor[held] - 1
+            self._storage["truncated"][at, held] = ~self._storage["terminated"][at, held]
         if len(begun) < self._rows:
             self.seq += 1  # the gap tells the receiver that the next segment does not continue the last one
         self._returns[:], self._lengths[:] = 0.0, 0
@@ -187,9 +189,11 @@ class Recorder:
     def _allocate(self, fields: Fields, length: int) -> NamedArray:
         # What is never written is seen where a burn-in precedes the first transition.
         make = np.zeros if self._first else np.empty
-        return tree.map_leaves(
+        storage = tree.map_leaves(
             lambda leaf: make((length, self._rows, *leaf.shape[1:]), leaf.dtype), NamedArray(**dict(fields))
         )
+        storage["terminated"][: self._first] = True
+        return storage
 
     def _grow(self, storage: NamedArray) -> None:
         """Make room for episodes that last longer."""
@@ -256,7 +260,7 @@ class Recorder:
 
 
 def _filled(data: NamedArray, before: int, behind: int) -> NamedArray:
-    """Put zeros around; those behind are ends of episodes, so that nothing flows out of them."""
+    """Put zeros around; they are ends of episodes, so that nothing flows out of them."""
     filled = tree.map_leaves(
         lambda leaf: np.concatenate(
             (
@@ -267,8 +271,8 @@ def _filled(data: NamedArray, before: int, behind: int) -> NamedArray:
         ),
         data,
     )
-    if behind:
-        filled["terminated"][-behind:] = True
+    filled["terminated"][:before] = True
+    filled["terminated"][before + len(data["rew"]) :] = True
     return filled
 
 

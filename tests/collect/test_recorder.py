@@ -176,3 +176,36 @@ def test_episode_info_is_what_was_said_at_the_end():
     (segment,) = play(recorder, [1, 2, 3, 4], done=[2, 3], info=lambda value: {"won": 10 * value})
     assert segment.episode_info["won"].tolist() == [20.0, 30.0]
     assert np.isnan(segment.episode_info["missing"]).all()
+
+
+def test_what_stands_before_an_episode_is_no_part_of_it():
+    """Whoever runs through a segment begins anew behind what was made up, row by row and when episodes are sent."""
+    recorder = Recorder("a", 0, rows=2, steps=2, burn_in=2)
+    recorder.add(np.array([0]), fields([1]))
+    (first,) = recorder.add(np.arange(2), fields([2, 10]))
+    (other,) = recorder.add(np.arange(2), fields([3, 20]))
+    for segment in (first, other):
+        assert join_segments([segment]).cut[:, 0].tolist() == [True, True, False, True]
+    by_episode = Recorder("a", 0, rows=1, steps=2, burn_in=2, send_after_done=True)
+    segments = play(by_episode, [1, 2, 3, 4], done=[4])
+    assert [join_segments([s]).cut[:, 0].tolist() for s in segments] == [
+        [True, True, False, True],
+        [False, False, False, True],
+    ]
+
+
+def test_a_cut_at_the_border_of_two_segments_is_seen_in_the_next_ones_burn_in():
+    recorder = Recorder("a", 0, rows=1, steps=2, burn_in=2)
+    (sent,) = play(recorder, [1, 2])
+    recorder.cut()
+    (segment,) = play(recorder, [3, 4])
+    assert segment.data.rew[:, 0].tolist() == [1, 2, 3, 4]
+    assert segment.data.truncated[:, 0].tolist() == [False, True, False, False]
+    assert not sent.data.truncated.any()  # that one was handed out already
+    fresh = Recorder("a", 0, rows=1, steps=1, burn_in=1)
+    fresh.cut()
+    (segment,) = play(fresh, [5])
+    assert (segment.data.terminated[:, 0].tolist(), segment.data.truncated[:, 0].tolist()) == (
+        [True, False],
+        [False, False],
+    )

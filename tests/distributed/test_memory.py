@@ -79,6 +79,53 @@ def test_state_is_what_it_must_be_between_processes(inference, ray_launcher, tmp
     carry_state(inference, tmp_path / "run", ray_launcher)
 
 
+class Still(PPO):
+    """Learns so slowly that its parameters stay as they are, of a policy to which its memory matters."""
+
+    stats = None
+
+    def __init__(self, config, policy):
+        super().__init__(config, policy)
+        with torch.no_grad():
+            policy.action_head.output.weight.mul_(300.0)
+
+    def update(self, batch):
+        stats = super().update(batch)
+        Still.stats.append(stats)
+        return stats
+
+
+@pytest.mark.parametrize("done", [False, True], ids=["", "send_after_done"])
+@pytest.mark.parametrize("burn_in", [0, 4])
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+def test_states_are_made_of_observations_that_there_were(kind, burn_in, done, tmp_path):
+    """Right after acting, with the same parameters, every stored action is as likely as it was."""
+    Still.stats = []
+    net = {"memory": kind, "memory_size": 8, "sequence_length": 5, "burn_in": burn_in}
+    experiment = preset(
+        "ppo", "CartPole-v1", seed=1, trainer={"step_per_collect": 128}, net=net,
+        lr=1e-30, batch_size=64, repeat_per_collect=1,
+    )  # fmt: skip
+    spec = PolicySpec(experiment=dataclasses.replace(experiment, task="recall"), algorithm=Still)
+    agent = AgentSpec(policy="p", sample_steps=16, burn_in_steps=burn_in, send_after_done=done)
+    description = Fleet(
+        name="still",
+        policies={"p": spec},
+        agents=(agent,),
+        env_args={"steps": 21},
+        actors=ActorGroup(num_envs=4),
+        evaluation=EvalGroup(count=0),
+        stop=FleetStop(updates=6, wall_s=40),
+    )
+    with FleetRun(description, tmp_path / "run", interval_s=0.1) as run:
+        *_, last = run
+    assert last.reason == "updates reached", run.supervisor.failures
+    assert len(Still.stats) >= 6
+    for stats in Still.stats:
+        assert abs(stats.approx_kl) < 5e-8  # what rounding leaves of 0
+        assert stats.clip_fraction == 0
+
+
 def local_return(seed, steps, **lengths):
     train_env, test_env = (DummyVectorEnv([functools.partial(Recall, steps)] * n) for n in (16, 20))
     torch.manual_seed(seed)
