@@ -5,12 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from argosy.data import Batch
-from argosy.data.buffer import PrioritizedVectorReplayBuffer, ReplayBuffer, Sampling, VectorReplayBuffer
+from argosy.data.buffer import (
+    CachedReplayBuffer,
+    PrioritizedVectorReplayBuffer,
+    ReplayBuffer,
+    Sampling,
+    VectorReplayBuffer,
+)
 
 
 def fill(buffer: ReplayBuffer, rows: int, ends: tuple[int, ...] = ()) -> None:
     """act = time, recurrent state before the step = 10 * time; rows `ends` are terminated."""
-    n = buffer.buffer_num
+    n = getattr(buffer, "cached_buffer_num", buffer.buffer_num)
     for time in range(rows):
         obs = np.full((n, 1), float(time))
         buffer.add(
@@ -42,6 +48,32 @@ def test_sequence_with_burn_in_across_an_episode_end():
     assert batch.discount[:, 0].tolist() == [0.25, 0.0, 0.0, 0.5]
     assert batch.final[:, 0].tolist() == [1, 2, 2, 3]
     assert batch.obs_next[:, 0, 0].tolist() == [2, 3, 3, 4]
+
+
+def starts(buffer, span):
+    """-> by the first row of a sequence: the rows' times and which of them do not go on from the row before."""
+    batch, _ = buffer.sample(0, Sampling(sequence_length=span))
+    return dict(
+        zip(batch.act[0].tolist(), zip(batch.act.T.tolist(), batch.on_reset.T.tolist(), strict=True), strict=True)
+    )
+
+
+def test_what_is_left_of_a_long_episode_does_not_go_on_from_the_one_before():
+    buffer = CachedReplayBuffer(ReplayBuffer(16), 1, max_episode_length=3)
+    fill(buffer, 10, ends=(4, 9))  # of 5 rows each the last 3 stay
+    assert starts(buffer, 4)[2] == ([2, 3, 4, 7], [True, False, False, True])
+
+
+def test_rows_of_another_buffer_do_not_go_on_from_the_row_before():
+    buffer, wrapped = ReplayBuffer(16), ReplayBuffer(3)
+    fill(buffer, 2)
+    fill(wrapped, 25)
+    buffer.update(wrapped)
+    assert starts(buffer, 4)[1] == ([1, 22, 23, 24], [False, True, False, False])
+    several = VectorReplayBuffer(6, 2)
+    fill(several, 25)
+    buffer.update(several)
+    assert starts(buffer, 8)[22][1] == [True, False, False, True, False, False, True, False]
 
 
 def test_sums_of_rewards_end_with_the_sequence():

@@ -130,7 +130,7 @@ def _read_tianshou(file: Any) -> Stored:
         slot = (np.arange(int(last[ring]) - offset - count + 1, int(last[ring]) - offset + 1) % sizes[ring]) + offset
         stop = done[slot]
         rings.head[ring] = slot[0] if count else offset  # every row keeps its slot
-        rings.extend(ring, np.concatenate([[True], stop[:-1]])[: len(stop)], stop)
+        rings.extend(ring, stop)
         order.append(slot)
     index = np.concatenate(order)
     columns = {name: _rows(meta[name], index, name) for name in meta if name != "done"}

@@ -315,7 +315,7 @@ class ReplayBuffer(Storage):
         given = dict(zip(REQUIRED, (obs, act, rew, terminated, truncated, obs_next), strict=True))
         columns, stop = read_data(given, done)
         buffer = cls(len(stop))
-        slot = buffer.rings.extend(0, np.concatenate([[True], stop[:-1]]), stop)
+        slot = buffer.rings.extend(0, stop)
         restore(buffer, columns, slot)
         return buffer
 

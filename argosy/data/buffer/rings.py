@@ -159,8 +159,10 @@ class Rings:
         self.ep_start = np.where(ended, begun, self.ep_start)
         return slot
 
-    def extend(self, ring: int, first: BoolArray, stop: BoolArray) -> IntArray:
+    def extend(self, ring: int, stop: BoolArray) -> IntArray:
         """Append rows, given in order of time with their flags, as closed segments to one ring.
+
+        A row after a stop is the first of its segment, whatever it was where it comes from.
 
         Returns:
             The slots of the rows that stay: the last ones where there are more rows than slots.
@@ -171,7 +173,8 @@ class Rings:
         start = int(self.head[ring]) - offset
         slot = (np.arange(start, start + rows) % capacity) + offset
         if rows:
-            self.first[slot], self.stop[slot] = first[-rows:], stop[-rows:]
+            self.stop[slot] = stop[-rows:]
+            self.first[slot[0]], self.first[slot[1:]] = True, self.stop[slot[:-1]]
             self.stop[slot[-1]] = True
             self.last[ring] = slot[-1]
             self.head[ring] = self.ep_start[ring] = (start + rows) % capacity + offset

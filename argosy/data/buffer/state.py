@@ -110,7 +110,7 @@ def append(storage: Storage, ring: int, source: Storage, index: IntArray) -> Int
 
     Of more rows than the ring has slots, the last ones are kept.
     """
-    slot = storage.rings.extend(ring, source.rings.first[index], source.rings.stop[index])
+    slot = storage.rings.extend(ring, source.rings.stop[index])
     if len(slot):
         restore(storage, columns_of(source, index[-len(slot) :]), slot)
     return slot
