@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from argosy.run.collect import collect_data as collect_data
     from argosy.run.play import evaluate as evaluate
     from argosy.run.result import Result as Result
+    from argosy.run.saved import load as load
     from argosy.run.train import resume as resume
     from argosy.run.train import train as train
     from argosy.trainer import OfflineTrainer as OfflineTrainer
@@ -62,6 +63,7 @@ _HOME = {
     "build": "argosy.run.build",
     "collect_data": "argosy.run.collect",
     "evaluate": "argosy.run.play",
+    "load": "argosy.run.saved",
     "make_vector_env": "argosy.env",
     "preset": "argosy.presets",
     "register_algorithm": "argosy.algorithm",

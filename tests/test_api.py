@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 PUBLIC = {
     "Algorithm", "ArgosyError", "Batch", "Collector", "EnvConfig", "Experiment", "NetConfig", "OfflineTrainer",
     "OffpolicyTrainer", "OnpolicyTrainer", "Policy", "ReplayBuffer", "Result", "VectorReplayBuffer", "__version__",
-    "algorithm_class", "algorithm_names", "build", "collect_data", "evaluate", "make_vector_env", "preset",
+    "algorithm_class", "algorithm_names", "build", "collect_data", "evaluate", "load", "make_vector_env", "preset",
     "register_algorithm", "resume", "train",
 }  # fmt: skip
 

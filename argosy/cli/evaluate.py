@@ -1,30 +1,24 @@
-"""`argosy eval RUN --episodes N`: play with a run's best policy."""
+"""`argosy eval RUN --episodes N`: play with a policy that a run has saved."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
-
-import tyro
 
 from argosy.cli.flags import parse
+from argosy.cli.saved import SavedFlags
 from argosy.run.play import evaluate
 
 
-@dataclass(frozen=True)
-class EvalFlags:
+@dataclass(frozen=True, kw_only=True)
+class EvalFlags(SavedFlags):
     """What `argosy eval` takes."""
 
-    run: Annotated[str, tyro.conf.Positional]
-    """The run's folder."""
     episodes: int = 100
     """Episodes to play."""
     seed: int = 0
     """Seed of the environments."""
-    trust: bool = False
-    """Import the code that the run names as MODULE:CLASS."""
     json: bool = False
     """Print the result as one line of JSON, last, on standard output."""
 
@@ -32,9 +26,12 @@ class EvalFlags:
 def main(args: Sequence[str]) -> int:
     """Play and report."""
     flags = parse(
-        EvalFlags, args, prog="argosy eval", description="Play with a run's best policy, without exploration."
+        EvalFlags,
+        args,
+        prog="argosy eval",
+        description="Play with a policy that a run has saved, the best or another.",
     )
-    stats = evaluate(flags.run, episodes=flags.episodes, seed=flags.seed, trust=flags.trust)
+    stats = evaluate(flags.run, episodes=flags.episodes, seed=flags.seed, **flags.chosen)
     returns, lens = stats.returns_stat, stats.lens_stat
     assert returns is not None
     assert lens is not None

@@ -1,24 +1,20 @@
-"""`argosy watch RUN --video FILE`: film a run's best policy."""
+"""`argosy watch RUN --video FILE`: film a policy that a run has saved."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import tyro
 
 from argosy.cli.flags import parse
+from argosy.cli.saved import SavedFlags
 from argosy.run.play import film
 
 
-@dataclass(frozen=True)
-class WatchFlags:
+@dataclass(frozen=True, kw_only=True)
+class WatchFlags(SavedFlags):
     """What `argosy watch` takes."""
 
-    run: Annotated[str, tyro.conf.Positional]
-    """The run's folder."""
     video: str = ""
     """The film, .gif or .mp4 (default: video.gif in the run's folder)."""
     episodes: int = 1
@@ -27,17 +23,18 @@ class WatchFlags:
     """Seed of the environment."""
     max_steps: int = 2000
     """Steps of the film at most."""
-    trust: bool = False
-    """Import the code that the run names as MODULE:CLASS."""
 
 
 def main(args: Sequence[str]) -> int:
     """Film the policy."""
-    flags = parse(WatchFlags, args, prog="argosy watch", description="Film a run's best policy.")
-    path = flags.video or str(Path(flags.run) / "video.gif")
-    stats = film(
-        flags.run, path, episodes=flags.episodes, seed=flags.seed, max_steps=flags.max_steps, trust=flags.trust
+    flags = parse(
+        WatchFlags,
+        args,
+        prog="argosy watch",
+        description="Film a policy that a run has saved.",
     )
+    path = flags.video or str(Path(flags.run) / "video.gif")
+    stats = film(flags.run, path, episodes=flags.episodes, seed=flags.seed, max_steps=flags.max_steps, **flags.chosen)
     for number, (episode_return, length) in enumerate(zip(stats.returns, stats.lens, strict=True), 1):
         print(f"episode {number}: return {episode_return:.1f} in {length} steps")
     print(f"film: {path}")

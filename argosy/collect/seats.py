@@ -71,6 +71,9 @@ class Arena(Protocol):
     def set_curriculum_stage(self, name: str) -> None:
         """Let the episodes that begin from now on be of this stage."""
 
+    def render(self) -> object:
+        """Return a picture of the first environment."""
+
     def close(self) -> None:
         """Free everything."""
 
@@ -117,6 +120,10 @@ class VectorArena:
     def set_curriculum_stage(self, name: str) -> None:
         """Refuse: only an `Environment` knows stages."""
         raise EnvError(f"a vector env has no curriculum stages; asked for {name!r}")
+
+    def render(self) -> object:
+        """Return what the first env's `render` gives."""
+        return self._env.render()[0]
 
     def close(self) -> None:
         """Close the env."""
@@ -185,6 +192,10 @@ class AgentArena:
         """Tell all envs."""
         for env in self._envs:
             env.set_curriculum_stage(name)
+
+    def render(self) -> object:
+        """Return what the first env's `render` gives."""
+        return self._envs[0].render()
 
     def close(self) -> None:
         """Close the envs."""
@@ -281,6 +292,10 @@ class StackedArena:
     def set_curriculum_stage(self, name: str) -> None:
         """Pass it on."""
         self._arena.set_curriculum_stage(name)
+
+    def render(self) -> object:
+        """Pass it on."""
+        return self._arena.render()
 
     def close(self) -> None:
         """Free everything."""

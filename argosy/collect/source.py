@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +11,9 @@ from typing import Any
 from gymnasium import spaces
 
 from argosy.collect.seats import AgentArena, Arena, StackedArena, VectorArena
+from argosy.config import check_arguments
 from argosy.env import EnvConfig, Environment, make_environment, make_vector_env, registered_environments, task_spaces
-from argosy.env.agents.registry import environment_source, register
+from argosy.env.agents.registry import environment_maker, environment_source, register
 from argosy.env.spaces import stacked
 from argosy.env.wrappers import register_missing, wrapper_sources
 from argosy.errors import ConfigError
@@ -88,17 +90,19 @@ class EnvSource:
         env.close()
         return [num_envs * specs.count(i) for i in range(len(self.agents))]
 
-    def arena(self, num_envs: int, seed: int, *, test: bool = False) -> Arena:
-        """Make environments that start from `seed`."""
-        arena = self._arena(num_envs, seed, test=test)
+    def arena(self, num_envs: int, seed: int, *, test: bool = False, render_mode: str | None = None) -> Arena:
+        """Make environments that start from `seed`; `render_mode` is for those that know it."""
+        arena = self._arena(num_envs, seed, test, render_mode)
         depths = [agent.frame_stack for agent in self.agents]
         return arena if max(depths) == 1 else StackedArena(arena, depths)
 
-    def _arena(self, num_envs: int, seed: int, *, test: bool) -> Arena:
+    def _arena(self, num_envs: int, seed: int, test: bool, render_mode: str | None) -> Arena:
         if self.registered is None:
             self.register_names()
-            return VectorArena(make_vector_env(self.task, num_envs, seed=seed, test=test, config=self.config))
-        envs = [self._make_environment() for _ in range(num_envs)]
+            return VectorArena(
+                make_vector_env(self.task, num_envs, seed=seed, test=test, config=self.config, render_mode=render_mode)
+            )
+        envs = [self._make_environment(render_mode) for _ in range(num_envs)]
         for env, own in zip(envs, spawn_seeds(seed, num_envs), strict=True):
             env.seed(own)
         return AgentArena(envs, self._specs(envs[0]))
@@ -109,9 +113,14 @@ class EnvSource:
         if self.registered is not None and self.task not in registered_environments() and ":" not in self.task:
             register(self.task, self.registered[0], module=self.registered[1])
 
-    def _make_environment(self) -> Environment:
+    def _make_environment(self, render_mode: str | None = None) -> Environment:
         self.register_names()
-        return make_environment(self.task, self.args, wrappers=self.config.wrappers)
+        args = dict(self.args)
+        if render_mode is not None:
+            with contextlib.suppress(ConfigError):  # most games draw without being told, or not at all
+                check_arguments(environment_maker(self.task), {**args, "render_mode": render_mode}, "env_args")
+                args["render_mode"] = render_mode
+        return make_environment(self.task, args, wrappers=self.config.wrappers)
 
     def _stacked(self, spec: int, observation: Space, action: Space) -> tuple[Space, Space]:
         depth = self.agents[spec].frame_stack

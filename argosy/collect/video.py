@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -89,11 +90,24 @@ def picture(env: VectorEnv, env_id: int = 0) -> np.ndarray:
     Raises:
         EnvError: it gives no pictures.
     """
-    frame = env.render()[env_id]
+    return checked_picture(lambda: env.render()[env_id])
+
+
+def checked_picture(render: Callable[[], object]) -> np.ndarray:
+    """Return what an env draws, as an array [H, W, 3] of its own.
+
+    Raises:
+        EnvError: it is no picture.
+    """
+    try:
+        frame = render()
+        drawn = f"returned {type(frame).__name__}"
+    except NotImplementedError:
+        frame, drawn = None, "is not written"
     if not isinstance(frame, np.ndarray) or frame.ndim != 3:
         raise EnvError(
-            f"the environment gives no RGB pictures (render() returned {type(frame).__name__}); "
-            'make it with render_mode="rgb_array"'
+            f"the environment gives no RGB pictures: its render() {drawn}; made with "
+            'render_mode="rgb_array", it is to return an array [height, width, 3] of uint8'
         )
     return frame.copy()
 

@@ -1,4 +1,4 @@
-"""A driver's claim on the folder of its run: one driver at a time, and each with a number of its own."""
+"""The folder of a fleet's run: one driver at a time, each with a number of its own; what plays there, as files."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ import json
 import os
 import socket
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from argosy.distributed.store.parameters import write_atomically
 from argosy.errors import ConfigError
+from argosy.run.fleet import write_agents
+from argosy.run.saved import Own, write_description
+
+if TYPE_CHECKING:
+    from argosy.distributed.roles import Plan
 
 
 class FolderClaim:
@@ -69,3 +75,16 @@ class FolderClaim:
         content = {"name": name, "generation": generation, "pid": os.getpid(), "host": socket.gethostname()}
         write_atomically(info, json.dumps(content).encode())
         return int(generation)
+
+
+def describe(plan: Plan) -> None:
+    """Write what evaluation, films and `argosy.load` need to know: the policies, and who plays with which."""
+    fleet = plan.fleet
+    for name, spec in fleet.policies.items():
+        folder = plan.directory / "parameters" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        spec.experiment.save(folder / "config.json")
+        policy = spec.policy if callable(spec.policy) else None
+        write_description(folder, *plan.spaces_of(name), Own.of(policy, spec.args, spec.algorithm, spec.learns))
+    agents = [(agent.policy, agent.agents, agent.frame_stack) for agent in fleet.agents]
+    write_agents(plan.directory, next(iter(fleet.policies)), agents, fleet.env_args)

@@ -23,7 +23,6 @@ from argosy.distributed.fleet import Fleet
 from argosy.distributed.host.base import Context, Resources, Worker
 from argosy.distributed.host.supervisor import Role
 from argosy.distributed.specs import AgentSpec, PolicySpec
-from argosy.distributed.store.blob import encode
 from argosy.distributed.store.server import ParameterServer
 from argosy.distributed.streams.inference import ParameterReader, Remote
 from argosy.distributed.streams.samples import QueueStream, RoundRobin, SampleStream, Zipped
@@ -37,6 +36,7 @@ from argosy.distributed.workers.trainer import TrainerWorker
 from argosy.errors import ConfigError
 from argosy.policy import Policy
 from argosy.rng import Rng, spawn_seeds
+from argosy.trainer.blob import encode
 from argosy.trainer.learning import Learning, make_learning
 
 STORE = "parameters"
@@ -125,8 +125,11 @@ class Plan:
 
     def _what_it_plays(self, policy: str) -> tuple[Space, Space, int]:
         """Return a policy's spaces and its seed."""
-        index = next(i for i, agent in enumerate(self.fleet.agents) if agent.policy == policy)
-        return *self.spaces[index], spawn_seeds(self.fleet.policies[policy].experiment.seed, 4)[0]
+        return *self.spaces_of(policy), spawn_seeds(self.fleet.policies[policy].experiment.seed, 4)[0]
+
+    def spaces_of(self, policy: str) -> tuple[Space, Space]:
+        """Return the observation and the action space of a policy."""
+        return self.spaces[next(i for i, agent in enumerate(self.fleet.agents) if agent.policy == policy)]
 
 
 def trainer_name(policy: str, rank: int) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from argosy.distributed.curriculum import Curriculum
 from argosy.distributed.fleet import Fleet
-from argosy.distributed.folder import FolderClaim
+from argosy.distributed.folder import FolderClaim, describe
 from argosy.distributed.host.base import Launcher, Resources, ThreadLauncher
 from argosy.distributed.host.supervisor import Failure, FleetError, Supervisor
 from argosy.distributed.roles import Plan, actor_name, eval_name, trainer_name
@@ -114,9 +114,11 @@ class FleetRun:
         self._launcher = launcher or ThreadLauncher()
         self._interval_s = interval_s
         self._closed = False
-        roles = Plan.make(fleet, directory.absolute()).roles()
+        plan = Plan.make(fleet, directory.absolute())
+        roles = plan.roles()
         _check_resources(self._launcher, {role.name: role.resources for role in roles})
         self._claim = FolderClaim(directory, fleet.name, resume=resume)
+        describe(plan)
         players = [actor_name(i) for i in range(fleet.actors.count)]
         players += [eval_name(i) for i in range(fleet.evaluation.count)]
         self.curriculum = Curriculum(fleet.curriculum, directory, [self._launcher.connect(name) for name in players])

@@ -18,11 +18,11 @@ from argosy.collect.postprocess import GAE, Postprocess
 from argosy.collect.source import Space
 from argosy.config import check_arguments, check_choice, check_range
 from argosy.distributed.host.base import Resources
-from argosy.distributed.store.saved import read_policy
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.policy import Policy, policy_class
 from argosy.process import usable_device
+from argosy.run.saved import find_policy, read_checkpoint
 from argosy.trainer.parts import make_algorithm
 
 
@@ -85,8 +85,8 @@ class PolicySpec:
     """False: only plays, e.g. as an opponent; nothing is sent to a trainer. `policy` may then be "random", or follow a
     script (`argosy.policy.ForwardPolicy`); the experiment says task and seed."""
     load: str | Path | None = None
-    """What a policy that does not learn plays with: a run's folder or policy file, or a version of another fleet's
-    (`parameters/NAME/VERSION.safetensors`); None: what it is made with."""
+    """What a policy that does not learn plays with: the folder of a run or the file of a policy, as `argosy.load` takes
+    them; None: what it is made with."""
     trainer_resources: Resources = field(default_factory=Resources)
     worker_resources: Resources = field(default_factory=Resources)
     buffer_resources: Resources = field(default_factory=Resources)
@@ -170,7 +170,7 @@ class PolicySpec:
             policy = seeded(seed, lambda: make(observation_space, action_space, **self.args)).to(usable_device(device))
             policy.seed(seed)
         if self.load is not None:
-            policy.load_checkpoint(read_policy(self.load))
+            policy.load_checkpoint(read_checkpoint(find_policy(self.load)))
         return policy
 
 

@@ -16,8 +16,8 @@ from argosy.env.spaces import leaves, normal_form
 from argosy.errors import ConfigError
 from argosy.logger import ProgressBar
 from argosy.process import computing_threads
-from argosy.run.folder import RunFolder
 from argosy.run.play import load_policy
+from argosy.run.saved import find_policy, read_saved
 
 PART_BYTES = 1 << 24
 """About as many bytes of observations are in memory at a time, in at most `PART_STEPS` steps of each env."""
@@ -62,8 +62,8 @@ def collect_data(
         raise ConfigError(f"steps is {steps}; it must be >= 1")
     if not 0 <= eps <= 1:
         raise ConfigError(f"eps is {eps}; it must be >= 0 and <= 1")
-    folder = RunFolder.find(run_dir)
-    experiment = folder.experiment(trust=trust)
+    saved = read_saved(find_policy(run_dir), trust=trust)
+    experiment = saved.experiment
     num_envs = max(1, min(experiment.env.test_num_envs, steps // STEPS_PER_ENV))
     each = -(-steps // num_envs)
     stats = CollectStats()
@@ -71,7 +71,7 @@ def collect_data(
     env = make_vector_env(experiment.task, num_envs, test=True, config=experiment.env)
     bar = ProgressBar(show_progress)
     with contextlib.closing(env), contextlib.closing(bar), computing_threads(experiment.threads):
-        policy = load_policy(folder, experiment, env)
+        policy = load_policy(saved, env)
         rows = min(each, _part_steps(env))
         buffer = VectorReplayBuffer(rows * num_envs, num_envs, save_only_last_obs=stored["save_only_last_obs"])
         collector = Collector(policy, env, buffer, seed=seed)

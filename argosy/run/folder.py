@@ -6,6 +6,7 @@ import contextlib
 import re
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,6 +100,19 @@ class RunFolder:
         inside = sorted(folder.path.rglob("config.json"), key=lambda file: file.stat().st_mtime)
         hint = f"; the newest run below it is {str(inside[-1].parent)!r}" if inside else ""
         raise CheckpointError(f"{str(path)!r} is not the folder of a run: it has no config.json{hint}")
+
+
+@contextlib.contextmanager
+def environment_of(run_dir: str | Path) -> Iterator[None]:
+    """Say of an environment that cannot be made here whose it is, and what to do."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(
+            f"the environment of the run {str(run_dir)!r} cannot be made here: {error}. Import what registers it, or "
+            "start where its module can be imported: in the folder that the run was started in, or with that on "
+            "PYTHONPATH. `argosy export` and argosy.load need no environment"
+        ) from error
 
 
 def draw_curve(folder: RunFolder, title: str, unit: str = "environment steps") -> Path | None:

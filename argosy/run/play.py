@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,68 +12,80 @@ import numpy as np
 
 from argosy.collect import CollectHook, Collector, StepEvent
 from argosy.collect.film import check_video_path, write_video
-from argosy.collect.video import DEFAULT_FPS, fps_of, picture
+from argosy.collect.seats import Arena
+from argosy.collect.video import DEFAULT_FPS, checked_picture, fps_of, picture
 from argosy.data import CollectStats
 from argosy.env import VectorEnv, make_vector_env
-from argosy.errors import CheckpointError, ConfigError
-from argosy.experiment import Experiment
+from argosy.errors import CheckpointError, ConfigError, EnvError
 from argosy.policy import Policy
 from argosy.process import computing_threads
-from argosy.run.folder import RunFolder
-from argosy.trainer.parts import make_algorithm
-from argosy.trainer.statefile import read_state, write_state
-
-KIND = "policy"
+from argosy.run.fleet import play, read_fleet
+from argosy.run.folder import RunFolder, environment_of
+from argosy.run.saved import POLICY, Saved, find_policy, fleet_policies, read_saved
+from argosy.trainer.statefile import write_state
 
 
 def save_policy(folder: RunFolder, policy: Policy, env: VectorEnv) -> None:
     """Write what acting needs: the policy's parameters and the statistics of the env's wrappers."""
     env_state = getattr(env, "state_dict", None)
     state = {"policy": policy.get_checkpoint(), "env": None if env_state is None else env_state()}
-    write_state(folder.best_policy, KIND, state)
+    write_state(folder.best_policy, POLICY, state)
 
 
-def load_policy(folder: RunFolder, experiment: Experiment, env: VectorEnv) -> Policy:
-    """Return the best policy of a run, and set the statistics of the wrappers of `env` to what it was trained with.
+def load_policy(saved: Saved, env: VectorEnv) -> Policy:
+    """Return a policy, and set the statistics of the wrappers of `env` to what it was trained with.
 
     Raises:
-        CheckpointError: there is none yet, or its file is damaged.
+        CheckpointError: the policy's file does not fit the run, or the env lacks such wrappers.
     """
-    if not folder.best_policy.is_file():
-        raise CheckpointError(f"the run {str(folder.path)!r} has no policy yet: it ended before its first test")
-    state = read_state(folder.best_policy, KIND)
-    policy = make_algorithm(experiment, env.single_observation_space, env.single_action_space, 0).policy
-    policy.load_checkpoint(state["policy"])
-    if state["env"] is not None:
+    policy = saved.policy(saved.experiment.device)
+    if saved.env is not None:
         load: Any = getattr(env, "load_state_dict", None)
         if load is None:
-            raise CheckpointError(f"{str(folder.best_policy)!r} holds statistics of wrappers that the env lacks")
-        load(state["env"])
+            raise CheckpointError(f"{str(saved.path)!r} holds statistics of wrappers that the env lacks")
+        load(saved.env)
     return policy
 
 
-def evaluate(run_dir: str | Path, *, episodes: int = 100, seed: int = 0, trust: bool = False) -> CollectStats:
-    """Play `episodes` with the best policy of a run, without exploration, in fresh test environments.
+def evaluate(
+    run_dir: str | Path,
+    *,
+    episodes: int = 100,
+    seed: int = 0,
+    policy: str | None = None,
+    version: int | None = None,
+    tag: str | None = None,
+    trust: bool = False,
+) -> CollectStats:
+    """Play `episodes` with a policy that a run has saved, without exploration, in fresh test environments.
+
+    Of a fleet each agent plays with its own policy, and every environment plays equally many episodes.
 
     Args:
-        run_dir: the run's folder.
+        run_dir: the folder of a run, or of a fleet's.
         episodes: episodes to play.
         seed: of the environments.
+        policy: of a fleet with several policies: whose episodes are counted.
+        version: of a fleet: which version of it; all other policies play in their best one.
+        tag: best, latest, or another tag of a fleet's version; None: the best, if any was tested.
         trust: import the code that the run names as "MODULE:CLASS", though nobody has named it in this process.
 
     Raises:
         TrustError: the run names such code, and `trust` is not set.
         CheckpointError: there is no such run, or its policy is missing or damaged.
+        ConfigError: the environment is not known here; says what to do.
     """
     if episodes < 1:
         raise ConfigError(f"episodes is {episodes}; it must be >= 1")
-    folder = RunFolder.find(run_dir)
-    experiment = folder.experiment(trust=trust)
+    if fleet_policies(run_dir):
+        return play(read_fleet(Path(run_dir), policy, version, tag, trust=trust), episodes, seed)
+    saved = read_saved(find_policy(run_dir, policy=policy, version=version, tag=tag), trust=trust)
+    experiment = saved.experiment
     num_envs = min(experiment.env.test_num_envs, episodes)
-    env = make_vector_env(experiment.task, num_envs, test=True, config=experiment.env)
+    with environment_of(run_dir):
+        env = make_vector_env(experiment.task, num_envs, test=True, config=experiment.env)
     with contextlib.closing(env), computing_threads(experiment.threads):
-        policy = load_policy(folder, experiment, env)
-        return Collector(policy, env, seed=seed).collect(n_episode=episodes)
+        return Collector(load_policy(saved, env), env, seed=seed).collect(n_episode=episodes)
 
 
 def film(
@@ -82,22 +95,28 @@ def film(
     episodes: int = 1,
     seed: int = 0,
     max_steps: int = 2000,
+    policy: str | None = None,
+    version: int | None = None,
+    tag: str | None = None,
     trust: bool = False,
 ) -> CollectStats:
-    """Film the best policy of a run.
+    """Film a policy that a run has saved.
 
     Args:
-        run_dir: the run's folder.
+        run_dir: the folder of a run, or of a fleet's.
         path: the film, .gif or .mp4.
         episodes: episodes to show.
         seed: of the environment.
         max_steps: frames of the film at most, however long the episodes last.
+        policy: see `evaluate`.
+        version: see `evaluate`.
+        tag: see `evaluate`.
         trust: import the code that the run names as "MODULE:CLASS", though nobody has named it in this process.
 
     Raises:
         TrustError: the run names such code, and `trust` is not set.
         CheckpointError: there is no such run, or its policy is missing or damaged.
-        ConfigError: the film's ending is neither .gif nor .mp4.
+        ConfigError: the film's ending is neither .gif nor .mp4, or the environment is not known here.
         EnvError: the environment gives no pictures.
         MissingExtraError: the writer, or what the environment draws with, is not installed.
     """
@@ -105,15 +124,21 @@ def film(
     for name, value in (("episodes", episodes), ("max_steps", max_steps)):
         if value < 1:
             raise ConfigError(f"{name} is {value}; it must be >= 1")
-    folder = RunFolder.find(run_dir)
-    experiment = folder.experiment(trust=trust)
     if not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
         os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws without a screen, and without complaints
-    env = make_vector_env(experiment.task, 1, test=True, config=experiment.env, render_mode="rgb_array")
+    camera = _Camera(max_steps)
+    if fleet_policies(run_dir):
+        fleet = read_fleet(Path(run_dir), policy, version, tag, trust=trust)
+        with _drawn():
+            stats = play(fleet, episodes, seed, on_step=camera.take, render_mode="rgb_array")
+        write_video(path, camera.frames, camera.fps)
+        return stats
+    saved = read_saved(find_policy(run_dir, policy=policy, version=version, tag=tag), trust=trust)
+    experiment = saved.experiment
+    with environment_of(run_dir), _drawn():
+        env = make_vector_env(experiment.task, 1, test=True, config=experiment.env, render_mode="rgb_array")
     with contextlib.closing(env), computing_threads(experiment.threads):
-        policy = load_policy(folder, experiment, env)
-        camera = _Camera(max_steps)
-        collector = Collector(policy, env, hooks=[camera], seed=seed)
+        collector = Collector(load_policy(saved, env), env, hooks=[camera], seed=seed)
         stats = CollectStats()
         with contextlib.suppress(_FilmFullError):
             stats = collector.collect(n_episode=episodes)
@@ -121,12 +146,26 @@ def film(
     return stats
 
 
+@contextlib.contextmanager
+def _drawn() -> Iterator[None]:
+    """Say of an environment that cannot be told to draw how it could."""
+    try:
+        yield
+    except EnvError as error:
+        if not any(words in str(error) for words in ("argument 'render_mode'", "() takes no arguments")):
+            raise
+        raise EnvError(
+            f"there is nothing to film: {error}. Let the environment's constructor take render_mode=None, and its "
+            'render() return an array [height, width, 3] of uint8 when that is "rgb_array"; `argosy eval` needs neither'
+        ) from error
+
+
 class _FilmFullError(Exception):
     pass
 
 
 class _Camera(CollectHook):
-    """Keeps the picture of every step."""
+    """Keeps the picture of every step, of a collector or of an arena."""
 
     def __init__(self, max_steps: int) -> None:
         self.max_steps = max_steps
@@ -140,3 +179,8 @@ class _Camera(CollectHook):
         self.frames.append(picture(event.env))
         if len(self.frames) >= self.max_steps:
             raise _FilmFullError
+
+    def take(self, arena: Arena) -> bool:
+        """Take a picture; return whether there is room for another."""
+        self.frames.append(checked_picture(arena.render))
+        return len(self.frames) < self.max_steps

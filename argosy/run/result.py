@@ -14,6 +14,7 @@ from argosy.rng import spawn_seeds
 from argosy.run.build import LocalTrainer
 from argosy.run.folder import RunFolder, draw_curve
 from argosy.run.play import load_policy, save_policy
+from argosy.run.saved import read_saved
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -87,7 +88,7 @@ class BestPolicy:
             mean, std = (state.best_reward, state.best_reward_std) if tested else (math.nan, math.nan)
             episodes = self.experiment.trainer.episode_per_test if tested else 0
         else:
-            policy = load_policy(self.folder, self.experiment, self.env)
+            policy = load_policy(read_saved(self.folder.best_policy), self.env)
             stats = self.confirmed or self._evaluate(policy)
             mean, std = float(stats.returns.mean()), float(stats.returns.std())
         experiment = self.experiment

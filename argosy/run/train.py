@@ -20,6 +20,7 @@ from argosy.process import computing_threads, tuned_process
 from argosy.run.build import LocalTrainer, build
 from argosy.run.folder import RunFolder
 from argosy.run.result import BestPolicy, Result
+from argosy.run.saved import write_description
 from argosy.trainer.checkpoint import collectors_of, load_checkpoint, save_checkpoint
 
 
@@ -96,6 +97,8 @@ def _train(experiment: Experiment, folder: RunFolder, *, from_checkpoint: bool, 
             load_checkpoint(folder.checkpoint, trainer)
         else:
             experiment.save(folder.config)
+            policy = trainer.algorithm.policy
+            write_description(folder.path, policy.observation_space, policy.action_space)
         logger = _make_logger(experiment, folder, trainer.position if from_checkpoint else None)
         stack.callback(logger.close)
         best = BestPolicy(experiment, folder, trainer)

@@ -23,13 +23,13 @@ from argosy.collect.recorder import Recorder
 from argosy.collect.seats import VectorArena
 from argosy.distributed.host.base import Progress, Resources
 from argosy.distributed.host.ray import RayLauncher, ship_module
-from argosy.distributed.store.blob import decode, encode
 from argosy.distributed.store.server import ParameterServer
 from argosy.distributed.workers.actor import ActorWorker, Group, Seated
 from argosy.env import DummyVectorEnv
 from argosy.net import NetConfig
 from argosy.policy import QPolicy
 from argosy.rng import Rng
+from argosy.trainer.blob import decode, encode
 
 TINY = Resources(num_cpus=0.01)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from argosy.distributed.store.blob import decode, encode
 from argosy.errors import CheckpointError
+from argosy.trainer.blob import decode, encode
 
 
 @pytest.mark.parametrize(("seed", "count"), [(0, 500), pytest.param(1, 10_000, marks=pytest.mark.slow)])

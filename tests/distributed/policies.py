@@ -9,9 +9,9 @@ from gymnasium import spaces
 from argosy.collect.player import Inline
 from argosy.data import Batch, NamedArray
 from argosy.distributed.host.base import Progress
-from argosy.distributed.store.blob import encode
 from argosy.distributed.workers.policy import PolicyWorker
 from argosy.policy import Policy, RolloutResult
+from argosy.trainer.blob import encode
 
 OBS = spaces.Box(-np.inf, np.inf, (1,), np.float32)
 ACT = spaces.Discrete(1000)

@@ -1,10 +1,15 @@
 """Acting with what a run has learned: evaluation and films."""
 
+import importlib
+import sys
+
 import numpy as np
 import pytest
+from short import quick
 
 import argosy
-from argosy.errors import ConfigError
+from argosy.cli import main
+from argosy.errors import ConfigError, EnvError
 from argosy.run.play import film
 
 
@@ -42,3 +47,60 @@ def test_a_film_ends_with_its_steps(result, tmp_path):
 def test_a_film_of_an_unknown_kind_is_refused_before_anything_is_played(result, tmp_path):
     with pytest.raises(ConfigError, match=r"ends in '.avi'; it must be one of .gif, .mp4"):
         film(result.run_dir, tmp_path / "film.avi")
+
+
+BARE = """
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+class Bare(gym.Env):
+    observation_space, action_space = spaces.Box(-1, 1, (2,)), spaces.Discrete(2)
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.left = 5
+        return np.zeros(2, np.float32), {}
+    def step(self, action):
+        self.left -= 1
+        return np.zeros(2, np.float32), 1.0, self.left == 0, False, {}
+
+class Silent(Bare):
+    def __init__(self, render_mode=None):
+        pass
+"""
+
+
+@pytest.fixture
+def bare(tmp_path, monkeypatch):
+    """The name of a module with environments that draw nothing."""
+    name = f"bare_{tmp_path.name}".replace("-", "_")
+    (tmp_path / f"{name}.py").write_text(BARE)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield name
+    sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ("Bare", r"constructor take render_mode=None, and its render\(\) return an array \[height, width, 3\]"),
+        ("Silent", r'its render\(\) is not written; made with render_mode="rgb_array", it is to return an array'),
+    ],
+)
+def test_an_env_that_cannot_be_filmed_says_what_it_needs(env, message, bare, tmp_path):
+    pytest.importorskip("PIL.Image")
+    result = quick(tmp_path / "runs", task=f"{bare}:{env}")
+    with pytest.raises(EnvError, match=message):
+        film(result.run_dir, tmp_path / "film.gif")
+
+
+def test_an_env_whose_module_is_not_found_says_what_to_do(bare, tmp_path, monkeypatch, capsys):
+    result = quick(tmp_path / "runs", task=f"{bare}:Bare")
+    sys.modules.pop(bare)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path != str(tmp_path)])
+    importlib.invalidate_caches()
+    assert main(["eval", result.run_dir, "--trust"]) == 2
+    said = capsys.readouterr().err
+    assert f"the environment of the run {result.run_dir!r} cannot be made here: module {bare!r}" in said
+    assert "in the folder that the run was started in, or with that on PYTHONPATH" in said
+    assert argosy.load(result.run_dir).predict([0.0, 0.5])[0] in (0, 1)

@@ -34,7 +34,8 @@ def parameters(folder):
 def test_a_run_leaves_config_metrics_checkpoint_policy_result_and_picture(result):
     folder = RunFolder.find(result.run_dir)
     assert {file.name for file in folder.path.iterdir()} == {
-        "config.json", "metrics.jsonl", "checkpoint.safetensors", "policy.safetensors", "result.json", "curve.png",
+        "config.json", "policy.json", "metrics.jsonl", "checkpoint.safetensors", "policy.safetensors", "result.json",
+        "curve.png",
     }  # fmt: skip
     assert folder.path.parts[-3:-1] == ("CartPole-v1", "dqn")
     assert folder.path.name.endswith("-5")

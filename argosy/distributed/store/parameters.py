@@ -17,9 +17,9 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
-from argosy.distributed.store.blob import Blob, check, decode, encode
 from argosy.errors import CheckpointError, ConfigError, nearest
 from argosy.policy.base import PolicyCheckpoint
+from argosy.trainer.blob import Blob, check, decode, encode
 
 Files: TypeAlias = dict[Path, bytes | Blob | None]
 """What files are to hold; None: they are to go."""

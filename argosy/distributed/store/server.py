@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from argosy.distributed.host.base import Context, Fetch, PeerLostError, Progress
-from argosy.distributed.store.blob import Blob
 from argosy.distributed.store.parameters import ParameterStore, write_files
+from argosy.trainer.blob import Blob
 
 T = TypeVar("T")
 

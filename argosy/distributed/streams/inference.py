@@ -13,8 +13,8 @@ from concurrent.futures import Future
 
 from argosy.collect.player import Pending, Reply
 from argosy.distributed.host.base import Fetch, Peer, PeerLostError, then
-from argosy.distributed.store.blob import Blob, decode
 from argosy.policy import Policy, RolloutRequest
+from argosy.trainer.blob import Blob, decode
 
 _LOST_RETRY_S = 0.1
 

@@ -9,9 +9,9 @@ import pytest
 import safetensors.torch
 import torch
 
-from argosy.distributed.store.blob import decode, encode
 from argosy.distributed.store.parameters import ParameterStore
 from argosy.errors import CheckpointError, ConfigError
+from argosy.trainer.blob import decode, encode
 
 
 def checkpoint(version, value=1.0):

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from argosy.distributed.host.base import Context, PeerLostError
-from argosy.distributed.store.blob import decode, encode
 from argosy.distributed.store.parameters import ParameterStore
 from argosy.distributed.store.server import ParameterServer
+from argosy.trainer.blob import decode, encode
 
 
 @pytest.fixture

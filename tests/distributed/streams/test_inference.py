@@ -13,11 +13,11 @@ from policies import OBS, Server, Store, SumPolicy, inline
 
 from argosy.data import NamedArray
 from argosy.distributed.host.base import PeerLostError, Resources, ThreadLauncher, end, resolved, then
-from argosy.distributed.store.blob import encode
 from argosy.distributed.streams.inference import ParameterReader, Remote
 from argosy.distributed.streams.shared_memory import Shared
 from argosy.errors import ConfigError
 from argosy.policy import RolloutRequest
+from argosy.trainer.blob import encode
 
 STREAMS = {"inline": inline, "calls": Remote, "shared memory": Shared}
 KINDS = [

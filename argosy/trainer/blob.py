@@ -37,7 +37,7 @@ def encode(checkpoint: PolicyCheckpoint) -> Blob:
     head = safetensors_header(tensors, {_SUM_KEY: _NO_SUM, _VERSION_KEY: str(checkpoint["version"])})
     blob = np.concatenate([np.frombuffer(head, np.uint8), *map(tensor_bytes, tensors.values())])
     place = _place_of_sum(head)
-    blob[place] = np.frombuffer(b"%08x" % zlib.crc32(blob), np.uint8)
+    blob[place] = np.frombuffer(b"%08x" % zlib.crc32(blob.data), np.uint8)
     return blob
 
 
@@ -54,7 +54,7 @@ def check(blob: Blob) -> Blob:
         given, head[place] = bytes(head[place]), _NO_SUM.encode()
     except (ValueError, struct.error) as error:
         raise CheckpointError(f"these {len(blob)} bytes are not a policy checkpoint of argosy: {error!r}") from error
-    if b"%08x" % zlib.crc32(np.ascontiguousarray(blob[begin:]), zlib.crc32(head)) != given:
+    if b"%08x" % zlib.crc32(np.ascontiguousarray(blob[begin:]).data, zlib.crc32(head)) != given:
         raise CheckpointError(f"these {len(blob)} bytes are damaged: their checksum does not fit")
     return blob
 

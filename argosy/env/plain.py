@@ -1,0 +1,69 @@
+"""Spaces as plain data, for JSON, and back."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from argosy.config import Plain
+
+Space = spaces.Space[Any]
+
+
+def space_to_plain(space: Space) -> dict[str, Plain] | None:
+    """Return what `space_from_plain` makes an equal space of; None for spaces whose elements are no arrays."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        own = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
+        parts: list[Plain] = [space_to_plain(part) for part in own]
+        if None in parts:
+            return None
+        if isinstance(space, spaces.Tuple):
+            return {"type": "Tuple", "spaces": parts}
+        return {"type": "Dict", "keys": [str(key) for key in space.spaces], "spaces": parts}
+    if isinstance(space, spaces.Box):
+        bounds: dict[str, Plain] = {"low": _shortened(space.low), "high": _shortened(space.high)}
+        return {"type": "Box", **bounds, "shape": list(space.shape), "dtype": np.dtype(space.dtype).name}
+    if isinstance(space, spaces.Discrete):
+        return {"type": "Discrete", "n": int(space.n), "start": int(space.start)}
+    if isinstance(space, spaces.MultiDiscrete):
+        dtype = np.dtype(space.dtype).name
+        return {"type": "MultiDiscrete", "nvec": space.nvec.tolist(), "start": space.start.tolist(), "dtype": dtype}
+    if isinstance(space, spaces.MultiBinary):
+        return {"type": "MultiBinary", "n": space.n if isinstance(space.n, int) else list(space.shape)}
+    return None
+
+
+def space_from_plain(data: Mapping[str, Any]) -> Space:
+    """Make the space.
+
+    Raises:
+        KeyError, TypeError, ValueError: `space_to_plain` has not returned this.
+    """
+    kind = data["type"]
+    if kind == "Tuple":
+        return spaces.Tuple([space_from_plain(part) for part in data["spaces"]])
+    if kind == "Dict":  # a plain dict would be sorted, and networks read the parts in their order
+        pairs = zip(data["keys"], map(space_from_plain, data["spaces"]), strict=True)
+        return spaces.Dict(OrderedDict(pairs))
+    if kind == "Box":
+        dtype, shape = np.dtype(data["dtype"]).type, tuple(data["shape"])
+        low, high = (np.broadcast_to(np.asarray(data[bound], dtype), shape) for bound in ("low", "high"))
+        return spaces.Box(low, high, dtype=dtype)
+    if kind == "Discrete":
+        return spaces.Discrete(data["n"], start=data["start"])
+    if kind == "MultiDiscrete":
+        return spaces.MultiDiscrete(data["nvec"], dtype=np.dtype(data["dtype"]).type, start=data["start"])
+    if kind == "MultiBinary":
+        return spaces.MultiBinary(data["n"])
+    raise ValueError(f"unknown space {kind!r}")
+
+
+def _shortened(bound: np.ndarray) -> Plain:
+    """Return the elements of a bound; one number where they are all the same, as an image's are."""
+    same = bound.size > 0 and bool((bound == bound.flat[0]).all())
+    plain: Plain = bound.flat[0].item() if same else bound.tolist()
+    return plain

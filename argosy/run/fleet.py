@@ -1,0 +1,124 @@
+"""Play with the policies of a fleet's run, each agent with its own, as the fleet's evaluation does."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from argosy.collect.player import Inline, Player, Scores
+from argosy.collect.seats import Arena
+from argosy.collect.source import Agents, EnvSource
+from argosy.config import to_plain
+from argosy.data import CollectStats
+from argosy.errors import CheckpointError, ConfigError
+from argosy.policy import Policy
+from argosy.process import computing_threads
+from argosy.run.folder import environment_of
+from argosy.run.saved import find_policy, fleet_policies, named_policy, read_saved
+
+FILE = "agents.json"
+
+
+@dataclass(frozen=True)
+class Played:
+    """A fleet's environments, and a policy for each of its seats."""
+
+    path: Path
+    """The run's folder."""
+    source: EnvSource
+    policies: list[Policy]
+    """Of each agent spec."""
+    judged: list[bool]
+    """Which of the specs play with the policy that is asked about."""
+    num_envs: int
+    threads: int
+
+
+def write_agents(
+    directory: Path, experiment_of: str, agents: Iterable[tuple[str, str, int]], env_args: Mapping[str, object]
+) -> None:
+    """Write down who plays in a fleet.
+
+    Args:
+        directory: of the fleet's run.
+        experiment_of: policy whose experiment says task and environment.
+        agents: policy, pattern of the agents' numbers and frames to stack, of each agent spec.
+        env_args: of a registered environment; those that JSON cannot hold are left out.
+    """
+    args: object = None
+    with contextlib.suppress(ConfigError):
+        args = {key: to_plain(value) for key, value in env_args.items()}
+    specs = [{"policy": policy, "agents": pattern, "frame_stack": stack} for policy, pattern, stack in agents]
+    text = json.dumps({"experiment_of": experiment_of, "agents": specs, "env_args": args})
+    (directory / FILE).write_text(text + "\n")
+
+
+def read_fleet(
+    path: Path, policy: str | None = None, version: int | None = None, tag: str | None = None, *, trust: bool = False
+) -> Played:
+    """Make the policies of a fleet's run; those that are not asked about play in their best version.
+
+    Raises:
+        TrustError: the run names code that nobody has named in this process, and `trust` is not set.
+        CheckpointError: a policy, version or tag is not there, or a file is missing or damaged.
+        ConfigError: what the environments were made with was not written down.
+    """
+    asked = named_policy(path, fleet_policies(path), policy)
+    try:
+        data: dict[str, Any] = json.loads((path / FILE).read_text())
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{str(path)!r} does not say who plays in this fleet: {error}") from error
+    if data["env_args"] is None:
+        raise ConfigError(f"the environments of {str(path)!r} were made with arguments that JSON cannot hold")
+    files = {name: find_policy(path, policy=name) for name in {spec["policy"] for spec in data["agents"]}}
+    files |= {asked: find_policy(path, policy=asked, version=version, tag=tag)}
+    saved = {name: read_saved(file, trust=trust) for name, file in files.items()}
+    experiment = saved[data["experiment_of"]].experiment
+    policies = {name: one.policy(one.experiment.device).eval() for name, one in saved.items()}
+    agents = [Agents(spec["agents"], spec["frame_stack"]) for spec in data["agents"]]
+    return Played(
+        path=path,
+        source=EnvSource.of(experiment.task, data["env_args"], experiment.env, agents),
+        policies=[policies[spec["policy"]] for spec in data["agents"]],
+        judged=[spec["policy"] == asked for spec in data["agents"]],
+        num_envs=experiment.env.test_num_envs,
+        threads=experiment.threads,
+    )
+
+
+def play(
+    fleet: Played,
+    episodes: int,
+    seed: int,
+    *,
+    on_step: Callable[[Arena], bool] | None = None,
+    render_mode: str | None = None,
+) -> CollectStats:
+    """Play without exploration.
+
+    Args:
+        fleet: who, and where.
+        episodes: of the policy that is asked about, at least; every environment plays equally many.
+        seed: of the environments.
+        on_step: called before each step; False ends it.
+        render_mode: "rgb_array": one environment that gives pictures.
+    """
+    num_envs = 1 if render_mode is not None else min(fleet.num_envs, episodes)
+    with environment_of(fleet.path):
+        arena = fleet.source.arena(num_envs, seed, test=True, render_mode=render_mode)
+    with contextlib.closing(arena), computing_threads(fleet.threads):
+        players = [
+            Player(seat, fleet.policies[seat.spec], Inline(fleet.policies[seat.spec]), deterministic=True)
+            for seat in arena.seats
+        ]
+        scores = [Scores(seat.rows, -(-episodes // num_envs)) for seat in arena.seats]
+        arena.reset()
+        while not all(score.complete for score in scores) and (on_step is None or on_step(arena)):
+            for score, stepped in zip(scores, arena.step([player.play() for player in players]), strict=True):
+                score.add(stepped)
+    judged = [score.stats() for score, seat in zip(scores, arena.seats, strict=True) if fleet.judged[seat.spec]]
+    return CollectStats.merged(judged) or CollectStats()

@@ -1,0 +1,325 @@
+"""Policies that runs have saved: found in a folder, described by the files beside them, made again.
+
+Beside the file of a policy lie `config.json`, the experiment, and `policy.json`, what the policy was made for: in the
+folder of a run, and in the folder of each policy's versions, `parameters/NAME/`, in that of a fleet.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from argosy.algorithm import algorithm_class
+from argosy.algorithm.base import Space
+from argosy.config import to_plain
+from argosy.env import task_spaces
+from argosy.env.plain import space_from_plain, space_to_plain
+from argosy.errors import CheckpointError, ConfigError, nearest
+from argosy.experiment import Experiment
+from argosy.named import check_trusted, trust_names
+from argosy.policy import Policy, PolicyCheckpoint, policy_class
+from argosy.process import usable_device
+from argosy.run.folder import RunFolder
+from argosy.trainer.blob import decode
+from argosy.trainer.parts import make_algorithm
+from argosy.trainer.statefile import read_state
+
+POLICY, CHECKPOINT = "policy", "checkpoint"
+"""Kinds of files that a local run writes."""
+BEST, LATEST = "best", "latest"
+
+
+@dataclass(frozen=True)
+class Own:
+    """Code of the user's own that a fleet was given for a policy beside the experiment; names are "MODULE:CLASS"."""
+
+    policy: str | None = None
+    args: Mapping[str, Any] | None = field(default_factory=dict)
+    """Keyword arguments of the policy; None: JSON cannot hold them."""
+    algorithm: str | None = None
+    learns: bool = True
+    """Whether an algorithm says how the policy explores."""
+
+    @classmethod
+    def of(
+        cls,
+        policy: Callable[..., Policy] | None,
+        args: Mapping[str, object],
+        algorithm: Callable[..., object] | None,
+        learns: bool = True,
+    ) -> Own | None:
+        """Write down what a fleet was given; None: nothing."""
+        if policy is None and algorithm is None:
+            return None
+        try:
+            plain = {key: to_plain(value) for key, value in args.items()}
+        except ConfigError:
+            return cls(_name_of(policy), None, _name_of(algorithm), learns)
+        return cls(_name_of(policy), plain, _name_of(algorithm), learns)
+
+    def make(self, experiment: Experiment, spaces: tuple[Space, Space], device: str) -> Policy:
+        """Make the policy.
+
+        Raises:
+            ConfigError: the device is not there, something cannot be imported, or the arguments were not written down.
+        """
+        make = None
+        if self.policy is not None:
+            if self.args is None:
+                raise ConfigError(
+                    f"policy {self.policy!r} was made with arguments that JSON cannot hold; make it in Python, and "
+                    "give it the parameters by load_checkpoint"
+                )
+            make = functools.partial(policy_class(self.policy), **self.args)
+            if not self.learns:
+                return make(*spaces).to(usable_device(device))
+        policy = make_algorithm(experiment, *spaces, 0, device, make).policy
+        if self.algorithm is not None:
+            policy = algorithm_class(self.algorithm)(experiment.config, policy).policy
+        return policy
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A saved policy, and all that making it takes."""
+
+    path: Path
+    """The file."""
+    experiment: Experiment
+    spaces: tuple[Space, Space]
+    """Of observations and actions."""
+    checkpoint: PolicyCheckpoint
+    env: Any = None
+    """Statistics of the env's wrappers, which a policy that was trained behind them cannot do without."""
+    own: Own | None = None
+    algorithm: Mapping[str, Any] | None = None
+    """Of a full checkpoint: all that the algorithm holds, by name."""
+
+    def policy(self, device: str = "cpu") -> Policy:
+        """Make the policy, as it was.
+
+        Raises:
+            ConfigError: the device is not there, or code that it needs cannot be imported.
+            CheckpointError: the file is of another network than the files beside it say.
+        """
+        policy = (self.own or Own()).make(self.experiment, self.spaces, device)
+        policy.load_checkpoint(self.checkpoint)
+        return policy
+
+
+def load(
+    path: str | Path,
+    *,
+    policy: str | None = None,
+    version: int | None = None,
+    tag: str | None = None,
+    device: str = "cpu",
+    trust: bool = False,
+) -> Policy:
+    """Return a policy that a run has saved, ready to act: no environment is made, no data read.
+
+        policy = argosy.load("runs/CartPole-v1/dqn/20260101-120000-1")
+        action, state = policy.predict(observation)
+
+    Args:
+        path: the folder of a run, of a fleet's run, or of a fleet's policy (`parameters/NAME`); or one file of them:
+            policy.safetensors, checkpoint.safetensors, VERSION.safetensors.
+        policy: of a fleet with several policies: which.
+        version: of a fleet: which version; those that are kept.
+        tag: "best", by the tests, or "latest"; a fleet's versions may have others. None: the best, if any was tested.
+        device: where it is: cpu, cuda, cuda:1, ..., or auto.
+        trust: import the code that the run names as "MODULE:CLASS", though nobody has named it in this process.
+
+    Raises:
+        TrustError: the run names such code, and `trust` is not set.
+        CheckpointError: there is no such run, policy, version or tag, or a file is missing or damaged.
+        ConfigError: the device is not there, or code that the policy needs cannot be imported.
+    """
+    saved = read_saved(find_policy(path, policy=policy, version=version, tag=tag), trust=trust)
+    _check_alone(saved.path, saved.env)
+    return saved.policy(device).eval()
+
+
+def find_policy(
+    path: str | Path, *, policy: str | None = None, version: int | None = None, tag: str | None = None
+) -> Path:
+    """Return the file of a saved policy; see `load`.
+
+    Raises:
+        CheckpointError: there is none; says what there is.
+    """
+    path = Path(path)
+    if path.is_file():
+        chosen = {"policy": policy, "version": version, "tag": tag}
+        for name, value in chosen.items():
+            if value is not None:
+                raise CheckpointError(f"{str(path)!r} is one file, so {name} {value!r} has nothing to choose from")
+        return path
+    names = fleet_policies(path)
+    if names:
+        return _version(path / "parameters" / named_policy(path, names, policy), version, tag)
+    if policy is not None:
+        raise CheckpointError(f"{str(path)!r} is the run of one policy, so there is no policy {policy!r}; leave it out")
+    if path.parent.name == "parameters" or (path / "index.json").is_file():
+        return _version(path, version, tag)
+    folder = RunFolder.find(path)
+    if version is not None:
+        raise CheckpointError(f"{str(path)!r} is a local run, which keeps no versions; choose by tag, best or latest")
+    files = {BEST: folder.best_policy, LATEST: folder.checkpoint}
+    there = {name: file for name, file in files.items() if file.is_file()}
+    if tag not in (None, *there):
+        raise CheckpointError(f"the run {str(path)!r} has no policy {tag!r}; it has {', '.join(there) or 'none yet'}")
+    if not there:
+        raise CheckpointError(f"the run {str(path)!r} has no policy yet: it ended before its first test")
+    return there[tag] if tag is not None else next(iter(there.values()))
+
+
+def fleet_policies(path: str | Path) -> list[str]:
+    """Return the names of a fleet's policies; [] for the folder of something else."""
+    path = Path(path)
+    if not (path / "fleet.json").is_file():
+        return []
+    return sorted(file.parent.name for file in (path / "parameters").glob("*/config.json"))
+
+
+def named_policy(path: Path, names: list[str], policy: str | None) -> str:
+    """Return which of a fleet's policies is meant.
+
+    Raises:
+        CheckpointError: there is none of this name; or several, and none is named.
+    """
+    if policy is None and len(names) > 1:
+        raise CheckpointError(
+            f"{str(path)!r} has several policies; say which one: {' or '.join(names)} (--policy, in Python policy=)"
+        )
+    if policy is not None and policy not in names:
+        raise CheckpointError(f"{str(path)!r} has no policy {policy!r}; {nearest(policy, names)}")
+    return policy or names[0]
+
+
+def read_saved(path: Path, *, trust: bool = False) -> Saved:
+    """Read a policy's file, and what lies beside it.
+
+    Raises:
+        TrustError: the description names code of one's own that nobody has named in this process; `trust` allows it.
+        CheckpointError: a file is missing or damaged.
+    """
+    if not (path.parent / "config.json").is_file():
+        raise CheckpointError(
+            f"beside {str(path)!r} there is no config.json, which says how the policy is made; keep the two together"
+        )
+    experiment = RunFolder(path.parent).experiment(trust=trust)
+    spaces, own = _read_description(path.parent, trust=trust)
+    described: dict[str, Any] = {
+        "path": path,
+        "experiment": experiment,
+        "spaces": spaces or task_spaces(experiment.task, experiment.env),
+        "own": own,
+    }
+    return Saved(**described, **_read(path))
+
+
+def read_checkpoint(path: Path) -> PolicyCheckpoint:
+    """Return the parameters that a policy's file holds, whatever lies beside it.
+
+    Raises:
+        CheckpointError: it is missing or damaged, or the policy was trained behind wrappers that keep statistics.
+    """
+    found = _read(path)
+    _check_alone(path, found.get("env"))
+    checkpoint: PolicyCheckpoint = found["checkpoint"]
+    return checkpoint
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return what a file holds of a `Saved`."""
+    if path.stem.lstrip("-").isdecimal():
+        try:
+            return {"checkpoint": decode(np.fromfile(path, np.uint8))}
+        except OSError as error:
+            raise CheckpointError(f"{str(path)!r} cannot be read: {error}") from error
+    if _kind(path) == CHECKPOINT:
+        state = read_state(path, CHECKPOINT)["algorithm"]
+        checkpoint = PolicyCheckpoint(version=state["version"], state_dict=state["parts"][POLICY])
+        return {"checkpoint": checkpoint, "algorithm": state["parts"]}
+    state = read_state(path, POLICY)
+    return {"checkpoint": state["policy"], "env": state["env"]}
+
+
+def _check_alone(path: Path, env: object) -> None:
+    if env is not None:
+        raise CheckpointError(
+            f"{str(path)!r} was trained on what a wrapper of its env normalised, and is of no use without it; "
+            "train with net.norm_obs, whose statistics belong to the policy"
+        )
+
+
+def write_description(folder: Path, observation_space: Space, action_space: Space, own: Own | None = None) -> None:
+    """Write what a policy is made for into its folder; code that is named there is trusted from now on."""
+    data = {
+        "observation_space": space_to_plain(observation_space),
+        "action_space": space_to_plain(action_space),
+        "own": to_plain(own),
+    }
+    trust_names(data)
+    (folder / "policy.json").write_text(json.dumps(data) + "\n")
+
+
+def _read_description(folder: Path, *, trust: bool) -> tuple[tuple[Space, Space] | None, Own | None]:
+    """Return the spaces (None: an env has to say) and the policy of one's own."""
+    file = folder / "policy.json"
+    if not file.is_file():  # of a run from before there were any
+        return None, None
+    try:
+        data = json.loads(file.read_text())
+        if not trust:
+            check_trusted(data, repr(str(file)))
+        own = None if data["own"] is None else Own(**data["own"])
+        if own is not None:
+            trust_names(data)
+        if data["observation_space"] is None or data["action_space"] is None:  # their elements are no arrays
+            return None, own
+        return (space_from_plain(data["observation_space"]), space_from_plain(data["action_space"])), own
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{str(file)!r} cannot be read: {error!r}") from error
+
+
+def _name_of(code: Callable[..., object] | None) -> str | None:
+    return None if code is None else f"{code.__module__}:{getattr(code, '__qualname__', type(code).__qualname__)}"
+
+
+def _version(folder: Path, version: int | None, tag: str | None) -> Path:
+    """Return the file of a version in the folder of a policy's versions, as the parameter store keeps them."""
+    kept = sorted(int(file.stem) for file in folder.glob("*.safetensors") if file.stem.lstrip("-").isdecimal())
+    if not kept:
+        raise CheckpointError(f"policy {folder.name!r} has no version yet: its fleet ended before the first one")
+    if version is not None and tag is not None:
+        raise CheckpointError(f"version is {version} and tag {tag!r}; give one of them")
+    if version is None:
+        index = folder / "index.json"  # whoever died between a version and the index has left the latest only
+        tags: dict[str, int] = {LATEST: kept[-1], **(json.loads(index.read_text())["tags"] if index.exists() else {})}
+        if tag is None:
+            tag = BEST if BEST in tags else LATEST
+        if tag not in tags:
+            raise CheckpointError(f"policy {folder.name!r} has no version tagged {tag!r}; {nearest(tag, tags)}")
+        version = tags[tag]
+    if version not in kept:
+        raise CheckpointError(f"policy {folder.name!r} has no version {version}; kept: {kept}")
+    return folder / f"{version}.safetensors"
+
+
+def _kind(path: Path) -> str:
+    if not path.is_file():
+        raise CheckpointError(f"there is no file {str(path)!r}")
+    try:
+        with safe_open(path, framework="pt") as file:
+            return str((file.metadata() or {}).get("kind", ""))
+    except (SafetensorError, OSError, ValueError) as error:
+        raise CheckpointError(f"{str(path)!r} is torn or no state file of argosy: {error}") from error
