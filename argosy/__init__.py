@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from argosy.algorithm import Algorithm as Algorithm
+    from argosy.algorithm import AlgorithmWrapper as AlgorithmWrapper
     from argosy.algorithm import algorithm_class as algorithm_class
     from argosy.algorithm import algorithm_names as algorithm_names
     from argosy.algorithm import register_algorithm as register_algorithm
+    from argosy.algorithm import register_algorithm_wrapper as register_algorithm_wrapper
     from argosy.algorithm.table import *  # noqa: F403  # all of it
     from argosy.collect import Collector as Collector
     from argosy.data import Batch as Batch
@@ -45,6 +47,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Algorithm": "argosy.algorithm",
+    "AlgorithmWrapper": "argosy.algorithm",
     "ArgosyError": "argosy.errors",
     "Batch": "argosy.data",
     "Collector": "argosy.collect",
@@ -67,6 +70,7 @@ _HOME = {
     "make_vector_env": "argosy.env",
     "preset": "argosy.presets",
     "register_algorithm": "argosy.algorithm",
+    "register_algorithm_wrapper": "argosy.algorithm",
     "resume": "argosy.run.train",
     "train": "argosy.run.train",
 }

@@ -16,6 +16,7 @@ from typing import Any
 import argosy
 from argosy.algorithm import ALGORITHMS, algorithm_class, algorithm_name, remember_algorithm
 from argosy.algorithm.base import AlgorithmConfig
+from argosy.algorithm.wrapper import remember_wrapper, wrapper_call
 from argosy.config import Plain, check_range, from_plain, replaced, to_plain
 from argosy.env import EnvConfig
 from argosy.errors import ConfigError, nearest
@@ -34,7 +35,7 @@ _NO_CODE = (
     "buffer.storage_dir",
     "logger.wandb_project",
 )  # a colon in these means something else
-_OWN_CLASS = "(class)"
+_OWN_CLASS, _OWN_WRAPPERS = "(class)", "(wrappers)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +70,9 @@ class Experiment:
     """Where the networks are: cpu, cuda, cuda:1, ..., or auto (a GPU if there is one)."""
     threads: int = 0
     """Threads that PyTorch computes with (0: its own choice); small networks are fastest with 1."""
+    wrap: tuple[str, ...] = ()
+    """Algorithms around the algorithm that change what it learns from (`argosy.AlgorithmWrapper`), the first one
+    innermost: registered names or MODULE:CLASS, where needed with arguments, as in "MODULE:CLASS(scale=0.1)"."""
     data: str | None = None
     """Data set to learn from, a file that `argosy collect` wrote; nothing is collected then, the task is for tests."""
 
@@ -76,6 +80,11 @@ class Experiment:
         check_range(self, "seed", ge=0)
         check_range(self, "threads", ge=0)
         object.__setattr__(self, "algorithm", algorithm_name(self.algorithm))
+        wrap: object = self.wrap  # what users write
+        if isinstance(wrap, str):
+            raise ConfigError(f"wrap is {wrap!r}; it must be a tuple: ({wrap!r},)")
+        for wrapper in self.wrap:
+            wrapper_call(wrapper)
         cls = algorithm_class(self.algorithm)
         if not isinstance(self.config, cls.config_type):
             wanted, given = cls.config_type.__name__, type(self.config).__name__
@@ -200,13 +209,16 @@ class Experiment:
         return cls.from_dict(data)
 
     def __getstate__(self) -> dict[str, object]:
-        """Take an algorithm of one's own along: a process that receives the experiment knows no name of it."""
-        own = self.algorithm not in ALGORITHMS
-        return {**vars(self), _OWN_CLASS: algorithm_class(self.algorithm) if own else None}
+        """Take classes of one's own along: a process that receives the experiment knows no names of them."""
+        own = None if self.algorithm in ALGORITHMS else algorithm_class(self.algorithm)
+        wrappers = {wrapper: wrapper_call(wrapper)[0] for wrapper in self.wrap}
+        return {**vars(self), _OWN_CLASS: own, _OWN_WRAPPERS: wrappers}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        cls = state.pop(_OWN_CLASS, None)
+        cls, wrappers = state.pop(_OWN_CLASS, None), state.pop(_OWN_WRAPPERS, {})
         vars(self).update(state)
+        for wrapper, own in wrappers.items():
+            remember_wrapper(wrapper, own)
         if cls is not None:
             remember_algorithm(self.algorithm, cls)
 

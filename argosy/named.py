@@ -6,6 +6,7 @@ only when the user of this process has given them as well: registered, run or tr
 
 from __future__ import annotations
 
+import ast
 import importlib
 from collections.abc import Callable, Container, Iterator, Mapping
 from operator import attrgetter
@@ -131,3 +132,26 @@ class Registry:
             raise ConfigError(
                 f"{self._kind} {name!r}: {cls!r} could not be imported from {module!r}: {error}"
             ) from error
+
+    def call(self, text: str) -> tuple[Maker, dict[str, object]]:
+        """Return the class behind "NAME", or "NAME(key=value, ...)" with the arguments.
+
+        Raises:
+            ConfigError: there is none, or what stands in brackets is no list of arguments.
+        """
+        name, bracket, _ = text.partition("(")
+        cls = self.load(name)
+        if not bracket:
+            return cls, {}
+        try:
+            parsed = cast(ast.Call, ast.parse("_" + text.removeprefix(name), mode="eval").body)
+            arguments = {cast(str, keyword.arg): ast.literal_eval(keyword.value) for keyword in parsed.keywords}
+            understood = isinstance(parsed.func, ast.Name) and not parsed.args and None not in arguments
+        except (SyntaxError, ValueError, AttributeError):
+            understood = False
+        if not understood:
+            raise ConfigError(
+                f"{self._kind} {text!r}: what stands in brackets must be keyword arguments with plain values, as in "
+                f"'{name}(size=4)'"
+            )
+        return cls, arguments

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from argosy.algorithm.optim import OptimConfig as OptimConfig
     from argosy.algorithm.table import *  # noqa: F403  # all of it, and nothing else
     from argosy.algorithm.task import Task as Task
+    from argosy.algorithm.wrapper import AlgorithmWrapper as AlgorithmWrapper
+    from argosy.algorithm.wrapper import register_algorithm_wrapper as register_algorithm_wrapper
 
 
 def _read_table() -> dict[str, list[str]]:
@@ -33,6 +35,7 @@ EXPORTS = {name: module for module, names in _TABLE.items() for name in names}
 
 _SHARED = dict.fromkeys(("Algorithm", "AlgorithmConfig"), "argosy.algorithm.base")
 _SHARED |= {"OptimConfig": "argosy.algorithm.optim", "Task": "argosy.algorithm.task"}
+_SHARED |= dict.fromkeys(("AlgorithmWrapper", "register_algorithm_wrapper"), "argosy.algorithm.wrapper")
 
 ALGORITHMS = {module.rpartition(".")[2]: (names[0], module) for module, names in _TABLE.items()}
 """Name -> (class, module)."""
@@ -68,6 +71,8 @@ def algorithm_class(name: str) -> type[Algorithm[Any, Any]]:
 
     if not (isinstance(found, type) and issubclass(found, Algorithm)):
         raise ConfigError(f"algorithm {name!r} is {found!r}; it must be a subclass of argosy.Algorithm")
+    if not hasattr(found, "action_spaces"):
+        raise ConfigError(f"{found.__name__} goes around an algorithm: name it in `wrap`, and that one as algorithm")
     return found
 
 

@@ -61,7 +61,7 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
     it holds that has state is saved, under the attribute's name (see `parts`).
     """
 
-    kind: ClassVar[Literal["onpolicy", "offpolicy", "offline"]]
+    kind: Literal["onpolicy", "offpolicy", "offline"]
     """Which trainer and which form of batch: [T, B, ...] rollouts ("onpolicy") or [B, ...] samples."""
     config_type: ClassVar[type[AlgorithmConfig]]
     """The config's dataclass."""
@@ -101,7 +101,7 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
                 f"{cls.__name__} learns for one agent, the task has {task.num_agents}; let each of them be a row"
             )
         init_seed, run_seed = spawn_seeds(seed, 2)
-        with _seeded(init_seed):
+        with seeded(init_seed):
             algorithm = cls.build(config, task)
         algorithm.seed(run_seed)
         return algorithm
@@ -274,7 +274,7 @@ _CHECKED = ("obs", "act", "rew", "obs_next", "policy")
 
 
 @contextlib.contextmanager
-def _seeded(seed: int) -> Iterator[None]:
+def seeded(seed: int) -> Iterator[None]:
     """Seed torch's global generator (layers initialise themselves from it) and put it back afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

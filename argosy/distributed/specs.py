@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from argosy.algorithm import algorithm_class
-from argosy.algorithm.base import Algorithm
+from argosy.algorithm.base import Algorithm, Task
+from argosy.algorithm.wrapper import wrapped
 from argosy.collect.postprocess import GAE, Postprocess
 from argosy.collect.source import Space
 from argosy.config import check_arguments, check_choice, check_range
@@ -152,7 +153,10 @@ class PolicySpec:
             return own
         algorithm = self.algorithm(self.experiment.config, own.policy)
         algorithm.seed(seed)
-        return algorithm
+        task = Task(
+            observation_space=observation_space, action_space=action_space, net=self.experiment.net, device=device
+        )
+        return wrapped(algorithm, self.experiment.wrap, task, seed)
 
     def make_policy(
         self, observation_space: Space, action_space: Space, seed: int | None, device: str = "cpu"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, cast
@@ -86,21 +85,7 @@ def wrapped(make: EnvFn, wrappers: Sequence[str]) -> EnvFn:
 
 def _parsed(wrapper: str) -> tuple[Maker, dict[str, object]]:
     """Return the class of "NAME" or "NAME(key=value, ...)", and the arguments."""
-    name, bracket, _ = wrapper.partition("(")
-    cls = _WRAPPERS.load(name)
-    kwargs: dict[str, object] = {}
-    if bracket:
-        try:
-            call = cast(ast.Call, ast.parse("_" + wrapper.removeprefix(name), mode="eval").body)
-            kwargs = {cast(str, keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
-            understood = isinstance(call.func, ast.Name) and not call.args and None not in kwargs
-        except (SyntaxError, ValueError, AttributeError):
-            understood = False
-        if not understood:
-            raise ConfigError(
-                f"wrapper {wrapper!r}: what stands in brackets must be keyword arguments with plain values, as in "
-                f"'{name}(size=4)'"
-            )
+    cls, kwargs = _WRAPPERS.call(wrapper)
     check_arguments(cls, kwargs, f"wrapper {wrapper!r}", positional=1)
     return cls, kwargs
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from argosy.algorithm import algorithm_class
 from argosy.algorithm.base import Algorithm, Space, Task
+from argosy.algorithm.wrapper import wrapped
 from argosy.data import VectorReplayBuffer
 from argosy.env.goals import goal_reward
 from argosy.experiment import Experiment
@@ -22,7 +23,7 @@ def make_algorithm(
     device: str | None = None,
     policy: Callable[[Space, Space], Policy] | None = None,
 ) -> Algorithm[Any, Any]:
-    """Make the experiment's algorithm, and with it its policy.
+    """Make the experiment's algorithm, with its policy and the algorithms around it.
 
     Args:
         experiment: says which.
@@ -43,7 +44,8 @@ def make_algorithm(
         device=usable_device(device or experiment.device),
         policy=policy,
     )
-    return algorithm_class(experiment.algorithm).make(experiment.config, task, seed)
+    algorithm = algorithm_class(experiment.algorithm).make(experiment.config, task, seed)
+    return wrapped(algorithm, experiment.wrap, task, seed)
 
 
 def make_buffer(experiment: Experiment, rows: int, seed: int) -> VectorReplayBuffer:

@@ -5,6 +5,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import bitflip
+import bonus
 import fragile
 import games
 import memory
@@ -13,7 +14,7 @@ import small_workers
 
 from argosy.distributed.host.base import ThreadLauncher
 
-SHIPPED = [bitflip, fragile, games, memory, policies, small_workers]  # Ray's processes cannot import test files
+SHIPPED = [bitflip, bonus, fragile, games, memory, policies, small_workers]  # Ray's processes cannot import test files
 _launchers = []
 
 

@@ -2,12 +2,15 @@
 
 import pytest
 from bitflip import BitFlip
+from bonus import CountBonus
 
+from argosy.algorithm import register_algorithm_wrapper
 from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec
 from argosy.env import register
 from argosy.presets import preset
 
 register("bits", BitFlip)
+register_algorithm_wrapper("count-bonus", CountBonus)
 SHORT = {"start_steps": 32, "update_per_step": 0.1, "batch_size": 16}
 
 
@@ -38,3 +41,14 @@ def test_a_fleet_keeps_transitions_as_the_experiment_says(buffer, launcher, tmp_
     assert last.reason == "updates reached", run.supervisor.failures
     assert folders == ("storage_dir" in buffer)
     assert not run.supervisor.failures
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+def test_a_wrapped_algorithm_learns_in_a_fleet(algorithm, launcher, tmp_path):
+    trainer = SHORT if algorithm == "dqn" else {"step_per_collect": 64}
+    wrap = ("count-bonus(scale=0.5)",)
+    experiment = preset(algorithm, "CartPole-v1", seed=1, trainer=trainer, wrap=wrap)
+    run = FleetRun(fleet(experiment), tmp_path / "run", launcher, interval_s=0.1)
+    last = run.run()
+    assert last.reason == "updates reached", run.supervisor.failures
+    assert last.workers["trainer.p.0"]["stat/bonus_mean"] > 0

@@ -12,7 +12,7 @@ import datetime
 import json
 import logging
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -136,7 +136,7 @@ class TrainerGroup:
 
     def tie(self, algorithm: Algorithm[Any, Any]) -> None:
         """From now on, every gradient of a parameter is the mean over the members, and statistics are of all rows."""
-        parts = list(algorithm.parts().values())
+        parts = list(_parts(algorithm))
         modules = [part for part in parts if isinstance(part, torch.nn.Module)]
         for part in (*parts, *(child for module in modules for child in module.modules())):
             if isinstance(part, RunningMeanStd | RunningStatistics):
@@ -204,6 +204,12 @@ class TrainerGroup:
         options = _c10d.BroadcastOptions()
         options.rootRank, options.rootTensor = 0, 0
         self._gloo.broadcast([tensor], options).wait()
+
+
+def _parts(algorithm: Algorithm[Any, Any]) -> Iterator[Any]:
+    """Yield what an algorithm holds, and what the algorithms in it hold."""
+    for part in algorithm.parts().values():
+        yield from _parts(part) if isinstance(part, Algorithm) else (part,)
 
 
 def _placement_key(rank: int) -> str:
