@@ -15,10 +15,10 @@ from argosy.cli import COMMANDS
 ROOT = Path(__file__).parents[1]
 
 PUBLIC = {
-    "Algorithm", "ArgosyError", "Batch", "Collector", "EnvConfig", "Experiment", "NetConfig", "OfflineTrainer",
-    "OffpolicyTrainer", "OnpolicyTrainer", "Policy", "ReplayBuffer", "Result", "VectorReplayBuffer", "__version__",
-    "algorithm_class", "algorithm_names", "build", "collect_data", "evaluate", "load", "make_vector_env", "preset",
-    "register_algorithm", "resume", "train",
+    "Algorithm", "AlgorithmWrapper", "ArgosyError", "Batch", "Collector", "EnvConfig", "Experiment", "NetConfig",
+    "OfflineTrainer", "OffpolicyTrainer", "OnpolicyTrainer", "Policy", "ReplayBuffer", "Result", "VectorReplayBuffer",
+    "__version__", "algorithm_class", "algorithm_names", "build", "collect_data", "evaluate", "load",
+    "make_vector_env", "preset", "register_algorithm", "register_algorithm_wrapper", "resume", "train",
 }  # fmt: skip
 
 HEAVY = ("ray", "tensorboard", "wandb", "envpool", "ale_py", "h5py", "matplotlib")
