@@ -71,7 +71,9 @@ def algorithm_class(name: str) -> type[Algorithm[Any, Any]]:
 
     if not (isinstance(found, type) and issubclass(found, Algorithm)):
         raise ConfigError(f"algorithm {name!r} is {found!r}; it must be a subclass of argosy.Algorithm")
-    if not hasattr(found, "action_spaces"):
+    from argosy.algorithm.wrapper import AlgorithmWrapper
+
+    if issubclass(found, AlgorithmWrapper):
         raise ConfigError(f"{found.__name__} goes around an algorithm: name it in `wrap`, and that one as algorithm")
     return found
 

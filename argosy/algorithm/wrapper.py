@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
+from gymnasium import spaces
 
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, seeded
 from argosy.config import check_arguments
@@ -34,6 +35,7 @@ class AlgorithmWrapper(Algorithm[AlgorithmConfig, TrainingStats]):
     """
 
     config_type: ClassVar[type[AlgorithmConfig]] = AlgorithmConfig
+    action_spaces: ClassVar[tuple[type[spaces.Space[Any]], ...]] = (spaces.Space,)
 
     def __init__(self, inner: Algorithm[Any, Any], task: Task) -> None:
         self.inner = inner
