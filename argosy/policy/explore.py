@@ -44,7 +44,7 @@ class Exploration(nn.Module, ABC):
         """
 
     def schedule(self, env_step: int) -> None:
-        """Take over what is right from `env_step` on."""
+        """Take over what is right from `env_step` on; what was set by hand (a rate, a deviation) stays."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,12 +77,15 @@ class EpsilonGreedy(Exploration):
         super().__init__()
         self.config, self.num_actions = config, num_actions
         self.eps, self.eps_test = config.eps_start, config.eps_test
+        self._scheduled = self.eps
 
     def schedule(self, env_step: int) -> None:
-        """Let `eps` fall."""
+        """Let `eps` fall, unless it was set by hand."""
+        if self.eps != self._scheduled:
+            return
         config = self.config
         progress = min(env_step / config.eps_decay_steps, 1.0) if config.eps_decay_steps else 1.0
-        self.eps = (1.0 - progress) * config.eps_start + progress * config.eps_end
+        self.eps = self._scheduled = (1.0 - progress) * config.eps_start + progress * config.eps_end
 
     def explore(
         self, act: np.ndarray, evaluates: np.ndarray | None, rng: Rng, mask: np.ndarray | None, state: States
@@ -101,11 +104,11 @@ class EpsilonGreedy(Exploration):
 
     def get_extra_state(self) -> torch.Tensor:
         """Return the rates."""
-        return torch.tensor([self.eps, self.eps_test], dtype=torch.float64)
+        return torch.tensor([self.eps, self.eps_test, self._scheduled], dtype=torch.float64)
 
     def set_extra_state(self, state: torch.Tensor) -> None:
         """Take over rates."""
-        self.eps, self.eps_test = state.tolist()
+        self.eps, self.eps_test, self._scheduled = state.tolist()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,14 +148,14 @@ class ActionNoise(Exploration):
         super().__init__()
         self.config = config
         self.state_size = action_dim if config.noise == "ou" else 0
-        self.std = config.noise_std
+        self.std = self._scheduled = config.noise_std
 
     def schedule(self, env_step: int) -> None:
-        """Let the deviation change."""
+        """Let the deviation change, unless it was set by hand."""
         config = self.config
-        if config.noise_std_end is not None:
+        if config.noise_std_end is not None and self.std == self._scheduled:
             progress = min(env_step / config.noise_decay_steps, 1.0) if config.noise_decay_steps else 1.0
-            self.std = (1.0 - progress) * config.noise_std + progress * config.noise_std_end
+            self.std = self._scheduled = (1.0 - progress) * config.noise_std + progress * config.noise_std_end
 
     def explore(
         self, act: np.ndarray, evaluates: np.ndarray | None, rng: Rng, mask: np.ndarray | None, state: States
@@ -171,8 +174,8 @@ class ActionNoise(Exploration):
 
     def get_extra_state(self) -> torch.Tensor:
         """Return the deviation."""
-        return torch.tensor([self.std], dtype=torch.float64)
+        return torch.tensor([self.std, self._scheduled], dtype=torch.float64)
 
     def set_extra_state(self, state: torch.Tensor) -> None:
         """Take over a deviation."""
-        self.std = float(state[0])
+        self.std, self._scheduled = state.tolist()

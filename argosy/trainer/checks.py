@@ -41,12 +41,16 @@ def check_test_collector(algorithm: Algorithm[Any, Any], collector: Collector) -
 def check_train_collector(algorithm: Algorithm[Any, Any], collector: Collector) -> ReplayBuffer:
     """Check that a collector brings what can be learned from; return its buffer.
 
+    What learns from data, e.g. by imitation, may learn from what any policy collects, exploring or not.
+
     Raises:
         ConfigError: it acts with another policy, does not explore, or has no buffer.
     """
-    _check_policy("train_collector", algorithm, collector)
     if collector.buffer is None:
         raise ConfigError("train_collector has no buffer to learn from; give it one: Collector(policy, env, buffer)")
+    if algorithm.kind == "offline":
+        return collector.buffer
+    _check_policy("train_collector", algorithm, collector)
     if not collector.exploration_noise:
         raise ConfigError(
             "train_collector has exploration_noise=False, so it would collect the same greedy actions again and "

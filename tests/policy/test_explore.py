@@ -51,6 +51,30 @@ def test_epsilon_without_steps_is_at_its_end_at_once():
     assert exploration.eps == 0.3
 
 
+@pytest.mark.parametrize(
+    ("config", "rate"),
+    [
+        (EpsilonConfig(eps_decay_steps=100), "eps"),
+        (NoiseConfig(noise_std_end=0.5, noise_decay_steps=100), "std"),
+    ],
+)
+def test_what_is_set_by_hand_stays(config, rate):
+    """Also in a copy, and after a resume."""
+    exploration, other = config.build(4), config.build(4)
+    exploration.schedule(10)
+    setattr(exploration, rate, 0.7)
+    exploration.schedule(20)
+    assert getattr(exploration, rate) == 0.7
+    other.load_state_dict(exploration.state_dict())
+    other.schedule(30)
+    assert getattr(other, rate) == 0.7
+    fresh, follower = config.build(4), config.build(4)
+    fresh.schedule(10)
+    follower.load_state_dict(fresh.state_dict())
+    fresh.schedule(50), follower.schedule(50)
+    assert getattr(follower, rate) == getattr(fresh, rate) not in (0.7, getattr(config.build(4), rate))
+
+
 def test_random_actions_are_those_that_the_generator_says():
     exploration = EpsilonConfig(eps_start=0.5).build(4)
     act, evaluates = np.full(64, 3), np.arange(64) % 4 == 0

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parts import CountingConfig, MemoryLogger, counting, envs, parts
+from parts import Corridor, CountingConfig, MemoryLogger, counting, envs, parts
 
+from argosy.algorithm import BC, BCConfig, Task
 from argosy.collect import Collector
 from argosy.data import VectorReplayBuffer
 from argosy.errors import ConfigError, EnvError
@@ -325,6 +326,24 @@ def test_a_training_collector_without_exploration_is_refused() -> None:
     ):
         with pytest.raises(ConfigError, match=message):
             offpolicy(**{**common, "train_collector": collector})
+
+
+def test_what_learns_from_data_may_be_shown_it_by_another_policy() -> None:
+    """Imitation while the expert, who does not explore, goes on playing."""
+    env = Corridor()
+    pupil = BC.make(BCConfig(), Task(observation_space=env.observation_space, action_space=env.action_space), seed=0)
+    expert = Collector(counting().policy, envs(2), VectorReplayBuffer(100, 2))
+    trainer = offpolicy(
+        algorithm=pupil,
+        train_collector=expert,
+        test_collector=Collector(pupil.policy, envs(2)),
+        step_per_epoch=40,
+        batch_size=8,
+        max_epoch=1,
+    )
+    info = trainer.run()
+    assert (info.train_step, expert.collect_step) == (40, 40)
+    assert pupil.num_updates > 0
 
 
 def test_a_test_collector_with_exploration_is_refused() -> None:
