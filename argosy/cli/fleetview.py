@@ -51,6 +51,7 @@ def view(title: str, snapshot: Snapshot, before: Snapshot | None = None, *, env_
     lines = [
         f"{title}   {clock(snapshot.wall_s)}   {snapshot.reason if snapshot.done else 'running'}",
         "   ".join([*rates, f"restarts {restarts}"]),
+        *([f"! {snapshot.standstill}"] if snapshot.standstill else []),
         "",
         *table(
             ("policy", "steps", "updates", "training return", "evaluated", "version", "lag", "queue"),

@@ -153,7 +153,7 @@ def line(snapshot: Snapshot) -> str:
         parts.append(f"{name}: {steps:,} steps, {snapshot.updates[name]:,} updates")
         if name in snapshot.evaluations:
             parts.append(f"return {snapshot.evaluations[name].return_mean:.1f}")
-    parts.append(snapshot.bottleneck())
+    parts.append(snapshot.standstill or snapshot.bottleneck())
     if snapshot.done:
         parts.append(snapshot.reason)
     return ", ".join(parts)

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from argosy.distributed.folder import FolderClaim, describe
 from argosy.distributed.host.base import Launcher, Resources, ThreadLauncher
 from argosy.distributed.host.supervisor import Failure, FleetError, Supervisor
 from argosy.distributed.roles import Plan, actor_name, eval_name, trainer_name
+from argosy.distributed.standstill import Standstill
 from argosy.distributed.store.parameters import ParameterStore, write_atomically
 from argosy.distributed.workers.env_failures import EnvFailures
 from argosy.distributed.workers.evaluation import EvalResult, Listener
@@ -51,6 +53,8 @@ class Snapshot:
     done: bool = False
     reason: str = ""
     """Why the fleet is done."""
+    standstill: str = ""
+    """That nothing was learned for `RestartConfig.standstill_s`, and who waits for whom; "" while all is well."""
 
     def bottleneck(self) -> str:
         """Say who waits for whom, from the times that the workers have spent waiting and working."""
@@ -134,6 +138,7 @@ class FleetRun:
         self._listeners = [Listener(self._launcher.connect(eval_name(i))) for i in range(fleet.evaluation.count)]
         self._env_failures = EnvFailures(self._launcher.connect)
         self._stats: dict[str, Mapping[str, float]] = {}
+        self._standstill = Standstill(fleet.restart.standstill_s)
         self._started = time.monotonic()
         self._last: Snapshot | None = None
         self._reached: set[str] = set()
@@ -216,6 +221,8 @@ class FleetRun:
             self.supervisor.poll()
             snapshot = self._snapshot()
             if snapshot.done or time.monotonic() >= due:
+                if snapshot.standstill and not (self._last and self._last.standstill):
+                    warnings.warn(f"fleet {self.fleet.name!r}: {snapshot.standstill}", stacklevel=4)
                 self._log(snapshot)
                 self._last = snapshot
                 return snapshot
@@ -262,6 +269,7 @@ class FleetRun:
             updates_per_s=sum(updates) / max(passed, 1e-9),
             done=reason != "",
             reason=reason,
+            standstill="" if reason else self._standstill.look(workers, wall_s),
         )
 
     def _hear_evaluations(self) -> None:

@@ -102,6 +102,12 @@ class PolicySpec:
                 f"{self.experiment.algorithm} learns from a data set here, a fleet from what its actors play; train it "
                 "with argosy.train, or set learns=False"
             )
+        if self.staleness.rule == "drop" and self.staleness.max_lag < self.publish_updates - 1:
+            raise ConfigError(
+                f"PolicySpec.staleness drops what lags by more than {self.staleness.max_lag} updates, but parameters "
+                f"are published every publish_updates={self.publish_updates}, so that all would soon be dropped and "
+                f"nothing learned; allow max_lag={self.publish_updates - 1} or more"
+            )
         if self.learns and self.load is not None:
             raise ConfigError(f"PolicySpec.load is {str(self.load)!r}, for policies that only play; set learns=False")
         if (self.buffers > 0) != (self.process is not None):

@@ -46,10 +46,21 @@ class RestartConfig:
     """Seconds that one poll may take before the worker counts as hanging."""
     start_s: float = 120.0
     """Seconds that starting a worker may take."""
+    standstill_s: float = 60.0
+    """Seconds in which nothing is learned after which the fleet says so, and who waits for whom."""
 
     def __post_init__(self) -> None:
         check_range(self, "budget", ge=0)
-        for name in ("window_s", "backoff_s", "max_backoff_s", "beat_s", "silence_s", "watchdog_s", "start_s"):
+        for name in (
+            "window_s",
+            "backoff_s",
+            "max_backoff_s",
+            "beat_s",
+            "silence_s",
+            "watchdog_s",
+            "start_s",
+            "standstill_s",
+        ):
             check_range(self, name, gt=0.0)
 
 

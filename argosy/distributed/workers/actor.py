@@ -113,6 +113,8 @@ class ActorWorker:
         for group in self._ring:  # all, so that the first answers are waited for together
             if group.fresh and not self._reset(group):
                 return Progress.BUSY
+        for group in self._ring:  # all, or one that waits would keep back what another has made
+            _deliver(group)
         group = self._ring[0]
         blocked = self._blocked_by(group)
         if blocked is not None:
@@ -153,14 +155,9 @@ class ActorWorker:
             stream.close()
 
     def _blocked_by(self, group: Group) -> str | None:
-        """Say what the group has to wait for before it may step; deliver segments meanwhile."""
+        """Say what the group has to wait for before it may step."""
         for seated in group.seated:
-            if seated.stream is None:
-                continue
-            seated.stream.poll()
-            while seated.outbox and seated.stream.offer(seated.outbox[0]):
-                seated.outbox.popleft()
-            if seated.outbox or (seated.throttled and seated.stream.pending):
+            if seated.outbox or (seated.throttled and seated.stream is not None and seated.stream.pending):
                 return "samples"
         for seated in group.seated:
             reader = seated.reader
@@ -233,3 +230,12 @@ class ActorWorker:
         now = time.monotonic()
         passed, self._idle_since = now - self._idle_since, now
         return passed
+
+
+def _deliver(group: Group) -> None:
+    """Send what the group has made, as far as it is taken."""
+    for seated in group.seated:
+        if seated.stream is not None:
+            seated.stream.poll()
+            while seated.outbox and seated.stream.offer(seated.outbox[0]):
+                seated.outbox.popleft()

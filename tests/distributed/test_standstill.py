@@ -1,0 +1,102 @@
+"""Fleets that would stand still go on, are refused, or say why."""
+
+import dataclasses
+import time
+
+import pytest
+
+from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec, StalenessConfig
+from argosy.distributed.host.supervisor import RestartConfig
+from argosy.distributed.standstill import Standstill
+from argosy.errors import ConfigError
+from argosy.presets import preset
+
+PPO = preset("ppo", "CartPole-v1", seed=1, env={"num_envs": 4}, trainer={"step_per_collect": 128})
+DQN = preset("dqn", "CartPole-v1", seed=1, trainer={"start_steps": 200, "update_per_step": 0.05})
+
+
+def fleet(experiment=PPO, spec=None, **changes):
+    settings = {
+        "name": "still",
+        "policies": {"p": PolicySpec(experiment=experiment, **spec or {})},
+        "agents": (AgentSpec(policy="p", sample_steps=16),),
+        "evaluation": EvalGroup(count=0),
+        "stop": FleetStop(updates=6, wall_s=40),
+    }
+    return Fleet(**settings | changes)
+
+
+@pytest.mark.parametrize("experiment", [PPO, DQN], ids=["onpolicy", "offpolicy"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_synchronous_fleet_has_rings_of_any_length(experiment, count, tmp_path):
+    description = fleet(experiment, sync=True, actors=ActorGroup(count=count, ring=3))
+    run = FleetRun(description, tmp_path / "run", interval_s=0.1)
+    assert run.run().reason == "updates reached", run.supervisor.failures
+
+
+def test_dropping_needs_parameters_that_come_often_enough(tmp_path):
+    with pytest.raises(ConfigError, match="allow max_lag=2 or more"):
+        fleet(spec={"staleness": StalenessConfig(rule="drop", max_lag=1), "publish_updates": 3})
+    spec = {"staleness": StalenessConfig(rule="drop", max_lag=2), "publish_updates": 3}
+    run = FleetRun(fleet(spec=spec, stop=FleetStop(updates=12, wall_s=40)), tmp_path / "run", interval_s=0.1)
+    assert run.run().reason == "updates reached", run.supervisor.failures
+
+
+def forever(fields, policy):
+    time.sleep(5)
+    return fields
+
+
+def test_a_fleet_that_learns_nothing_says_so_once_and_why(tmp_path):
+    """Its segments are processed for longer than it has patience."""
+    patient = RestartConfig(standstill_s=1.0)
+    spec = {"buffers": 1, "process": forever}
+    description = fleet(spec=spec, restart=patient, stop=FleetStop(updates=1, wall_s=3))
+    run = FleetRun(description, tmp_path / "run", interval_s=0.1)
+    with pytest.warns(UserWarning, match="fleet 'still': nothing was learned for 1 s") as said, run:
+        snapshots = list(run)
+    assert len(said) == 1
+    shown = [snapshot.standstill for snapshot in snapshots if snapshot.standstill]
+    assert len(shown) > 1
+    assert "actor.0: waits for its segments to be taken" in shown[-1]
+    assert "trainer.p.0: waits for segments" in shown[-1]
+    assert "buffer.p.0: processed 0 segments" in shown[-1]
+
+
+def workers(**said):
+    return {name.replace("_", ".", 2): {"state": "running", **counts} for name, counts in said.items()}
+
+
+def test_who_waits_for_whom():
+    watch = Standstill(10.0)
+    start = workers(actor_0={"steps": 5.0}, trainer_p_0={"updates": 1.0, "env_steps": 8.0}, eval_0={"steps": 0.0})
+    assert watch.look(start, 100.0) == ""
+    later = workers(
+        actor_0={"steps": 9.0, "wait_parameters_s": 0.1},
+        actor_1={"state": "starting"},
+        trainer_p_0={"updates": 1.0, "env_steps": 8.0, "dropped": 3.0, "wait_s": 11.0},
+        eval_0={"steps": 900.0},
+    )
+    assert watch.look(later, 109.0) == ""
+    assert watch.look(later, 111.0) == (
+        "nothing was learned for 11 s (actor.0: made 4 steps; actor.1: starting; trainer.p.0: dropped 3 segments, "
+        "which lag by more than staleness.max_lag allows)"
+    )
+    later["trainer.p.0"] = {**later["trainer.p.0"], "env_steps": 9.0}
+    assert watch.look(later, 112.0) == ""  # it has taken something in
+    stuck = {**later, "actor.0": {**later["actor.0"], "wait_parameters_s": 15.0}}
+    assert "actor.0: waits for parameters" in watch.look(stuck, 130.0)
+
+
+def test_without_trainers_steps_count():
+    watch = Standstill(10.0)
+    assert watch.look(workers(actor_0={"steps": 1.0}), 0.0) == ""
+    assert watch.look(workers(actor_0={"steps": 2.0}), 11.0) == ""
+    assert watch.look(workers(actor_0={"steps": 2.0}), 22.0) == (
+        "nothing was done for 11 s (actor.0: stands in a step of its environments)"
+    )
+
+
+def test_patience_is_positive():
+    with pytest.raises(ConfigError, match="standstill_s"):
+        dataclasses.replace(RestartConfig(), standstill_s=0.0)
