@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from argosy.presets import preset as preset
     from argosy.run.build import build as build
     from argosy.run.collect import collect_data as collect_data
+    from argosy.run.export import export as export
     from argosy.run.play import evaluate as evaluate
     from argosy.run.result import Result as Result
     from argosy.run.saved import load as load
@@ -66,6 +67,7 @@ _HOME = {
     "build": "argosy.run.build",
     "collect_data": "argosy.run.collect",
     "evaluate": "argosy.run.play",
+    "export": "argosy.run.export",
     "load": "argosy.run.saved",
     "make_vector_env": "argosy.env",
     "preset": "argosy.presets",

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 PUBLIC = {
     "Algorithm", "AlgorithmWrapper", "ArgosyError", "Batch", "Collector", "EnvConfig", "Experiment", "NetConfig",
     "OfflineTrainer", "OffpolicyTrainer", "OnpolicyTrainer", "Policy", "ReplayBuffer", "Result", "VectorReplayBuffer",
-    "__version__", "algorithm_class", "algorithm_names", "build", "collect_data", "evaluate", "load",
+    "__version__", "algorithm_class", "algorithm_names", "build", "collect_data", "evaluate", "export", "load",
     "make_vector_env", "preset", "register_algorithm", "register_algorithm_wrapper", "resume", "train",
 }  # fmt: skip
 
@@ -72,5 +72,5 @@ def test_help_loads_neither_torch_nor_tyro():
 
 
 def test_commands_are_frozen():
-    single = ["train", "resume", "eval", "watch", "collect"]
+    single = ["train", "resume", "eval", "watch", "export", "collect"]
     assert list(COMMANDS) == [*single, "launch", "fleet", "algorithms", "doctor", "check-env"]

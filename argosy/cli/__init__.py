@@ -12,8 +12,9 @@ from argosy.errors import ArgosyError, CheckpointError, ConfigError, MissingExtr
 COMMANDS = {
     "train": ("argosy.cli.train", "train ALGO --task TASK: learn, test, draw the curve"),
     "resume": ("argosy.cli.resume", "resume RUN: go on with a run that was stopped"),
-    "eval": ("argosy.cli.evaluate", "eval RUN --episodes N: play with a run's best policy"),
-    "watch": ("argosy.cli.watch", "watch RUN --video FILE: film a run's best policy"),
+    "eval": ("argosy.cli.evaluate", "eval RUN --episodes N: play with a policy that a run has saved"),
+    "watch": ("argosy.cli.watch", "watch RUN --video FILE: film a policy that a run has saved"),
+    "export": ("argosy.cli.export", "export RUN -o FILE: a policy as ONNX, TorchScript or a program of torch.export"),
     "collect": ("argosy.cli.collect", "collect RUN --steps N -o FILE: a data set of a run's best policy"),
     "launch": ("argosy.cli.launch", "launch FILE [--address A]: run a fleet on this machine or a Ray cluster"),
     "fleet": ("argosy.cli.fleet", "fleet status|stop NAME: look at a running fleet, or end it"),

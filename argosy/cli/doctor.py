@@ -27,6 +27,7 @@ EXTRAS: dict[str, tuple[tuple[str, str], ...]] = {
     "hdf5": (("h5py", "h5py"),),
     "multiagent": (("pettingzoo", "pettingzoo"), ("pygame", "pygame")),
     "fleet": (("ray", "ray"),),
+    "export": (("onnx", "onnx"), ("onnxruntime", "onnxruntime"), ("onnxscript", "onnxscript")),
 }
 """Modules of each extra, with the names of their distributions."""
 

@@ -38,17 +38,19 @@ class BoxMap:
 
     def to_env(self, act: np.ndarray) -> np.ndarray:
         """[B, *act] -> [B, *act] of the space's dtype, a new array."""
-        low, high = (-1.0, 1.0) if self.scaling else (self.low, self.high)
+        return np.asarray(self.mapped(np, act, self.low, self.high, self.width), dtype=self.dtype)
+
+    def mapped(self, xp: Any, act: Any, own_low: Any, own_high: Any, width: Any) -> Any:
+        """Do so in numpy or torch (`xp`), with the Box's low, high and width as its arrays; the dtype is left open."""
+        low, high = (-1.0, 1.0) if self.scaling else (own_low, own_high)
         if self.method == "clip":
-            act = np.clip(act, low, high)
+            act = xp.clip(act, low, high)
         elif self.method == "tanh":
-            act = np.tanh(act)
+            act = xp.tanh(act)
         if self.is_integer:
-            whole = np.floor(self.low + self.width * (act + 1.0) * 0.5 if self.scaling else act + 0.5)
-            return np.asarray(np.clip(whole, self.low, self.high), dtype=self.dtype)
-        if self.scaling:
-            act = self.low + self.width * (act + 1.0) * 0.5
-        return np.asarray(act, dtype=self.dtype)
+            whole = xp.floor(own_low + width * (act + 1.0) * 0.5 if self.scaling else act + 0.5)
+            return xp.clip(whole, own_low, own_high)
+        return own_low + width * (act + 1.0) * 0.5 if self.scaling else act
 
     def from_env(self, act: np.ndarray) -> np.ndarray:
         """[B, *act] -> [B, *act] float32; an integer is the middle of its bin, the one value of a dimension 0."""
