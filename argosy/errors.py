@@ -40,6 +40,19 @@ class MissingExtraError(ArgosyError, ImportError):
     """An optional dependency is needed; the message names the extra that brings it."""
 
 
+MALFORMED = (
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    OverflowError,
+    RuntimeError,  # a RecursionError among them
+    MemoryError,
+)
+"""What content that somebody made up raises where code looks into it; whoever reads it gives that a name."""
+
+
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return a sentence that offers the nearest of the `allowed` names, or lists them all."""
     names = sorted(allowed)

@@ -15,8 +15,9 @@ from urllib.parse import quote
 import numpy as np
 
 from argosy.data.buffer.hdf5 import SCHEMA
+from argosy.data.hdf5 import create_hdf5, open_hdf5, sign
 from argosy.data.tree import fields_of
-from argosy.errors import DataError, require
+from argosy.errors import DataError
 
 COLUMNS = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
 PACKED_BYTES = 1 << 16
@@ -43,7 +44,6 @@ class DatasetWriter:
     def __init__(
         self, path: str | PathLike[str], num_envs: int, steps: int, options: Mapping[str, Any] | None = None
     ) -> None:
-        h5py = require("h5py", "hdf5")
         self.path, self.num_envs, self.steps = Path(path), num_envs, steps
         self.written = 0
         """Steps of each env so far."""
@@ -51,7 +51,7 @@ class DatasetWriter:
         self._ended = np.ones(num_envs, np.bool_)  # whether the newest row of each env ended its episode
         with self._naming_errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = h5py.File(self._part, "w")
+            self._file = create_hdf5(self._part)
             self._file.attrs["argosy_buffer"] = SCHEMA
             self._file.attrs["options"] = json.dumps(dict(options or {}))
 
@@ -94,6 +94,7 @@ class DatasetWriter:
                 self._file[f"rings/{name}"] = value
             self._file.attrs.update(attributes)
             self._file.close()
+            sign(self._part)
             os.replace(self._part, self.path)
 
     def __enter__(self) -> Self:
@@ -132,12 +133,8 @@ def read_attributes(path: str | PathLike[str]) -> dict[str, Any]:
     Raises:
         DataError: it cannot be read.
     """
-    h5py = require("h5py", "hdf5")
-    try:
-        with h5py.File(path, "r") as file:
-            return dict(file.attrs)
-    except OSError as error:
-        raise DataError(f"{os.fspath(path)} cannot be read as an HDF5 file: {error}") from error
+    with open_hdf5(path) as file:
+        return dict(file.attrs)
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, np.ndarray]]:

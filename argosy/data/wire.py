@@ -25,7 +25,7 @@ import torch
 from argosy.data import tree
 from argosy.data.batch import Batch
 from argosy.data.namedarray import CLASSES, NamedArray
-from argosy.errors import DataError, nearest
+from argosy.errors import MALFORMED, DataError, nearest
 
 Method = Literal[
     "pickle_dict",
@@ -144,7 +144,7 @@ def loads(data: Buffer, *, allow_pickle: bool = False) -> NamedArray:
             left = iter(buffers)
             record = _is_record(_load_node(layout["record"], left))
             metadata = dict(copy.deepcopy(layout["metadata"]))
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError, StopIteration) as error:
+        except (StopIteration, *MALFORMED) as error:
             raise DataError(f"the header of the message is damaged: {type(error).__name__}: {error}") from error
         if next(left, None) is not None:
             raise DataError("the message is damaged: it holds more buffers than its header says")

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import torch
 
-from argosy.errors import CheckpointError
+from argosy.errors import MALFORMED, CheckpointError
 from argosy.policy.base import PolicyCheckpoint
 from argosy.trainer.statefile import TORCH_DTYPES, safetensors_header, tensor_bytes
 
@@ -71,7 +71,7 @@ def decode(blob: Blob) -> PolicyCheckpoint:
         header = json.loads(blob[8:begin].tobytes())
         version = int(header.pop("__metadata__")[_VERSION_KEY])
         state = {key: _tensor(blob[begin:], entry) for key, entry in header.items()}
-    except (ValueError, KeyError, TypeError, RuntimeError, AttributeError) as error:
+    except MALFORMED as error:
         raise CheckpointError(f"these {len(blob)} bytes are not a policy checkpoint of argosy: {error!r}") from error
     return {"version": version, "state_dict": state}
 

@@ -8,18 +8,21 @@ from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import numpy as np
 
 from argosy.data.buffer.columns import Array, Tree, flatten, unflatten
+from argosy.data.hdf5 import HDF5Tree, create_hdf5, machine_memory, open_hdf5, sign
 from argosy.data.buffer.priority import Priority
 from argosy.data.buffer.rings import Rings
 from argosy.data.lazy import LazyArray
-from argosy.errors import DataError, require
+from argosy.errors import MALFORMED, DataError
 
 PART_BYTES = 1 << 24
 """About as many bytes of a lazy array are in memory at a time."""
+SLOT_BYTES = 16
+"""That a buffer needs at least per transition."""
 SCHEMA = 1
 """Version of the layout: groups for dicts, datasets for arrays, JSON attributes for the rest."""
 
@@ -39,12 +42,12 @@ def save_state(
     path: str | PathLike[str], state: dict[str, Any], options: dict[str, Any], compression: str | None
 ) -> None:
     """Write a buffer's state; a file that is there is replaced only once the new one is complete."""
-    h5py = require("h5py", "hdf5")
     temporary = Path(f"{os.fspath(path)}.part")
-    with h5py.File(temporary, "w") as file:
+    with create_hdf5(temporary) as file:
         file.attrs["argosy_buffer"] = SCHEMA
         file.attrs["options"] = json.dumps(options, default=asdict)
         _write(file, state, compression)
+    sign(temporary)
     os.replace(temporary, path)
 
 
@@ -65,52 +68,83 @@ def _write(group: Any, tree: dict[str, Any], compression: str | None) -> None:
             group.attrs[name] = json.dumps(value)
 
 
-def _read(group: Any) -> dict[str, Any]:
-    tree: dict[str, Any] = {unquote(name): json.loads(value) for name, value in group.attrs.items()}
-    for name, value in group.items():
-        tree[unquote(name)] = _read(value) if hasattr(value, "items") else value[()]
-    return tree
-
-
 def load_state(path: str | PathLike[str]) -> Stored:
     """Read a file written by `save_state` or by Tianshou's `save_hdf5`.
 
     Raises:
         DataError: the file is missing, damaged, of a newer layout, or of neither kind.
     """
-    h5py = require("h5py", "hdf5")
+    name = os.fspath(path)
+    file = open_hdf5(path)
     try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        raise DataError(f"{os.fspath(path)} cannot be read as an HDF5 file: {error}") from error
-    with file:
-        if "_meta" in file:
-            try:
-                return _read_tianshou(file)
-            except KeyError as error:
-                raise DataError(f"{os.fspath(path)} is no whole buffer of Tianshou: {error}") from error
-        schema = file.attrs.get("argosy_buffer")
-        if schema is None:
-            raise DataError(f"{os.fspath(path)} is no buffer: written neither by argosy nor by Tianshou")
-        if schema > SCHEMA:
-            raise DataError(f"{os.fspath(path)} has layout {schema}, this version reads up to {SCHEMA}; update argosy")
-        state = {name: _read(group) for name, group in file.items()}
-        options = json.loads(file.attrs["options"])
-        if options.get("priority") is not None:
-            options["priority"] = Priority(**options["priority"])
+        with file:
+            tree = HDF5Tree(file, name)
+            stored = _read_tianshou(tree) if "_meta" in tree else _read_own(tree)
+            _check_rings(stored.state["rings"])
+    except DataError as error:
+        raise DataError(f"{name} is no buffer, or a damaged one: {error}") from error
+    except (OSError, *MALFORMED) as error:
+        raise DataError(f"{name} is no buffer, or a damaged one: {type(error).__name__}: {error}") from error
+    return stored
+
+
+def _read_own(file: HDF5Tree) -> Stored:
+    schema = file.attrs.get("argosy_buffer")
+    if schema is None:
+        raise DataError("written neither by argosy nor by Tianshou")
+    if not isinstance(schema, np.integer) or not 0 < schema <= SCHEMA:
+        raise DataError(f"it has layout {schema!s:.40}, this version reads up to {SCHEMA}; update argosy")
+    options = json.loads(file.attrs["options"])
+    if options.get("priority") is not None:
+        options["priority"] = Priority(**options["priority"])
+    state = {name: file.group(name).values() for name in file.names()}
+    if not 1 <= options.get("stack_num", 1) <= state["rings"]["capacity"].sum():
+        raise DataError(f"stack_num is {options['stack_num']}, more frames than the buffer has")
     return Stored([int(size) for size in state["rings"]["capacity"]], options, state)
 
 
-def _read_tianshou(file: Any) -> Stored:
+def _check_rings(state: dict[str, Array]) -> None:
+    """Refuse what `Rings.state_dict` cannot have given; all other code trusts it.
+
+    Raises:
+        DataError: names the array and what is wrong with it.
+    """
+    capacity = np.asarray(state["capacity"])
+    if capacity.ndim != 1 or capacity.dtype.kind not in "iu" or not len(capacity) or capacity.min() < 1:
+        raise DataError(f"rings.capacity is {capacity!r:.80}; it must hold whole numbers >= 1")
+    slots = sum(capacity.tolist())
+    if slots * SLOT_BYTES > machine_memory():
+        raise DataError(f"it is for {slots} transitions, which this machine's memory cannot hold")
+    first = np.cumsum(capacity) - capacity
+    for name, low, high in (
+        ("count", 0, capacity),
+        ("head", first, first + capacity - 1),
+        ("last", first, first + capacity - 1),
+        ("ep_start", first, first + capacity - 1),
+        ("ep_len", 0, np.iinfo(np.int64).max),
+    ):
+        value = np.asarray(state[name])
+        if value.shape != capacity.shape or value.dtype.kind not in "iu" or (value < low).any() or (value > high).any():
+            raise DataError(f"rings.{name} is {value!r:.80}, which does not fit a capacity of {capacity!r:.80}")
+    for name, shape in (("stop", (slots,)), ("first", (slots,)), ("closed", capacity.shape)):
+        value = np.asarray(state[name])
+        if value.shape != shape or value.dtype != np.bool_:
+            raise DataError(f"rings.{name} has shape {value.shape} and type {value.dtype}; it must be {shape} of bool")
+    returns = np.asarray(state["ep_rew"])
+    if returns.shape[:1] != capacity.shape or returns.dtype.kind != "f":
+        raise DataError(f"rings.ep_rew has shape {returns.shape} and type {returns.dtype}")
+
+
+def _read_tianshou(file: HDF5Tree) -> Stored:
     """Read Tianshou's layout: all columns in `_meta`, ring state beside it.
 
     Priorities and sub-buffers are pickled there and are not read: every row gets the largest priority. A file without
     `obs_next` knows no true successor of an episode's last row, so that row's own observation stands for it.
     """
-    meta = file["_meta"]
+    meta = file.group("_meta")
     if "_extend_offset" in file:
-        sizes = np.diff(file["_extend_offset"][()]).tolist()
-        counts, last = file["_lengths"][()], file["last_index"][()]
+        sizes = np.diff(file.array("_extend_offset")).tolist()
+        counts, last = file.array("_lengths"), file.array("last_index")
     else:
         sizes = [int(file.attrs["maxsize"])]
         head = file.attrs["_insertion_idx" if "_insertion_idx" in file.attrs else "_index"]  # since 2.0, and before
@@ -123,7 +157,7 @@ def _read_tianshou(file: Any) -> Stored:
         options["priority"] = Priority(**{name: file.attrs[f"_{name}"].item() for name in names})
     if counts.sum() == 0:
         return Stored(sizes, options, {"rings": rings.state_dict(), "columns": {}})
-    done = meta["done"][()]
+    done = meta.array("done")
     order = []
     for ring in range(rings.num):
         offset, count = int(rings.offset[ring]), int(counts[ring])
@@ -133,7 +167,7 @@ def _read_tianshou(file: Any) -> Stored:
         rings.extend(ring, stop)
         order.append(slot)
     index = np.concatenate(order)
-    columns = {name: _rows(meta[name], index, name) for name in meta if name != "done"}
+    columns = {name: _rows(meta, name, index, name) for name in meta.names() if name != "done"}
     options["ignore_obs_next"] = "obs_next" not in columns
     options["info_keys"] = list(columns.get("info", {}))
     state_slots = rings.all_stored()
@@ -146,18 +180,10 @@ def _read_tianshou(file: Any) -> Stored:
     return Stored(sizes, options, {"rings": rings.state_dict(), "columns": columns})
 
 
-def _rows(node: Any, index: Array, name: str) -> Tree:
+def _rows(group: HDF5Tree, key: str, index: Array, name: str) -> Tree:
     """Return the rows `index` of a dataset or of every dataset of a group; pickles and text in `info` are left out."""
-    if hasattr(node, "items"):
-        kept = {key: child for key, child in node.items() if not _no_numbers(child, name)}
-        return {key: _rows(child, index, f"{name}.{key}") for key, child in kept.items()}
-    if _no_numbers(node, name):
-        raise DataError(f"{name} holds pickled objects, which are never loaded; store numbers")
-    return np.asarray(node[()][index])
-
-
-def _no_numbers(node: Any, name: str) -> bool:
-    if not name.startswith("info"):
-        return False
-    kind = node.attrs.get("__data_type__", "ndarray")
-    return kind not in ("ndarray", "Tensor", "Batch", "dict") or (hasattr(node, "dtype") and node.dtype.kind == "O")
+    if group.is_group(key):
+        inner = group.group(key)
+        kept = [child for child in inner.names() if not (name.startswith("info") and inner.is_foreign(child))]
+        return {child: _rows(inner, child, index, f"{name}.{child}") for child in kept}
+    return np.asarray(group.array(key)[index])

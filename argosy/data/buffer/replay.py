@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +19,7 @@ from argosy.data.buffer.priority import Priority
 from argosy.data.buffer.rings import IntArray
 from argosy.data.buffer.state import append, columns_of, read_data, restore
 from argosy.data.buffer.storage import Storage
-from argosy.errors import ConfigError, DataError
+from argosy.errors import MALFORMED, ArgosyError, ConfigError, DataError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -332,8 +332,13 @@ class ReplayBuffer(Storage):
         """
         sizes, options, state = load_state(path)
         buffer = cls.__new__(cls)
-        ReplayBuffer.__init__(buffer, sizes, **options, device=device, hindsight=hindsight)
-        buffer.load_state_dict(state)
+        try:
+            ReplayBuffer.__init__(buffer, sizes, **options, device=device, hindsight=hindsight)
+            buffer.load_state_dict(state)
+        except ArgosyError:
+            raise
+        except MALFORMED as error:
+            raise DataError(f"{fspath(path)} is a damaged buffer: {error!r}") from error
         return buffer
 
     def options(self) -> dict[str, Any]:

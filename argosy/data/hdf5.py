@@ -1,0 +1,181 @@
+"""HDF5 files with a checksum; and files of unknown origin, read so that no code runs, no other file is opened and
+memory is bounded.
+
+The checksum stands before the HDF5 file proper, in its user block, which other programs pass over. Files without one are
+read all the same. A damaged file can keep the HDF5 library busy for ever: it is refused before the library sees it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from os import PathLike
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+
+from argosy.data.tree import NUMERIC
+from argosy.errors import DataError, require
+
+MAX_DEPTH = 16
+"""Of groups within groups."""
+MAX_RATIO = 1100
+"""Bytes of an array per byte that it takes in the file, at most: what gzip reaches, and a little."""
+_SPARE_BYTES = 1 << 16
+"""That an array may have without taking any room in the file (fill values)."""
+_FILTERS = (None, "gzip", "lzf")
+_BLOCK = 512  # the smallest user block there is
+_MARK = b"argosy crc32 "
+_CHUNK = 1 << 24
+
+
+def create_hdf5(path: str | PathLike[str]) -> Any:
+    """Return a new h5py file with room for a checksum; `sign` it once it is closed."""
+    return require("h5py", "hdf5").File(path, "w", userblock_size=_BLOCK)
+
+
+def sign(path: str | PathLike[str]) -> None:
+    """Write the checksum of a file that `create_hdf5` made."""
+    with open(path, "r+b") as file:
+        digest = _crc(file)
+        file.seek(0)
+        file.write(_MARK + b"%08x" % digest)
+
+
+def open_hdf5(path: str | PathLike[str]) -> Any:
+    """Return the h5py file, to read.
+
+    Raises:
+        DataError: it cannot be read, or its checksum does not fit.
+        MissingExtraError: h5py is not installed.
+    """
+    h5py, name = require("h5py", "hdf5"), os.fspath(path)
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_BLOCK)
+            given = head[len(_MARK) : len(_MARK) + 8]
+            if head.startswith(_MARK) and b"%08x" % _crc(file) != given:
+                raise DataError(f"{name} is damaged, or another program has changed it: its checksum does not fit")
+        return h5py.File(path, "r")
+    except OSError as error:
+        raise DataError(f"{name} cannot be read as an HDF5 file: {error}") from error
+
+
+def _crc(file: Any) -> int:
+    """Checksum of all that stands behind the user block."""
+    file.seek(_BLOCK)
+    crc = 0
+    while part := file.read(_CHUNK):
+        crc = zlib.crc32(part, crc)
+    return crc
+
+
+def machine_memory() -> int:
+    """Return the bytes of memory that this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+class HDF5Tree:
+    """A group of a file: names -> arrays of numbers and further groups, all of them in this very file.
+
+    External links and storage, virtual data sets, references, text and objects are refused, and so is an array that
+    would take more memory than its bytes in the file can stand for.
+
+    Args:
+        group: of h5py.
+        path: the file's, for messages.
+        depth: of this group.
+    """
+
+    def __init__(self, group: Any, path: str, depth: int = 0) -> None:
+        self._group, self.path, self._depth = group, path, depth
+        if depth > MAX_DEPTH:
+            raise DataError(f"{group.name} lies deeper than {MAX_DEPTH} groups")
+
+    @property
+    def attrs(self) -> Any:
+        """Attributes of the group."""
+        return self._group.attrs
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._group
+
+    def names(self) -> list[str]:
+        """Return the names of what is in it."""
+        return list(self._group)
+
+    def is_group(self, name: str) -> bool:
+        """Say whether it is a group, not an array.
+
+        Raises:
+            DataError: there is no such name, or it is a link that leads elsewhere.
+        """
+        return hasattr(self._found(name), "items")
+
+    def is_foreign(self, name: str) -> bool:
+        """Say whether it is no array of numbers, but text, a pickle or other objects."""
+        node = self._found(name)
+        kind = node.attrs.get("__data_type__", "ndarray")  # as Tianshou names them
+        return kind not in ("ndarray", "Tensor", "Batch", "dict") or (
+            hasattr(node, "dtype") and node.dtype.kind not in NUMERIC
+        )
+
+    def group(self, name: str) -> HDF5Tree:
+        """Return the group of that name.
+
+        Raises:
+            DataError: there is none, or it is no group.
+        """
+        node = self._found(name)
+        if not hasattr(node, "items"):
+            raise DataError(f"{node.name} is an array; it must be a group")
+        return HDF5Tree(node, self.path, self._depth + 1)
+
+    def dataset(self, name: str) -> Any:
+        """Return the h5py data set of that name, checked and not read.
+
+        Raises:
+            DataError: there is none, or it is not what this class reads.
+        """
+        node = self._found(name)
+        if hasattr(node, "items"):
+            raise DataError(f"{node.name} is a group; it must be an array")
+        if node.external is not None or node.is_virtual:
+            raise DataError(f"{node.name} has its numbers in another file; copy them into this one")
+        if self.is_foreign(name):
+            raise DataError(f"{node.name} holds pickled objects or text, which are never loaded; store numbers")
+        stored, filters = node.id.get_storage_size(), node.id.get_create_plist().get_nfilters()
+        if node.compression not in _FILTERS or filters > 1 + bool(node.shuffle) + bool(node.fletcher32):
+            raise DataError(f"{node.name} is packed by {filters} filters; at most one of gzip and lzf is read")
+        if node.nbytes > MAX_RATIO * stored + _SPARE_BYTES or node.nbytes > machine_memory():
+            raise DataError(
+                f"{node.name} would take {node.nbytes / 2**30:.2f} GiB of memory and takes {stored} bytes in the file; "
+                "that is no honest array"
+            )
+        return node
+
+    def array(self, name: str) -> np.ndarray:
+        """Return the array of that name.
+
+        Raises:
+            DataError: see `dataset`; or it cannot be read.
+        """
+        return np.asarray(self.dataset(name)[()])
+
+    def values(self) -> dict[str, Any]:
+        """Return all that is in it: arrays, nested dicts for groups, and what JSON attributes say."""
+        found: dict[str, Any] = {unquote(name): json.loads(value) for name, value in self.attrs.items()}
+        for name in self.names():
+            found[unquote(name)] = self.group(name).values() if self.is_group(name) else self.array(name)
+        return found
+
+    def _found(self, name: str) -> Any:
+        h5py = require("h5py", "hdf5")
+        link = self._group.get(name, getlink=True)
+        if link is None:
+            raise DataError(f"there is no {name!r} in {self._group.name}")
+        if not isinstance(link, h5py.HardLink):
+            raise DataError(f"{name!r} in {self._group.name} is a link to elsewhere; copy what it leads to")
+        return self._group[name]
