@@ -17,6 +17,7 @@ from argosy.data.buffer import (
     VectorReplayBuffer,
 )
 from argosy.data.finite import check_finite
+from argosy.data.hdf5 import sign_hdf5
 from argosy.data.namedarray import (
     NamedArray,
     array_like,
@@ -94,6 +95,7 @@ __all__ = [
     "namedarray",
     "recursive_aggregate",
     "recursive_apply",
+    "sign_hdf5",
     "size_bytes",
     "take_rows",
     "to_numpy",

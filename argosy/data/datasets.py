@@ -15,7 +15,7 @@ from urllib.parse import quote
 import numpy as np
 
 from argosy.data.buffer.hdf5 import SCHEMA
-from argosy.data.hdf5 import create_hdf5, open_hdf5, sign
+from argosy.data.hdf5 import create_hdf5, open_hdf5, sign_hdf5
 from argosy.data.tree import fields_of
 from argosy.errors import DataError
 
@@ -94,7 +94,7 @@ class DatasetWriter:
                 self._file[f"rings/{name}"] = value
             self._file.attrs.update(attributes)
             self._file.close()
-            sign(self._part)
+            sign_hdf5(self._part)
             os.replace(self._part, self.path)
 
     def __enter__(self) -> Self:

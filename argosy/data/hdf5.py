@@ -1,8 +1,7 @@
-"""HDF5 files with a checksum; and files of unknown origin, read so that no code runs, no other file is opened and
-memory is bounded.
+"""HDF5 files with a checksum; and files of unknown origin, of which nothing but arrays of bounded size is read.
 
-The checksum stands before the HDF5 file proper, in its user block, which other programs pass over. Files without one are
-read all the same. A damaged file can keep the HDF5 library busy for ever: it is refused before the library sees it.
+The checksum stands before the HDF5 file proper, in its user block, which other programs pass over. Files without one
+are read all the same. A damaged file can keep the HDF5 library busy for ever: it is refused before the library sees it.
 """
 
 from __future__ import annotations
@@ -28,17 +27,24 @@ _SPARE_BYTES = 1 << 16
 _FILTERS = (None, "gzip", "lzf")
 _BLOCK = 512  # the smallest user block there is
 _MARK = b"argosy crc32 "
+_HDF5 = b"\x89HDF\r\n\x1a\n"
 _CHUNK = 1 << 24
 
 
 def create_hdf5(path: str | PathLike[str]) -> Any:
-    """Return a new h5py file with room for a checksum; `sign` it once it is closed."""
+    """Return a new h5py file with room for a checksum; `sign_hdf5` it once it is closed."""
     return require("h5py", "hdf5").File(path, "w", userblock_size=_BLOCK)
 
 
-def sign(path: str | PathLike[str]) -> None:
-    """Write the checksum of a file that `create_hdf5` made."""
+def sign_hdf5(path: str | PathLike[str]) -> None:
+    """Write the checksum of a file of argosy's anew: for who has changed it, e.g. with h5py, and means it so.
+
+    Raises:
+        DataError: the file was not written by argosy, so that it has no room for a checksum (and needs none).
+    """
     with open(path, "r+b") as file:
+        if file.read(8) == _HDF5:
+            raise DataError(f"{os.fspath(path)} has no room for a checksum, and is read without one")
         digest = _crc(file)
         file.seek(0)
         file.write(_MARK + b"%08x" % digest)
@@ -57,7 +63,10 @@ def open_hdf5(path: str | PathLike[str]) -> Any:
             head = file.read(_BLOCK)
             given = head[len(_MARK) : len(_MARK) + 8]
             if head.startswith(_MARK) and b"%08x" % _crc(file) != given:
-                raise DataError(f"{name} is damaged, or another program has changed it: its checksum does not fit")
+                raise DataError(
+                    f"{name} is damaged: its checksum does not fit. If you have changed it yourself, say so with "
+                    f"argosy.data.sign_hdf5({name!r})"
+                )
         return h5py.File(path, "r")
     except OSError as error:
         raise DataError(f"{name} cannot be read as an HDF5 file: {error}") from error

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from argosy.data import Batch, ReplayBuffer, VectorReplayBuffer
-from argosy.data.hdf5 import sign
+from argosy.data.hdf5 import sign_hdf5
 from argosy.errors import ArgosyError, DataError
 
 h5py = pytest.importorskip("h5py")
@@ -144,7 +144,7 @@ def test_a_crafted_file_is_refused_or_harmless(name, whole, tmp_path):
     shutil.copy(whole, path)
     with h5py.File(path, "a") as file:
         CRAFTED[name](file)
-    sign(path)  # whoever makes up a file can do that, too
+    sign_hdf5(path)  # whoever makes up a file can do that, too
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     if name == "random state gone":
         assert len(ReplayBuffer.load_hdf5(path)) == 10

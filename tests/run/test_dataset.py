@@ -10,7 +10,7 @@ import torch
 from short import OfflineDQN, quick
 
 import argosy
-from argosy.data import ReplayBuffer
+from argosy.data import ReplayBuffer, sign_hdf5
 from argosy.distributed.specs import PolicySpec
 from argosy.errors import CheckpointError, ConfigError, DataError
 from argosy.experiment import Experiment
@@ -200,6 +200,9 @@ def test_a_file_of_one_s_own_is_learned_from(tmp_path):
     assert len(trainer.buffer) == 20
     with h5py.File(tmp_path / "a.hdf5", "a") as file:
         file.attrs["action_scale"] = "env"
+    with pytest.raises(DataError, match=r"checksum does not fit. If you have changed it yourself, .*sign_hdf5"):
+        built(tmp_path / "a.hdf5")
+    sign_hdf5(tmp_path / "a.hdf5")
     assert built(tmp_path / "a.hdf5").buffer[:] == trainer.buffer[:]
     wide = np.zeros((20, 4))
     assert len(built(small(tmp_path / "b.hdf5", obs=wide, obs_next=wide)).buffer) == 20

@@ -13,9 +13,9 @@ from urllib.parse import quote
 import numpy as np
 
 from argosy.data.buffer.columns import Array, Tree, flatten, unflatten
-from argosy.data.hdf5 import HDF5Tree, create_hdf5, machine_memory, open_hdf5, sign
 from argosy.data.buffer.priority import Priority
 from argosy.data.buffer.rings import Rings
+from argosy.data.hdf5 import HDF5Tree, create_hdf5, machine_memory, open_hdf5, sign_hdf5
 from argosy.data.lazy import LazyArray
 from argosy.errors import MALFORMED, DataError
 
@@ -47,7 +47,7 @@ def save_state(
         file.attrs["argosy_buffer"] = SCHEMA
         file.attrs["options"] = json.dumps(options, default=asdict)
         _write(file, state, compression)
-    sign(temporary)
+    sign_hdf5(temporary)
     os.replace(temporary, path)
 
 
