@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar, cast
 
 from argosy.errors import ConfigError, nearest
+from argosy.named import code_name
 
 T = TypeVar("T")
 
@@ -59,6 +60,20 @@ def check_choice(config: object, field: str, allowed: tuple[object, ...]) -> Non
     if value not in allowed:
         choices = ", ".join(repr(choice) for choice in allowed)
         raise ConfigError(f"{type(config).__name__}.{field} is {value!r}; it must be one of {choices}")
+
+
+def name_code(config: object, field: str) -> None:
+    """Let a class or function that stands in a field, or in its tuple, be known by its name (see `code_name`).
+
+    Raises:
+        ConfigError: something in it is neither, nor a text.
+    """
+    value = getattr(config, field)
+    if isinstance(value, tuple | list):
+        named: object = tuple(code_name(item) if callable(item) else item for item in value)
+    else:
+        named = code_name(value) if callable(value) else value
+    object.__setattr__(config, field, named)  # of a frozen dataclass
 
 
 def to_plain(value: object) -> Plain:
@@ -177,6 +192,8 @@ def _convert(expected: object, value: object, name: str) -> object:
     origin, args = typing.get_origin(expected), typing.get_args(expected)
     if expected is object or isinstance(expected, typing.TypeVar) or getattr(expected, "_is_protocol", False):
         return value
+    if expected is str and callable(value):
+        return code_name(value)
     if origin in (typing.Union, types.UnionType):
         return _convert_union(args, value, name)
     if origin is typing.Literal:

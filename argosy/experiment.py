@@ -19,8 +19,9 @@ from argosy.algorithm.base import AlgorithmConfig
 from argosy.algorithm.wrapper import remember_wrapper, wrapper_call
 from argosy.config import Plain, check_range, from_plain, replaced, to_plain
 from argosy.env import EnvConfig
+from argosy.env.agents.registry import environment_name
 from argosy.errors import ConfigError, nearest
-from argosy.named import check_trusted, trust_names
+from argosy.named import check_trusted, given_code, take_code, trust_names
 from argosy.net import NetConfig
 from argosy.settings import BufferConfig as BufferConfig
 from argosy.settings import LoggerConfig as LoggerConfig
@@ -35,7 +36,7 @@ _NO_CODE = (
     "buffer.storage_dir",
     "logger.wandb_project",
 )  # a colon in these means something else
-_OWN_CLASS, _OWN_WRAPPERS = "(class)", "(wrappers)"
+_OWN_CLASS, _OWN_WRAPPERS, _OWN_CODE = "(class)", "(wrappers)", "(code)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,8 @@ class Experiment:
     """
 
     task: str
-    """Environment id, e.g. CartPole-v1, HalfCheetah-v5, ALE/Pong-v5."""
+    """Environment id, e.g. CartPole-v1, HalfCheetah-v5, ALE/Pong-v5; or "MODULE:NAME" of a class or function of your
+    own; a class or function is turned into its name."""
     algorithm: str
     """Name of the algorithm, as in `argosy algorithms`, or "MODULE:CLASS"; a class is turned into its name."""
     config: AlgorithmConfig
@@ -80,6 +82,7 @@ class Experiment:
         check_range(self, "seed", ge=0)
         check_range(self, "threads", ge=0)
         object.__setattr__(self, "algorithm", algorithm_name(self.algorithm))
+        object.__setattr__(self, "task", environment_name(self.task))
         wrap: object = self.wrap  # what users write
         if isinstance(wrap, str):
             raise ConfigError(f"wrap is {wrap!r}; it must be a tuple: ({wrap!r},)")
@@ -148,7 +151,11 @@ class Experiment:
 
     def setting_names(self) -> list[str]:
         """Return every name that `replaced` takes, with dots."""
-        return [name.removeprefix("config.") for name in _leaves(self) if name != "algorithm"]
+        return list(self.settings())
+
+    def settings(self) -> dict[str, object]:
+        """Return the value of every setting, by its name with dots."""
+        return {name.removeprefix("config."): _at(self, name) for name in _leaves(self) if name != "algorithm"}
 
     def short_names(self) -> list[str]:
         """Return the names of the algorithm's settings without their sections: `lr` for `optim.lr`."""
@@ -209,13 +216,15 @@ class Experiment:
         return cls.from_dict(data)
 
     def __getstate__(self) -> dict[str, object]:
-        """Take classes of one's own along: a process that receives the experiment knows no names of them."""
+        """Take code of one's own along: a process that receives the experiment knows no names of it."""
         own = None if self.algorithm in ALGORITHMS else algorithm_class(self.algorithm)
         wrappers = {wrapper: wrapper_call(wrapper)[0] for wrapper in self.wrap}
-        return {**vars(self), _OWN_CLASS: own, _OWN_WRAPPERS: wrappers}
+        code = given_code({name: value for name, value in self.to_dict().items() if name not in _NO_CODE})
+        return {**vars(self), _OWN_CLASS: own, _OWN_WRAPPERS: wrappers, _OWN_CODE: code}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         cls, wrappers = state.pop(_OWN_CLASS, None), state.pop(_OWN_WRAPPERS, {})
+        take_code(state.pop(_OWN_CODE, {}))
         vars(self).update(state)
         for wrapper, own in wrappers.items():
             remember_wrapper(wrapper, own)

@@ -19,6 +19,40 @@ Source: TypeAlias = tuple[Maker | str, str | None]
 """A class (or a function that makes its like), or a name and the module that holds it."""
 
 _TRUSTED: set[str] = set()
+_GIVEN: dict[str, Maker] = {}
+"""Classes and functions that the user gave themselves, by the names that settings and files have for them."""
+
+
+def code_name(code: object) -> str:
+    """Return "MODULE:NAME" of a class or function, by which this process finds it from now on.
+
+    One that is defined anew takes the place of the one before; those inside of functions are numbered.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    name = getattr(code, "__qualname__", None)
+    if not callable(code) or name is None:
+        raise ConfigError(f"{code!r} is neither a class nor a function, so that settings have no name for it")
+    first = full = f"{code.__module__}:{name}"
+    number = 1
+    while "<" in name and _GIVEN.get(full, code) is not code:
+        full = f"{first}#{(number := number + 1)}"
+    _GIVEN[full] = code
+    _TRUSTED.add(full)
+    return full
+
+
+def given_code(data: object) -> dict[str, Maker]:
+    """Return the code that plain data names and that this process was given, for a process that was not."""
+    names = {text.partition("(")[0] for _, text in _code(data)}
+    return {name: _GIVEN[name] for name in sorted(names) if name in _GIVEN}
+
+
+def take_code(code: Mapping[str, Maker]) -> None:
+    """Find what `given_code` returned elsewhere by the same names here."""
+    _GIVEN.update(code)
+    _TRUSTED.update(code)
 
 
 def trust_names(data: object) -> None:
@@ -89,14 +123,12 @@ class Registry:
         self._sources[name] = (cls, module)
         _TRUSTED.add(name)
 
-    def name_of(self, cls: type) -> str:
-        """Return the name of a class; one that has none is known as "MODULE:CLASS" from now on."""
+    def name_of(self, cls: Maker) -> str:
+        """Return the name of a class or function; one that has none is known as "MODULE:CLASS" from now on."""
         for name, source in self._sources.items():
-            if source in ((cls, None), (cls.__qualname__, cls.__module__)):
+            if source in ((cls, None), (getattr(cls, "__qualname__", None), cls.__module__)):
                 return name
-        name = f"{cls.__module__}:{cls.__qualname__}"
-        self.remember(name, cls)
-        return name
+        return code_name(cls)
 
     def remember(self, name: str, cls: type) -> None:
         """Let a name stand for a class, whatever it stood for before (a class can be defined anew)."""
@@ -111,6 +143,8 @@ class Registry:
         """
         if name in self._sources:
             return self._sources[name]
+        if name in _GIVEN:
+            return _GIVEN[name], None
         if ":" not in name:
             raise ConfigError(f"unknown {self._kind} {name!r}; {nearest(name, self._sources)}")
         module, cls = name.split(":", 1)
@@ -130,7 +164,7 @@ class Registry:
             return cast(Maker, attrgetter(cls)(importlib.import_module(module)))
         except (ImportError, AttributeError) as error:
             raise ConfigError(
-                f"{self._kind} {name!r}: {cls!r} could not be imported from {module!r}: {error}"
+                f"{self._kind} {name!r}: {cls!r} could not be imported from {module!r}: {error}{elsewhere(name)}"
             ) from error
 
     def call(self, text: str) -> tuple[Maker, dict[str, object]]:
@@ -155,3 +189,9 @@ class Registry:
                 f"'{name}(size=4)'"
             )
         return cls, arguments
+
+def elsewhere(name: str) -> str:
+    """Return what to do about "MODULE:NAME" that only the process which defined it can find; else nothing."""
+    if not name.startswith("__main__:") and "<" not in name:
+        return ""
+    return "; it was defined in a script or inside of a function: move it to a module that can be imported from here"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
@@ -94,7 +95,7 @@ def flags_type(default: Experiment) -> type[Any]:
 
 
 def _parse(default: Experiment, args: Sequence[str]) -> tuple[Experiment, Output]:
-    flags, args = flags_type(default), _spelled_out(default, args)
+    flags, args = flags_type(default), _gathered(default, _spelled_out(default, args))
     names = {field.name for field in dataclasses.fields(Experiment)}
     values = {name: getattr(default, name) for name in names}
     parsed = parse(
@@ -127,6 +128,35 @@ def _spelled_out(default: Experiment, args: Sequence[str]) -> list[str]:
             flag = f"--{section}{dot}{negation}{last}".replace("_", "-")
         spelled.append(flag + equals + value)
     return spelled
+
+
+def _gathered(default: Experiment, args: Sequence[str]) -> list[str]:
+    """Let `--env.kwargs.size 3 --env.kwargs.name left` stand for `--env.kwargs '{"size": 3, "name": "left"}'`.
+
+    What is no JSON is a text.
+
+    Raises:
+        ConfigError: a value is missing.
+    """
+    found = {name: dict(value) for name, value in default.settings().items() if isinstance(value, Mapping)}
+    changed, rest, items = set(), [], iter(args)
+    for arg in items:
+        flag, equals, value = arg.partition("=")
+        section, _, key = flag.removeprefix("--").replace("-", "_").rpartition(".")
+        if not flag.startswith("--") or section not in found:
+            rest.append(arg)
+            continue
+        text = value if equals else next(items, None)
+        if text is None:
+            raise ConfigError(f"{flag} needs a value")
+        try:
+            found[section][key] = json.loads(text)
+        except ValueError:
+            found[section][key] = text
+        changed.add(section)
+    for section in sorted(changed):
+        rest += [f"--{section.replace('_', '-')}", json.dumps(found[section])]
+    return rest
 
 
 def _preset_for_help(algorithm: str) -> Experiment:

@@ -17,7 +17,7 @@ from argosy.env.agents.registry import environment_maker, environment_source, re
 from argosy.env.spaces import stacked
 from argosy.env.wrappers import register_missing, wrapper_sources
 from argosy.errors import ConfigError
-from argosy.named import Source
+from argosy.named import Maker, Source, given_code, take_code
 from argosy.rng import spawn_seeds
 
 Space = spaces.Space[Any]
@@ -47,12 +47,15 @@ class EnvSource:
     """The first that matches an agent is its."""
     wrappers: Mapping[str, Source] = field(default_factory=dict)
     """What stands behind the names of registered wrappers."""
+    code: Mapping[str, Maker] = field(default_factory=dict)
+    """Classes and functions that were given themselves, by their names."""
 
     @classmethod
     def of(cls, task: str, args: Mapping[str, object], config: EnvConfig, agents: Iterable[Agents]) -> EnvSource:
         """Look up what this process knows by the names."""
-        wrappers = wrapper_sources(config.wrappers)
-        return cls(task, environment_source(task), dict(args), config, tuple(agents), wrappers)
+        wrappers, code = wrapper_sources(config.wrappers), given_code([task, *config.wrappers])
+        args = {**config.kwargs, **args}
+        return cls(task, environment_source(task), args, config, tuple(agents), wrappers, code)
 
     def spaces(self) -> list[tuple[Space, Space]]:
         """Return the observation and the action space of each agent spec.
@@ -109,6 +112,7 @@ class EnvSource:
 
     def register_names(self) -> None:
         """Let this process know the names that the one which described the fleet knew."""
+        take_code(self.code)
         register_missing(self.wrappers)
         if self.registered is not None and self.task not in registered_environments() and ":" not in self.task:
             register(self.task, self.registered[0], module=self.registered[1])

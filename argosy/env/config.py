@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
-from argosy.config import check_choice, check_range
+from argosy.config import check_choice, check_range, name_code
 from argosy.errors import ConfigError
 
 VECTOR_KINDS = ("auto", "dummy", "subproc", "shmem", "envpool", "ray")
@@ -40,7 +41,9 @@ class EnvConfig:
     """Steps after which an episode is truncated; None: the task's own limit. Atari counts agent steps."""
     wrappers: tuple[str, ...] = ()
     """Wrappers around each env, the first one innermost: registered names or MODULE:CLASS, where needed with arguments,
-    as in "MODULE:CLASS(size=4)"."""
+    as in "MODULE:CLASS(size=4)"; in Python also classes and functions."""
+    kwargs: Mapping[str, object] = field(default_factory=dict)
+    """Arguments for what makes an env, each by its name: --env.kwargs.NAME VALUE."""
     frame_stack: int = 4
     """Frames in one observation [frame_stack, image_size, image_size]."""
     frame_skip: int = 4
@@ -62,8 +65,8 @@ class EnvConfig:
 
     def __post_init__(self) -> None:
         check_choice(self, "vector", VECTOR_KINDS)
-        for field in ("num_envs", "test_num_envs", "envs_per_worker", "wait_num", "max_episode_steps"):
-            check_range(self, field, ge=1)
+        for name in ("num_envs", "test_num_envs", "envs_per_worker", "wait_num", "max_episode_steps"):
+            check_range(self, name, ge=1)
         check_range(self, "hang_timeout_s", gt=0)
         check_range(self, "frame_stack", ge=1)
         check_range(self, "frame_skip", ge=1)
@@ -73,6 +76,7 @@ class EnvConfig:
         wrappers: object = self.wrappers  # what users write
         if isinstance(wrappers, str):
             raise ConfigError(f"EnvConfig.wrappers is {wrappers!r}; it must be a tuple: ({wrappers!r},)")
+        name_code(self, "wrappers")
         if self.wrappers and self.vector == "envpool":
             raise ConfigError(
                 f"EnvConfig.wrappers is {self.wrappers}, but EnvPool's envs are stepped in C++, where no wrapper gets; "

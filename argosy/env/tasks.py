@@ -9,11 +9,18 @@ import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from typing import Literal, cast
+from typing import Literal, TypeAlias, cast
 
 import gymnasium as gym
+from gymnasium.envs.registration import load_env_creator
 
-from argosy.env.agents.registry import environment_maker, gymnasium_env, registered_environments
+from argosy.config import check_arguments
+from argosy.env.agents.registry import (
+    environment_maker,
+    environment_name,
+    gymnasium_env,
+    registered_environments,
+)
 from argosy.env.atari import make_atari_env
 from argosy.env.config import EnvConfig
 from argosy.env.spaces import Space
@@ -23,16 +30,19 @@ from argosy.env.vector.protocol import VectorEnv
 from argosy.env.worker.base import EnvFn
 from argosy.env.wrappers import wrapped
 from argosy.errors import ConfigError, MissingExtraError, nearest, require
+from argosy.named import elsewhere, given_code
 from argosy.process import num_cores, yield_cpu
 from argosy.rng import spawn_seeds
 
+TaskOf: TypeAlias = str | Callable[..., object]
+"""A task by its name, or the class or function that makes its envs."""
 Family = Literal["classic", "mujoco", "atari", "other"]
 ROBOTICS = ("Fetch", "HandManipulate", "HandReach", "AntMaze", "PointMaze", "Adroit", "FrankaKitchen")
 ATARI_NAME = re.compile(r"(?:ALE/)?([A-Za-z0-9]+?)(?:NoFrameskip|Deterministic)?(?:-v[045])?")
 
 
 def make_vector_env(
-    task: str,
+    task: TaskOf,
     num_envs: int,
     *,
     seed: int | None = None,
@@ -46,7 +56,8 @@ def make_vector_env(
         task: a registered gymnasium id ("CartPole-v1", "HalfCheetah-v5"); an Atari game ("Pong", "Pong-v5",
             "ALE/Pong-v5", "PongNoFrameskip-v4": all the same, see EnvConfig for what is done to its frames);
             "MODULE:NAME" where NAME is an id that MODULE registers, or a class or function in it that makes an env (of
-            a PettingZoo game, that of all agents); or a name that `argosy.env.register` was given for such an env.
+            a PettingZoo game, that of all agents); that class or function itself; or a name that
+            `argosy.env.register` was given for such an env.
         num_envs: how many.
         seed: the first reset starts the envs from seeds derived from it.
         test: for testing: no reward clip, no episodic life, synchronous, no update of the observations' statistics.
@@ -58,7 +69,7 @@ def make_vector_env(
         MissingExtraError: the task or the config needs a package that is not installed.
         EnvError: an env could not be made.
     """
-    config = config or EnvConfig()
+    config, task = config or EnvConfig(), environment_name(task)
     if num_envs < 1:
         raise ConfigError(f"num_envs is {num_envs}; it must be >= 1")
     wait_num = None if test or config.wait_num is None else min(config.wait_num, num_envs)
@@ -87,7 +98,7 @@ def make_vector_env(
     return env
 
 
-def task_spaces(task: str, config: EnvConfig | None = None) -> tuple[Space, Space]:
+def task_spaces(task: TaskOf, config: EnvConfig | None = None) -> tuple[Space, Space]:
     """Return the observation and the action space that `make_vector_env` will have for this task.
 
     Raises:
@@ -100,13 +111,13 @@ def task_spaces(task: str, config: EnvConfig | None = None) -> tuple[Space, Spac
         env.close()
 
 
-def task_family(task: str) -> Family:
+def task_family(task: TaskOf) -> Family:
     """Return the family that presets are chosen by.
 
     Raises:
         ConfigError: unknown task; the nearest name is offered.
     """
-    if ":" in task or task in registered_environments():
+    if not isinstance(task, str) or ":" in task or task in registered_environments():
         return "other"
     if atari_game(task):
         return "atari"
@@ -120,7 +131,7 @@ def env_factory(task: str, config: EnvConfig, *, test: bool = False, render_mode
     """Return a function that makes one env of the task with Python wrappers only.
 
     Raises:
-        ConfigError: unknown task or wrapper; the nearest name is offered.
+        ConfigError: unknown task, wrapper or argument; the nearest name is offered.
         MissingExtraError: the task needs a package that is not installed.
     """
     return wrapped(_unwrapped_factory(task, config, test=test, render_mode=render_mode), config.wrappers)
@@ -128,22 +139,39 @@ def env_factory(task: str, config: EnvConfig, *, test: bool = False, render_mode
 
 def _unwrapped_factory(task: str, config: EnvConfig, *, test: bool, render_mode: str | None) -> EnvFn:
     limit = config.max_episode_steps
-    rendering: dict[str, str] = {} if render_mode is None else {"render_mode": render_mode}
+    kwargs = {**config.kwargs, **({} if render_mode is None else {"render_mode": render_mode})}
     make: object = None
     if task in registered_environments():
         make = environment_maker(task)
     elif ":" in task:
-        module_name, task = task.split(":", 1)
-        try:
-            make = getattr(importlib.import_module(module_name), task, None)
-        except ImportError as error:
-            raise ConfigError(f"module {module_name!r} could not be imported: {error}") from error
+        make, task = _imported(task), task.partition(":")[2]
     elif game := atari_game(task):
+        if config.kwargs:
+            raise ConfigError(
+                f"env.kwargs are {dict(config.kwargs)}, but {task!r} takes the settings of EnvConfig alone"
+            )
         return lambda: cast("gym.Env[object, object]", make_atari_env(game, config, test=test, render_mode=render_mode))
     if callable(make):
-        return _limited(partial(gymnasium_env, make, **rendering), limit)
+        check_arguments(make, config.kwargs, "env.kwargs")
+        return _limited(partial(gymnasium_env, make, **kwargs), limit)
     env_id = _registered(task)
-    return lambda: gym.make(env_id, max_episode_steps=limit, disable_env_checker=True, **rendering)
+    if config.kwargs:
+        check_arguments(load_env_creator(gym.spec(env_id).entry_point), config.kwargs, "env.kwargs")
+    return lambda: gym.make(env_id, max_episode_steps=limit, disable_env_checker=True, **kwargs)
+
+
+def _imported(task: str) -> object:
+    """Return the class or function that "MODULE:NAME" means; None where NAME is an id that MODULE registers."""
+    module, name = task.split(":", 1)
+    if task in (given := given_code(task)):
+        return given[task]
+    try:
+        found: object = getattr(importlib.import_module(module), name, None)
+    except ImportError as error:
+        raise ConfigError(f"module {module!r} could not be imported: {error}{elsewhere(task)}") from error
+    if found is None and elsewhere(task):
+        raise ConfigError(f"task {task!r} is not there{elsewhere(task)}")
+    return found
 
 
 def atari_game(task: str) -> str | None:
@@ -213,6 +241,7 @@ def _make_pool(
         settings["num_threads"] = min(len(seeds), max(1, num_cores() - 1))
     if render_mode is not None:
         settings["render_mode"] = render_mode
+    settings |= config.kwargs
     if config.max_episode_steps is not None:
         settings["max_episode_steps"] = config.max_episode_steps
     if game := atari_game(task):

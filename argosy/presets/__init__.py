@@ -16,6 +16,8 @@ from typing import Any
 
 from argosy.algorithm import ALGORITHMS, Algorithm, algorithm_class, algorithm_name
 from argosy.env import task_family
+from argosy.env.agents.registry import environment_name
+from argosy.env.tasks import TaskOf
 from argosy.errors import ConfigError, nearest
 from argosy.experiment import Experiment
 
@@ -23,16 +25,16 @@ Settings = Mapping[str, object]
 Sections = Mapping[str, Settings]
 
 
-def preset(algorithm: str | type[Algorithm[Any, Any]], task: str, **changes: object) -> Experiment:
+def preset(algorithm: str | type[Algorithm[Any, Any]], task: TaskOf, **changes: object) -> Experiment:
     """Return the experiment that suits `algorithm` on `task`, with `changes` (see `Experiment.replaced`).
 
     An algorithm of one's own is given as the class, as "MODULE:CLASS" or by its registered name; its presets are what
-    its class has as `presets`.
+    its class has as `presets`. A task may be the class, or a function, that makes its envs.
 
     Raises:
         ConfigError: algorithm, task or a changed setting are unknown (the nearest name is offered).
     """
-    family, name = task_family(task), algorithm_name(algorithm)
+    family, name, task = task_family(task), algorithm_name(algorithm), environment_name(task)
     experiment = _by_family(name, task)[family]
     if algorithm_class(name).kind != "offline":  # how good a policy becomes from data is up to the data
         experiment = _replaced(experiment, "tasks.toml", task, read_sections("tasks.toml"))

@@ -12,6 +12,7 @@ from typing import Any
 
 from argosy.algorithm import Algorithm
 from argosy.config import to_plain
+from argosy.env.tasks import TaskOf
 from argosy.errors import CheckpointError, ConfigError, DataError, EnvError
 from argosy.experiment import Experiment
 from argosy.logger import JSONLLogger, Logger, Loggers, TensorBoardLogger, WandbLogger
@@ -26,7 +27,7 @@ from argosy.trainer.checkpoint import collectors_of, load_checkpoint, save_check
 
 def train(
     algorithm: str | type[Algorithm[Any, Any]] | Experiment,
-    task: str | None = None,
+    task: TaskOf | None = None,
     *,
     runs: str | Path = "runs",
     show_progress: bool = True,
@@ -42,7 +43,7 @@ def train(
 
     Args:
         algorithm: its name, see `argosy algorithms`; a class of one's own, or "MODULE:CLASS"; or an experiment.
-        task: id of the environment; an experiment names its own.
+        task: id of the environment, or the class or function that makes it; an experiment names its own.
         runs: folder under which the run gets its own.
         show_progress: a progress bar and a line per epoch, on standard error.
         changes: settings, named as the command's flags are; a section (env, net, buffer, trainer, ...) takes a dict.

@@ -30,6 +30,7 @@ FLAGS = ["--env.num-envs=2", "--env.test-num-envs=2", "--trainer.episode-per-tes
 def later(monkeypatch):
     """Another process, later on: it knows the table's algorithms only, and nobody has named anything in it."""
     monkeypatch.setattr(named, "_TRUSTED", set())
+    monkeypatch.setattr(named, "_GIVEN", {})
     monkeypatch.setattr(algorithms, "_REGISTRY", named.Registry("algorithm", ALGORITHMS))
 
 

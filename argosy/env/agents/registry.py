@@ -36,6 +36,11 @@ def registered_environments() -> list[str]:
     return _ENVIRONMENTS.names()
 
 
+def environment_name(task: str | Callable[..., object]) -> str:
+    """Return the name of a class or a function that makes envs, for settings; a name stays as it is."""
+    return task if isinstance(task, str) else _ENVIRONMENTS.name_of(task)
+
+
 def environment_source(name: str) -> Source | None:
     """Return what `register` was given for a name: (class or its name, module); None for names that it was not given.
 
