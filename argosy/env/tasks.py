@@ -156,7 +156,9 @@ def _unwrapped_factory(task: str, config: EnvConfig, *, test: bool, render_mode:
         return _limited(partial(gymnasium_env, make, **kwargs), limit)
     env_id = _registered(task)
     if config.kwargs:
-        check_arguments(load_env_creator(gym.spec(env_id).entry_point), config.kwargs, "env.kwargs")
+        entry = gym.spec(env_id).entry_point
+        creator = load_env_creator(entry) if isinstance(entry, str) else entry
+        check_arguments(cast("Callable[..., object]", creator), config.kwargs, "env.kwargs")
     return lambda: gym.make(env_id, max_episode_steps=limit, disable_env_checker=True, **kwargs)
 
 
