@@ -190,6 +190,7 @@ class Registry:
             )
         return cls, arguments
 
+
 def elsewhere(name: str) -> str:
     """Return what to do about "MODULE:NAME" that only the process which defined it can find; else nothing."""
     if not name.startswith("__main__:") and "<" not in name:
