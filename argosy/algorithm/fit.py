@@ -43,4 +43,5 @@ def check_policy(cls: type[Algorithm[Any, Any]], policy: object) -> None:
             f" NetConfig: {cls.__name__}.make(config, Task(observation_space=..., action_space=...,"
             " net=NetConfig(encoder=MyNetwork)))"
         )
-    check_action_space(cls, policy.action_space)
+    if hasattr(cls, "action_spaces"):  # one that is only ever handed its policy need not say so
+        check_action_space(cls, policy.action_space)
