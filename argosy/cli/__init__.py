@@ -14,7 +14,7 @@ COMMANDS = {
     "resume": ("argosy.cli.resume", "resume RUN: go on with a run that was stopped"),
     "eval": ("argosy.cli.evaluate", "eval RUN --episodes N: play with a policy that a run has saved"),
     "watch": ("argosy.cli.watch", "watch RUN --video FILE: film a policy that a run has saved"),
-    "export": ("argosy.cli.export", "export RUN -o FILE: a policy as ONNX, TorchScript or a program of torch.export"),
+    "export": ("argosy.cli.export", "export RUN -o FILE: a policy as ONNX or TorchScript, to act without argosy"),
     "collect": ("argosy.cli.collect", "collect RUN --steps N -o FILE: a data set of a run's best policy"),
     "launch": ("argosy.cli.launch", "launch FILE [--address A]: run a fleet on this machine or a Ray cluster"),
     "fleet": ("argosy.cli.fleet", "fleet status|stop NAME: look at a running fleet, or end it"),
