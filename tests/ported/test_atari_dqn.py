@@ -9,6 +9,7 @@ from argosy.collect import Collector
 from argosy.data import VectorReplayBuffer
 from argosy.env import EnvConfig, make_vector_env
 from argosy.logger import TensorBoardLogger
+from argosy.net import NetConfig
 from argosy.policy import EpsilonConfig
 from argosy.trainer import OffpolicyTrainer
 
@@ -36,7 +37,8 @@ def test_atari_dqn(tmp_path):
     )
     space = train_envs.single_observation_space
     assert space.shape == (4, 84, 84)
-    task = Task(observation_space=space, action_space=train_envs.single_action_space)
+    net = NetConfig(scale_uint8=False)  # 0 to 255, as they are
+    task = Task(observation_space=space, action_space=train_envs.single_action_space, net=net)
     algorithm = DQN.make(config, task, 0)
     policy = algorithm.policy
 
