@@ -32,6 +32,10 @@ class CheckpointError(ArgosyError, RuntimeError):
     """A checkpoint is missing, damaged, foreign or written by a newer version."""
 
 
+class CallbackError(ArgosyError, RuntimeError):
+    """A callback of the user's own raised; the error itself is the cause."""
+
+
 class TrustError(ArgosyError, RuntimeError):
     """A file names code to import that nobody has named or allowed in this process."""
 

@@ -75,6 +75,9 @@ class Experiment:
     wrap: tuple[str, ...] = ()
     """Algorithms around the algorithm that change what it learns from (`argosy.AlgorithmWrapper`), the first one
     innermost: registered names or MODULE:CLASS, where needed with arguments, as in "MODULE:CLASS(scale=0.1)"."""
+    callbacks: tuple[str, ...] = ()
+    """Objects that are told what happens in a local run (`argosy.trainer.callbacks`): registered names or MODULE:CLASS,
+    where needed with arguments, as in "MODULE:CLASS(every=10)"."""
     data: str | None = None
     """Data set to learn from, a file that `argosy collect` wrote; nothing is collected then, the task is for tests."""
 
@@ -83,9 +86,9 @@ class Experiment:
         check_range(self, "threads", ge=0)
         object.__setattr__(self, "algorithm", algorithm_name(self.algorithm))
         object.__setattr__(self, "task", environment_name(self.task))
-        wrap: object = self.wrap  # what users write
-        if isinstance(wrap, str):
-            raise ConfigError(f"wrap is {wrap!r}; it must be a tuple: ({wrap!r},)")
+        for name in ("wrap", "callbacks"):
+            if isinstance(value := getattr(self, name), str):
+                raise ConfigError(f"{name} is {value!r}; it must be a tuple: ({value!r},)")
         for wrapper in self.wrap:
             wrapper_call(wrapper)
         cls = algorithm_class(self.algorithm)
@@ -131,11 +134,14 @@ class Experiment:
         """Return where a setting stands: `lr` may stand for `config.optim.lr`, and `env.num_envs` stays as it is.
 
         Settings of the algorithm need not say in which of its sections they are, if only one has a setting of the name.
+        `total_steps` is the trainer's.
 
         Raises:
             ConfigError: there is none (the nearest one is offered), or it may be one of several.
         """
         own = _leaves(self.config)
+        if name == "total_steps":
+            return "trainer.total_steps"
         first = name.partition(".")[0]
         if first in {leaf.partition(".")[0] for leaf in own}:
             return f"config.{name}"
@@ -158,8 +164,8 @@ class Experiment:
         return {name.removeprefix("config."): _at(self, name) for name in _leaves(self) if name != "algorithm"}
 
     def short_names(self) -> list[str]:
-        """Return the names of the algorithm's settings without their sections: `lr` for `optim.lr`."""
-        return [leaf.rpartition(".")[2] for leaf in _leaves(self.config)]
+        """Return names that need no section: those of the algorithm's settings, `lr` for `optim.lr`, and few others."""
+        return [*(leaf.rpartition(".")[2] for leaf in _leaves(self.config)), "total_steps"]
 
     def to_dict(self) -> dict[str, Plain]:
         """Return what goes into a config.json."""

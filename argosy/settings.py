@@ -105,6 +105,9 @@ class TrainerConfig:
 
     max_epoch: int = 10
     """Epochs at most; each ends with a test."""
+    total_steps: int | None = None
+    """Length of the run in steps (offline: updates), whatever `max_epoch` says; the last epoch is as long as is left.
+    None: `max_epoch` epochs."""
     step_per_epoch: int = 10_000
     """Environment steps (off-policy, on-policy) or updates (offline) per epoch."""
     step_per_collect: int = 10
@@ -121,16 +124,28 @@ class TrainerConfig:
     """Epochs between two full checkpoints (0: only when the run ends or is interrupted)."""
 
     def __post_init__(self) -> None:
-        for name in ("max_epoch", "step_per_epoch", "step_per_collect", "episode_per_test", "batch_size"):
+        counts = ("max_epoch", "total_steps", "step_per_epoch", "step_per_collect", "episode_per_test", "batch_size")
+        for name in counts:
             check_range(self, name, ge=1)
         check_range(self, "update_per_step", gt=0)
         check_range(self, "start_steps", ge=0)
         check_range(self, "checkpoint_epochs", ge=0)
-        if self.start_steps >= self.max_epoch * self.step_per_epoch:
+        if self.start_steps >= self.length:
+            steps = f"{self.max_epoch} x {self.step_per_epoch}" if self.total_steps is None else self.total_steps
             raise ConfigError(
-                f"TrainerConfig.start_steps is {self.start_steps}, but the run has only {self.max_epoch} x "
-                f"{self.step_per_epoch} steps, so that nothing would be learned; start earlier or run longer"
+                f"TrainerConfig.start_steps is {self.start_steps}, but the run has only {steps} steps, so that nothing "
+                "would be learned; start earlier or run longer"
             )
+
+    @property
+    def length(self) -> int:
+        """Steps of the whole run (offline: updates)."""
+        return self.total_steps or self.max_epoch * self.step_per_epoch
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of the whole run."""
+        return -(-self.length // self.step_per_epoch)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,8 @@ class ResumeFlags:
 
     run: Annotated[str, tyro.conf.Positional]
     """The run's folder."""
+    total_steps: int | None = None
+    """The run's new length in steps (offline: updates); a run that has finished goes on, too."""
     trust: bool = False
     """Import the code that the run names as MODULE:CLASS."""
     json: bool = False
@@ -32,5 +34,5 @@ def main(args: Sequence[str]) -> int:
     flags = parse(
         ResumeFlags, args, prog="argosy resume", description="Go on with a run that was stopped, from its checkpoint."
     )
-    result = resume(flags.run, show_progress=not flags.quiet, trust=flags.trust)
+    result = resume(flags.run, total_steps=flags.total_steps, show_progress=not flags.quiet, trust=flags.trust)
     return finish(result, json=flags.json, quiet=flags.quiet)

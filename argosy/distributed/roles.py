@@ -188,7 +188,7 @@ def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
         context.connect(STORE),
         plan.directory / f"{trainer_name(policy, rank)}.safetensors",
         list(plan.producers(policy)),
-        max_env_step=trainer.max_epoch * trainer.step_per_epoch,
+        max_env_step=trainer.length,
         capacity=_capacity(plan, policy, algorithm),
         staleness=spec.staleness,
         sync=fleet.sync,

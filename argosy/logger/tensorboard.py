@@ -18,6 +18,8 @@ class TensorBoardLogger(SafeLogger):
 
     Args:
         log_dir: folder of the event file; made at the first call.
+        resume_step: hide what the folder's files hold beyond this env step (they were written after the checkpoint that
+            the run goes on from). None hides nothing.
 
     Raises:
         MissingExtraError: tensorboard is not installed.
@@ -25,16 +27,17 @@ class TensorBoardLogger(SafeLogger):
 
     retries = False  # its writing thread dies with the first failure
 
-    def __init__(self, log_dir: str | Path) -> None:
+    def __init__(self, log_dir: str | Path, *, resume_step: int | None = None) -> None:
         require("tensorboard", "tensorboard")
         self.log_dir = Path(log_dir)
+        self._purge_step = None if resume_step is None else resume_step + 1
         self._writer: SummaryWriter | None = None
 
     def _write(self, metrics: Mapping[str, float], env_step: int, gradient_step: int) -> None:
         if self._writer is None:
             from torch.utils.tensorboard import SummaryWriter
 
-            self._writer = SummaryWriter(str(self.log_dir), flush_secs=10)
+            self._writer = SummaryWriter(str(self.log_dir), flush_secs=10, purge_step=self._purge_step)
         for key, value in metrics.items():
             self._writer.add_scalar(key, float(value), env_step)
         self._writer.add_scalar("gradient_step", gradient_step, env_step)

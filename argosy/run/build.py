@@ -16,6 +16,7 @@ from argosy.logger import Logger
 from argosy.rng import spawn_seeds
 from argosy.run.dataset import load_data
 from argosy.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
+from argosy.trainer.callbacks import make_callbacks
 from argosy.trainer.parts import make_algorithm, make_buffer
 
 LocalTrainer = OnpolicyTrainer[Any] | OffpolicyTrainer[Any] | OfflineTrainer[Any]
@@ -51,7 +52,7 @@ def build(
             f"{experiment.algorithm} learns from a data set; which? --data FILE (in Python: data=), for instance one "
             "that `argosy collect RUN --steps 100000 -o FILE` has written"
         )
-    seeds = spawn_seeds(experiment.seed, 4)
+    seeds, callbacks = spawn_seeds(experiment.seed, 4), make_callbacks(experiment.callbacks)
     with contextlib.ExitStack() as on_error:
         num_test_envs = min(config.test_num_envs, settings.episode_per_test)
         test_env = make_vector_env(experiment.task, num_test_envs, test=True, config=config)
@@ -63,12 +64,14 @@ def build(
             "algorithm": algorithm,
             "test_collector": Collector(algorithm.policy, test_env, seed=seeds[3]),
             "max_epoch": settings.max_epoch,
+            "total_steps": settings.total_steps,
             "episode_per_test": settings.episode_per_test,
             "test_in_train": False,
             "logger": logger,
             "verbose": show_progress,
             "show_progress": show_progress,
             **options,
+            "callbacks": [*callbacks, *options.get("callbacks", ())],
         }
         trainer: LocalTrainer
         if experiment.data is not None:
@@ -88,7 +91,7 @@ def build(
             "train_collector": collector(algorithm.policy, env, buffer, exploration_noise=True, seed=seeds[2]),
             "step_per_epoch": settings.step_per_epoch,
             "step_per_collect": settings.step_per_collect,
-            **options,
+            **{name: option for name, option in options.items() if name != "callbacks"},
         }
         if kind == "onpolicy":
             trainer = OnpolicyTrainer(**common)

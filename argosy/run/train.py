@@ -5,21 +5,20 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from argosy.algorithm import Algorithm
-from argosy.config import to_plain
 from argosy.env.tasks import TaskOf
-from argosy.errors import CheckpointError, ConfigError, DataError, EnvError
+from argosy.errors import CallbackError, CheckpointError, ConfigError, DataError, EnvError
 from argosy.experiment import Experiment
-from argosy.logger import JSONLLogger, Logger, Loggers, TensorBoardLogger, WandbLogger
 from argosy.presets import preset
 from argosy.process import computing_threads, tuned_process
 from argosy.run.build import LocalTrainer, build
 from argosy.run.folder import RunFolder
+from argosy.run.loggers import make_loggers
 from argosy.run.result import BestPolicy, Result
 from argosy.run.saved import write_description
 from argosy.trainer.checkpoint import collectors_of, load_checkpoint, save_checkpoint
@@ -31,6 +30,7 @@ def train(
     *,
     runs: str | Path = "runs",
     show_progress: bool = True,
+    callbacks: Sequence[object] = (),
     **changes: Any,
 ) -> Result:
     """Train in a new folder under `runs`, as an experiment or the preset for an algorithm and a task says.
@@ -46,13 +46,18 @@ def train(
         task: id of the environment, or the class or function that makes it; an experiment names its own.
         runs: folder under which the run gets its own.
         show_progress: a progress bar and a line per epoch, on standard error.
+        callbacks: objects that are told what happens, see `argosy.trainer.callbacks`; those of which a name is given
+            ("MODULE:CLASS") become part of the experiment, so that `resume` makes them, too.
         changes: settings, named as the command's flags are; a section (env, net, buffer, trainer, ...) takes a dict.
 
     Raises:
         ConfigError: something is unknown or out of range; says what is allowed.
         SpaceError: the algorithm cannot act in the task's action space.
-        EnvError, DataError: an environment failed, or a number was NaN; everything before is saved.
+        EnvError, DataError, CallbackError: an environment or a callback failed, or a number was NaN; everything before
+            is saved, and `resume` goes on.
     """
+    if names := tuple(callback for callback in callbacks if isinstance(callback, str)):
+        changes["callbacks"] = names
     if isinstance(algorithm, Experiment):
         experiment = algorithm.replaced(changes if task is None else {"task": task, **changes})
     elif task is None:
@@ -63,44 +68,68 @@ def train(
         experiment = experiment.replaced({"data": str(Path(experiment.data).resolve())})
     folder = RunFolder.create(runs, experiment.task, experiment.algorithm, experiment.seed)
     try:
-        return _train(experiment, folder, from_checkpoint=False, show_progress=show_progress)
+        return _train(experiment, folder, show_progress, [one for one in callbacks if not isinstance(one, str)])
     finally:
         folder.remove_if_empty()
 
 
-def resume(run_dir: str | Path, *, show_progress: bool = True, trust: bool = False) -> Result:
+def resume(
+    run_dir: str | Path,
+    *,
+    total_steps: int | None = None,
+    show_progress: bool = True,
+    callbacks: Sequence[object] = (),
+    trust: bool = False,
+) -> Result:
     """Go on with the run in the folder `run_dir`, from its checkpoint.
 
     Args:
         run_dir: the run's folder.
+        total_steps: the run's new length in steps (offline: updates), also of a run that has finished; a target return
+            that it has reached ends it no more. Learning rates with a schedule follow the new length.
         show_progress: a progress bar and a line per epoch, on standard error.
+        callbacks: objects that are told what happens, beside those that the run names; their state goes on.
         trust: import the code that the run names as "MODULE:CLASS", though nobody has named it in this process.
 
     Raises:
         TrustError: the run names such code, and `trust` is not set.
         CheckpointError: there is no such run, it has no checkpoint, or the checkpoint is damaged.
+        ConfigError: the run has finished, or has made as many steps as `total_steps` already.
     """
     folder = RunFolder.find(run_dir)
     experiment = folder.experiment(trust=trust)
     if not folder.checkpoint.is_file():
         raise CheckpointError(f"the run {str(run_dir)!r} has no checkpoint to go on from")
-    return _train(experiment, folder, from_checkpoint=True, show_progress=show_progress)
+    if total_steps is not None:
+        experiment = experiment.replaced({"trainer.total_steps": total_steps})
+    return _train(experiment, folder, show_progress, callbacks, from_checkpoint=True, extends=total_steps is not None)
 
 
-def _train(experiment: Experiment, folder: RunFolder, *, from_checkpoint: bool, show_progress: bool) -> Result:
+def _train(
+    experiment: Experiment,
+    folder: RunFolder,
+    show_progress: bool,
+    callbacks: Sequence[object],
+    *,
+    from_checkpoint: bool = False,
+    extends: bool = False,
+) -> Result:
     with contextlib.ExitStack() as stack:
         stack.enter_context(tuned_process())
         stack.enter_context(computing_threads(experiment.threads))
-        trainer = build(experiment, show_progress=show_progress)
+        trainer = build(experiment, show_progress=show_progress, callbacks=callbacks)
         for collector in collectors_of(trainer).values():
             stack.callback(collector.env.close)
         if from_checkpoint:
             load_checkpoint(folder.checkpoint, trainer)
+            experiment = _to_go_on(experiment, folder, trainer, extends)
         else:
             experiment.save(folder.config)
             policy = trainer.algorithm.policy
             write_description(folder.path, policy.observation_space, policy.action_space)
-        logger = _make_logger(experiment, folder, trainer.position if from_checkpoint else None)
+        description = experiment.to_dict()
+        resume_step = trainer.position if from_checkpoint else None
+        logger = make_loggers(experiment.logger, folder.path, description, resume_step)
         stack.callback(logger.close)
         best = BestPolicy(experiment, folder, trainer)
         trainer.logger, trainer.stop_fn, trainer.save_best_fn = logger, best.reaches_target, best.save
@@ -110,20 +139,48 @@ def _train(experiment: Experiment, folder: RunFolder, *, from_checkpoint: bool, 
 
 
 def _loop(experiment: Experiment, folder: RunFolder, trainer: LocalTrainer) -> bool:
-    """Run the epochs that are left, with checkpoints between them; return whether Ctrl-C ended it."""
+    """Run the epochs that are left, with checkpoints between them; return whether it was interrupted."""
     every = experiment.trainer.checkpoint_epochs
     try:
         with _ctrl_c(trainer) as pressed:
             for epoch in trainer:
                 if pressed.is_set():
                     break
-                if every and epoch.epoch % every == 0 and epoch.epoch < trainer.max_epoch:
+                if every and epoch.epoch % every == 0 and not trainer.is_over:
                     save_checkpoint(folder.checkpoint, trainer)
-    except (EnvError, DataError) as error:
+    except (EnvError, DataError, CallbackError) as error:
         save_checkpoint(folder.checkpoint, trainer)
         saved = f"the training so far is saved, go on with: argosy resume {folder.path}"
         raise type(error)(f"{error}\n{saved}") from error
-    return pressed.is_set() and not trainer.state.stopped and trainer.state.epoch < trainer.max_epoch
+    return not trainer.is_over
+
+
+def _to_go_on(experiment: Experiment, folder: RunFolder, trainer: LocalTrainer, extends: bool) -> Experiment:
+    """Make a run that is loaded ready to go on; return its experiment, which is saved if the run gets longer.
+
+    Raises:
+        ConfigError: there is nothing to go on with.
+    """
+    state, settings = trainer.state, experiment.trainer
+    unit = "updates" if experiment.data else "steps"
+    if not extends:
+        if trainer.is_over and folder.result.is_file():
+            how = "it reached its target return" if state.stopped else f"{trainer.position:,} {unit}"
+            raise ConfigError(
+                f"the run {str(folder.path)!r} has finished ({how}); to go on with it, say how long: "
+                f"argosy resume {folder.path} --total-steps N (in Python: total_steps=N)"
+            )
+        return experiment
+    if settings.length <= trainer.position:
+        raise ConfigError(
+            f"total_steps is {settings.length:,}, but the run has made {trainer.position:,} {unit} already"
+        )
+    if state.stopped:
+        state.stopped = False
+        experiment = experiment.replaced({"stop.test_return": None})
+    state.epoch = min(state.epoch, trainer.position // settings.step_per_epoch)  # of a last epoch that was short
+    experiment.save(folder.config)
+    return experiment
 
 
 @contextlib.contextmanager
@@ -144,20 +201,3 @@ def _ctrl_c(trainer: LocalTrainer) -> Iterator[threading.Event]:
         yield pressed
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def _make_logger(experiment: Experiment, folder: RunFolder, resume_step: int | None) -> Loggers:
-    settings = experiment.logger
-    loggers: list[Logger] = [JSONLLogger(folder.metrics, resume_step=resume_step)]
-    if settings.tensorboard:
-        loggers.append(TensorBoardLogger(folder.path / "tensorboard"))
-    if settings.wandb != "off":
-        name = "-".join(folder.path.parts[-3:])
-        data = to_plain(experiment)
-        assert isinstance(data, dict)
-        loggers.append(
-            WandbLogger(
-                settings.wandb_project, name=name, save_dir=folder.path, config=data, mode=settings.wandb, run_id=name
-            )
-        )
-    return Loggers(*loggers)

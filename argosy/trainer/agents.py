@@ -59,7 +59,7 @@ class AgentsTrainer:
         if self._source.registered is None:
             raise ConfigError(f"{lead.task!r} is no registered `Environment` of several agents; use argosy.train")
         self._owners = list(agents.values())  # policies, of each regular expression
-        self._length = lead.trainer.max_epoch * lead.trainer.step_per_epoch
+        self._length = lead.trainer.length
         self._learners = {name: self._learner(name, experiment) for name, experiment in policies.items()}
         self.algorithms = {name: learner.algorithm for name, learner in self._learners.items()}
         """By the policy's name."""
@@ -74,11 +74,13 @@ class AgentsTrainer:
     def __next__(self) -> Epoch:
         """Run one epoch and its test; returns by the policy's name what came of it."""
         learners, settings = self._learners.values(), self._lead.trainer
-        if self.epoch >= settings.max_epoch or all(learner.state.stopped for learner in learners):
+        if self.epoch >= settings.epochs or all(learner.state.stopped for learner in learners):
             raise StopIteration
         for learner in learners:
             learner.collected, learner.updates = [], TrainingStatsMean()
-        while min(learner.state.env_step for learner in learners) < (self.epoch + 1) * settings.step_per_epoch:
+        while min(learner.state.env_step for learner in learners) < min(
+            (self.epoch + 1) * settings.step_per_epoch, self._length
+        ):
             self._step()
         tested = self._test()
         self.epoch += 1

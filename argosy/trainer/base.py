@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic
 
@@ -26,6 +26,7 @@ from argosy.data.stats import (
 from argosy.errors import ConfigError
 from argosy.logger import Logger, ProgressBar
 from argosy.policy import Policy
+from argosy.trainer.callbacks import listeners
 from argosy.trainer.checks import check_kind, check_test_collector
 
 RECENT_EPISODES = 20
@@ -116,6 +117,8 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
     """Plays the test episodes; None: no tests (and no `stop_fn`, no best policy)."""
     max_epoch: int = 10
     """Epochs at most."""
+    total_steps: int | None = None
+    """Length of the run in steps (offline: updates) instead of epochs; the last epoch is as long as is left."""
     episode_per_test: int = 10
     """Episodes of each test."""
     train_fn: Callable[[int, int], None] | None = None
@@ -132,6 +135,8 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
     """Turns returns [E, N] of N agents into [E], what tests, `stop_fn` and statistics go by."""
     test_in_train: bool = True
     """Test at once, and maybe stop, when `stop_fn` likes the mean of the last 20 training returns."""
+    callbacks: Sequence[object] = ()
+    """Objects that are told what happens, see `argosy.trainer.callbacks`."""
     logger: Logger | None = None
     """Takes the metrics."""
     log_interval_steps: int = 1000
@@ -146,6 +151,7 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
 
     def __post_init__(self) -> None:
         check_range(self, "max_epoch", ge=1)
+        check_range(self, "total_steps", ge=1)
         check_range(self, "episode_per_test", ge=1)
         check_range(self, "log_interval_steps", ge=1)
         check_kind(self, self.algorithm, self.kinds)
@@ -154,6 +160,7 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         elif self.stop_fn is not None:
             raise ConfigError("stop_fn judges test results, but there is no test_collector; give one")
         self.state = TrainerState()
+        self._tell = listeners(self.callbacks)
         self._interrupted = False
         self._since_log = TrainingStatsMean[TrainingStatsT]()
         self._log_time = 0.0
@@ -166,13 +173,13 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
 
     def __next__(self) -> EpochStats[TrainingStatsT]:
         """Run one epoch, or what is left of it after an interruption."""
-        if self.state.stopped or self.state.epoch >= self.max_epoch:
+        if self.is_over:
             self._bar.close()
             raise StopIteration
         self._interrupted = False
         self._log_time = start = time.perf_counter()
         try:
-            self._bar.open(self.max_epoch * self._epoch_length, self.position)
+            self._bar.open(self.length, self.position)
             return self._epoch(start)
         except BaseException:
             self._bar.close()
@@ -200,6 +207,16 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         """Steps of the env so far, or updates (offline): what metrics and the progress bar go by."""
         return self.state.env_step
 
+    @property
+    def length(self) -> int:
+        """Steps of the whole run (offline: updates)."""
+        return self.total_steps or self.max_epoch * self._epoch_length
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no epoch is left."""
+        return self.state.stopped or self.state.epoch * self._epoch_length >= self.length
+
     # what the subclasses say
 
     @property
@@ -217,7 +234,7 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         state = self.state
         epoch = EpochRecord[TrainingStatsT](state.epoch + 1)
         spent = state.total_time
-        while self.position < epoch.number * self._epoch_length and not state.stopped:
+        while self.position < min(epoch.number * self._epoch_length, self.length) and not state.stopped:
             if self._interrupted:
                 raise StopIteration
             if self.train_fn is not None:
@@ -225,6 +242,8 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
             self._training_step(epoch)
             state.total_time = spent + time.perf_counter() - start
             self._report()
+            for call in self._tell["on_step"]:
+                call(self)
         if self.test_collector is not None and not state.stopped:
             self._test(epoch)
         state.epoch = epoch.number
@@ -240,12 +259,14 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         )
         if self.verbose:
             self._bar.write(stats.line())
+        for call in self._tell["on_epoch"]:
+            call(self, stats)
         return stats
 
     def _collect(self, collector: Collector, epoch: EpochRecord[TrainingStatsT], **how: Any) -> CollectStats:
         """Collect training data and count it."""
         state = self.state
-        self.algorithm.schedule(state.env_step, self.max_epoch * self._epoch_length)
+        self.algorithm.schedule(state.env_step, self.length)
         stats = self._with_metric(collector.collect(**how))
         epoch.collected.append(stats)
         state.env_step += stats.n_collected_steps
@@ -266,6 +287,8 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         self.state.count_update(stats)
         epoch.updates.add(stats)
         self._since_log.add(stats)
+        for call in self._tell["on_update"]:
+            call(self, stats)
         return stats
 
     def _test(self, epoch: EpochRecord[TrainingStatsT]) -> None:
@@ -284,6 +307,8 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         self._log(stats.metrics("test"))
         self._bar.show(test=summary.mean)
         state.stopped = self.stop_fn is not None and self.stop_fn(summary.mean)
+        for call in self._tell["on_eval"]:
+            call(self, stats)
 
     def _with_metric(self, stats: CollectStats) -> CollectStats:
         """Put what `reward_metric` makes of the returns in their place."""

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from argosy.collect import Collector
+from argosy.collect.state import HasState
 from argosy.data.buffer import ReplayBuffer
 from argosy.errors import CheckpointError, DataError, nearest
 from argosy.trainer.base import BaseTrainer, TrainerState
@@ -24,8 +25,9 @@ def save_checkpoint(path: str | Path, trainer: BaseTrainer[Any]) -> None:
     """Save a trainer with all that it works with: between two epochs, in `save_checkpoint_fn`, or after `interrupt`.
 
     Saved are the algorithm (networks, optimisers, targets, schedules, normalisers, counters, random numbers), the
-    replay buffer, the collectors (counters, random numbers, wrappers' statistics), the trainer's own counters and best
-    result, and the global generators of Python, numpy and torch. An offline data set is not: it does not change.
+    replay buffer, the collectors (counters, random numbers, wrappers' statistics), callbacks that have `state_dict` and
+    `load_state_dict`, the trainer's own counters and best result, and the global generators of Python, numpy and torch.
+    An offline data set is not: it does not change.
 
     Simulators cannot be saved. So the envs are seeded anew and start new episodes after a checkpoint, in the run that
     goes on as in the run that is resumed; both are the same run.
@@ -50,6 +52,7 @@ def save_checkpoint(path: str | Path, trainer: BaseTrainer[Any]) -> None:
         state["data_rows"] = len(trainer.buffer)
         state["sampler_seed"] = trainer.algorithm.rng.draw_seed()
         trainer.buffer.seed(state["sampler_seed"])
+    state["callbacks"] = {name: callback.state_dict() for name, callback in _callbacks(trainer).items()}
     state["algorithm"] = trainer.algorithm.state_dict()
     state["rng"] = _global_rng_state()
     write_state(path, KIND, state)
@@ -95,6 +98,9 @@ def load_checkpoint(path: str | Path, trainer: BaseTrainer[Any]) -> None:
             collector.load_state_dict(state["collectors"][name])
     if isinstance(trainer, OfflineTrainer):
         trainer.buffer.seed(state["sampler_seed"])
+    for name, callback in _callbacks(trainer).items():
+        if name in state.get("callbacks", ()):
+            callback.load_state_dict(state["callbacks"][name])
     trainer.state = trainer_state
     _set_global_rng_state(state["rng"])
 
@@ -103,6 +109,12 @@ def collectors_of(trainer: BaseTrainer[Any]) -> dict[str, Collector]:
     """Return the collectors of a trainer by their names."""
     found = {name: getattr(trainer, name, None) for name in ("train_collector", "test_collector")}
     return {name: collector for name, collector in found.items() if collector is not None}
+
+
+def _callbacks(trainer: BaseTrainer[Any]) -> dict[str, HasState]:
+    """Return the callbacks that have state, by class and place."""
+    own = enumerate(trainer.callbacks)
+    return {f"{type(callback).__name__} {i}": callback for i, callback in own if isinstance(callback, HasState)}
 
 
 def _replay_buffer(collectors: dict[str, Collector]) -> ReplayBuffer | None:

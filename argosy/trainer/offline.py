@@ -54,7 +54,7 @@ class OfflineTrainer(BaseTrainer[TrainingStatsT]):
 
     def _training_step(self, epoch: EpochRecord[TrainingStatsT]) -> None:
         start = time.perf_counter()
-        self.algorithm.schedule(self.state.update_step, self.max_epoch * self.update_per_epoch)
+        self.algorithm.schedule(self.state.update_step, self.length)
         batch, _ = self.buffer.sample(self.batch_size, self._sampling)
         self._update(batch, epoch)
         self.state.update_time += time.perf_counter() - start

@@ -73,10 +73,10 @@ class OffpolicyTrainer(BaseTrainer[TrainingStatsT]):
         state.updates_owed += stats.n_collected_steps * self.update_per_step
         while update_is_due(state.updates_owed):
             batch, indices = buffer.sample(self.batch_size, self._sampling)
+            state.updates_owed -= 1
             result = self._update(batch, epoch)
             if self._prioritized is not None and result.priorities is not None:
                 self._prioritized.update_weight(indices, result.priorities)
-            state.updates_owed -= 1
         state.update_time += time.perf_counter() - start
 
 

@@ -105,6 +105,15 @@ def test_tensorboard_event_file_is_read_back(tmp_path):
     }
 
 
+def test_tensorboard_of_a_resumed_run_hides_what_came_after_the_checkpoint(tmp_path):
+    for start in range(2):
+        logger = TensorBoardLogger(tmp_path, resume_step=20 if start else None)
+        for step in (10, 20, 30, 50) if start == 0 else (30, 40):
+            logger.log({"run": start}, env_step=step)
+        logger.close()
+    assert read_events(tmp_path)["run"] == [(10, 0), (20, 0), (30, 1), (40, 1)]
+
+
 def test_tensorboard_with_a_full_disk_warns_once(tmp_path, monkeypatch):
     from tensorboard.summary.writer.record_writer import RecordWriter
 

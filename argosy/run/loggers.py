@@ -1,0 +1,38 @@
+"""Where the metrics of a run go, of a local one as of a fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from argosy.config import Plain
+from argosy.logger import JSONLLogger, Logger, Loggers, TensorBoardLogger, WandbLogger
+from argosy.settings import LoggerConfig
+
+
+def make_loggers(
+    settings: LoggerConfig, folder: Path, description: Mapping[str, Plain], resume_step: int | None = None
+) -> Loggers:
+    """Make the loggers of a run: its metrics.jsonl, and those that are asked for.
+
+    Args:
+        settings: which.
+        folder: of the run.
+        description: of the run, for those that show it.
+        resume_step: env step (offline: update) at which the run goes on; what was logged beyond it goes. None: a new
+            run.
+
+    Raises:
+        MissingExtraError: one is not installed.
+    """
+    loggers: list[Logger] = [JSONLLogger(folder / "metrics.jsonl", resume_step=resume_step)]
+    if settings.tensorboard:
+        loggers.append(TensorBoardLogger(folder / "tensorboard", resume_step=resume_step))
+    if settings.wandb != "off":
+        name = "-".join(folder.absolute().parts[-3:])
+        loggers.append(
+            WandbLogger(
+                settings.wandb_project, name=name, save_dir=folder, config=description, mode=settings.wandb, run_id=name
+            )
+        )
+    return Loggers(*loggers)

@@ -1,0 +1,74 @@
+"""Callbacks: objects of a user's own that a trainer tells what has happened.
+
+An object has any of these methods; each gets the trainer first, whose `state` counts steps and updates:
+
+| method | called |
+| --- | --- |
+| `on_step(trainer)` | after each training step: a collection and the updates that it earned |
+| `on_update(trainer, stats)` | after each update, with its `TrainingStats` |
+| `on_eval(trainer, stats)` | after each test, with its `CollectStats` |
+| `on_epoch(trainer, stats)` | after each epoch, with its `EpochStats` |
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from argosy.config import check_arguments
+from argosy.errors import CallbackError, ConfigError
+from argosy.named import Registry
+
+EVENTS = ("on_step", "on_update", "on_eval", "on_epoch")
+_CALLBACKS = Registry("callback")
+
+
+def register_callback(name: str, cls: Callable[..., object] | str, *, module: str | None = None) -> None:
+    """Give a class of callbacks a name for `Experiment.callbacks`.
+
+    Args:
+        name: how experiments call it.
+        cls: the class; or its name in `module`, which is imported when it is needed.
+        module: needed with a class's name.
+
+    Raises:
+        ConfigError: the name is taken, or a class's name came without module.
+    """
+    _CALLBACKS.register(name, cls, module)
+
+
+def make_callbacks(calls: Iterable[str]) -> list[object]:
+    """Make the callbacks that an experiment names: "NAME" or "NAME(key=value, ...)".
+
+    Raises:
+        ConfigError: one is unknown, or does not take its arguments.
+    """
+    made = []
+    for call in calls:
+        cls, arguments = _CALLBACKS.call(call)
+        check_arguments(cls, arguments, f"callback {call!r}")
+        made.append(cls(**arguments))
+    return made
+
+
+def listeners(callbacks: Sequence[object]) -> dict[str, list[Callable[..., None]]]:
+    """Return by each event what is to be called.
+
+    Raises:
+        ConfigError: an object listens to nothing.
+    """
+    for callback in callbacks:
+        if isinstance(callback, type | str) or not any(callable(getattr(callback, event, None)) for event in EVENTS):
+            raise ConfigError(f"{callback!r} is no callback: it must be an object with a method {', '.join(EVENTS)}")
+    return {
+        event: [functools.partial(_call, callback, event) for callback in callbacks if hasattr(callback, event)]
+        for event in EVENTS
+    }
+
+
+def _call(callback: object, event: str, *what: Any) -> None:
+    try:
+        getattr(callback, event)(*what)
+    except Exception as error:
+        raise CallbackError(f"{event} of {type(callback).__name__} raised {type(error).__name__}: {error}") from error

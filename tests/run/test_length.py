@@ -1,0 +1,106 @@
+"""How long runs are: a number of steps beside epochs, runs that have finished and say so, runs that get longer."""
+
+import json
+
+import pytest
+import torch
+from short import QUICK, quick
+
+import argosy
+from argosy.cli import main
+from argosy.errors import CallbackError, ConfigError
+from argosy.logger import read_jsonl
+from argosy.run.folder import RunFolder
+
+LOOP = QUICK["trainer"]
+
+
+class Stops:
+    """Raises at the third update, unless told not to."""
+
+    raises = True
+
+    def on_update(self, trainer, stats):
+        if Stops.raises and trainer.state.update_step == 3:
+            raise KeyError("broken")
+
+
+def test_a_run_may_be_given_its_steps_instead_of_epochs(tmp_path):
+    done = quick(tmp_path, total_steps=300)
+    assert done.env_steps == 300
+    rows = read_jsonl(RunFolder.find(done.run_dir).metrics)
+    assert [row["env_step"] for row in rows if "test/return_mean" in row] == [200, 300]
+    with pytest.raises(ConfigError, match="start_steps is 50, but the run has only 40 steps"):
+        quick(tmp_path, total_steps=40)
+
+
+@pytest.mark.parametrize("stop", [None, 1.0])
+def test_a_finished_run_says_so_and_goes_on_with_more_steps(stop, tmp_path):
+    done = quick(tmp_path, total_steps=300, stop={"test_return": stop, "episodes": 2})
+    steps = 300 if stop is None else 200
+    why = "300 steps" if stop is None else "it reached its target return"
+    with pytest.raises(ConfigError, match=rf"has finished \({why}\).*resume .* --total-steps N"):
+        argosy.resume(done.run_dir, show_progress=False)
+    with pytest.raises(ConfigError, match=rf"total_steps is 100, but the run has made {steps} steps already"):
+        argosy.resume(done.run_dir, total_steps=100)
+    longer = argosy.resume(done.run_dir, total_steps=600, show_progress=False)
+    assert longer.env_steps == 600
+    rows = read_jsonl(RunFolder.find(done.run_dir).metrics)
+    tests = [row["env_step"] for row in rows if "test/return_mean" in row]
+    assert tests == ([200, 300, 400, 600] if stop is None else [200, 400, 600])
+
+
+def test_a_run_that_got_longer_is_the_run_that_was_so_long(tmp_path):
+    short = quick(tmp_path, total_steps=200)
+    argosy.resume(short.run_dir, total_steps=400, show_progress=False)
+    whole = quick(tmp_path)
+    longer = RunFolder.find(short.run_dir)
+    assert longer.experiment().trainer.length == 400
+    for one, other in zip(argosy.load(longer.path).parameters(), argosy.load(whole.run_dir).parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_the_command_takes_the_steps_of_a_run(tmp_path, capsys):
+    flags = ["--trainer.step-per-epoch", "150", "--trainer.start-steps", "50", "--stop.episodes", "2", "--quiet"]
+    assert (
+        main(
+            ["train", "dqn", "--task", "CartPole-v1", "--total-steps", "200", *flags, "--runs", str(tmp_path), "--json"]
+        )
+        == 0
+    )
+    result = json.loads(capsys.readouterr().out)
+    assert result["env_steps"] == 200
+    assert main(["resume", result["run_dir"]]) == 2
+    assert "has finished (200 steps)" in capsys.readouterr().err
+    assert main(["resume", result["run_dir"], "--total-steps", "300", "--quiet", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["env_steps"] == 304  # 8 at a time
+
+
+def test_a_callback_that_raises_leaves_a_run_to_go_on_from(tmp_path):
+    Stops.raises = True
+    with pytest.raises(
+        CallbackError, match=r"on_update of Stops raised KeyError(.|\n)*go on with: argosy resume"
+    ) as raised:
+        quick(tmp_path, callbacks=["test_length:Stops"])
+    run = str(raised.value).split()[-1]
+    assert RunFolder.find(run).experiment().callbacks == ("test_length:Stops",)
+    Stops.raises = False
+    heard = []
+
+    class Hears:
+        def on_epoch(self, trainer, stats):
+            heard.append(stats.epoch)
+
+    assert argosy.resume(run, show_progress=False, callbacks=[Hears()]).env_steps == 400
+    assert heard == [1, 2]
+
+
+def test_offline_runs_have_a_length_too(tmp_path):
+    pytest.importorskip("h5py")
+    done = quick(tmp_path)
+    argosy.collect_data(done.run_dir, tmp_path / "data.hdf5", steps=200)
+    learned = argosy.train(
+        "bc", "CartPole-v1", data=str(tmp_path / "data.hdf5"), total_steps=70, runs=tmp_path, show_progress=False,
+        trainer={"step_per_epoch": 50, "episode_per_test": 2}, stop={"test_return": None, "episodes": 2},
+    )  # fmt: skip
+    assert learned.gradient_steps == 70
