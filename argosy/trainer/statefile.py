@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import struct
@@ -17,11 +18,12 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import safetensors.torch
 import torch
 from safetensors import SafetensorError, safe_open
 
 from argosy.data.lazy import LazyArray
-from argosy.errors import CheckpointError
+from argosy.errors import MALFORMED, CheckpointError
 
 FORMAT = "argosy-state"
 VERSION = 1
@@ -43,9 +45,7 @@ def write_state(path: str | Path, kind: str, state: object) -> None:
         CheckpointError: something in the state cannot be written; names its place. Or the disk refuses.
     """
     path = Path(path)
-    tensors: dict[str, Stored] = {}
-    skeleton = json.dumps(_Packer(tensors).pack(state, ""))
-    metadata = {"format": FORMAT, "version": str(VERSION), "kind": kind, "skeleton": skeleton}
+    tensors, metadata = _taken_apart(kind, state)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -81,6 +81,44 @@ def read_state(path: str | Path, kind: str) -> Any:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  # not a dict
     except (SafetensorError, OSError, ValueError) as error:
         raise CheckpointError(f"{name} is torn or no state file of argosy: {error}") from error
+    return _put_together(name, kind, metadata, tensors)
+
+
+def dump_state(kind: str, state: object) -> bytes:
+    """Return what `write_state` would write.
+
+    Raises:
+        CheckpointError: something in the state cannot be written; names its place.
+    """
+    tensors, metadata = _taken_apart(kind, state)
+    file = io.BytesIO()
+    _write_tensors(file, tensors, metadata)
+    return file.getvalue()
+
+
+def load_state(data: bytes, kind: str) -> Any:
+    """Return the state that `dump_state` turned into bytes.
+
+    Raises:
+        CheckpointError: they are damaged, of another kind or origin, or of a newer version.
+    """
+    name = f"a message of {len(data)} bytes"
+    try:
+        tensors = safetensors.torch.load(data)
+        metadata = json.loads(data[8 : 8 + struct.unpack_from("<Q", data)[0]])["__metadata__"]
+    except (SafetensorError, struct.error, *MALFORMED) as error:
+        raise CheckpointError(f"{name} is no state of argosy: {error}") from error
+    return _put_together(name, kind, metadata, tensors)
+
+
+def _taken_apart(kind: str, state: object) -> tuple[dict[str, Stored], dict[str, str]]:
+    """Return the tensors of a state, and the metadata that stand beside them."""
+    tensors: dict[str, Stored] = {}
+    skeleton = json.dumps(_Packer(tensors).pack(state, ""))
+    return tensors, {"format": FORMAT, "version": str(VERSION), "kind": kind, "skeleton": skeleton}
+
+
+def _put_together(name: str, kind: str, metadata: Mapping[str, str], tensors: Mapping[str, torch.Tensor]) -> Any:
     if metadata.get("format") != FORMAT:
         raise CheckpointError(f"{name} was not written by argosy (a safetensors file without format {FORMAT!r})")
     version = metadata.get("version", "")
@@ -93,7 +131,10 @@ def read_state(path: str | Path, kind: str) -> Any:
     skeleton = metadata.get("skeleton", "")
     if _digest(skeleton, tensors) != metadata.get("sha256"):
         raise CheckpointError(f"{name} is damaged: its checksum does not fit its contents")
-    return _unpack(json.loads(skeleton), tensors)
+    try:
+        return _unpack(json.loads(skeleton), tensors)
+    except MALFORMED as error:  # a right checksum is made by whoever writes the file
+        raise CheckpointError(f"{name} is damaged: its skeleton {skeleton!r:.80} makes no state: {error!r}") from error
 
 
 # In the skeleton a dict with one special key stands for what JSON lacks:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import struct
 from pathlib import Path
 from typing import IO, Any
@@ -14,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from argosy.data.lazy import LazyArray
 from argosy.errors import CheckpointError
 from argosy.trainer import statefile
-from argosy.trainer.statefile import read_state, write_state
+from argosy.trainer.statefile import dump_state, load_state, read_state, write_state
 
 
 def example() -> dict[str, Any]:
@@ -193,3 +194,18 @@ def test_lazy_arrays_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.Monke
     np.testing.assert_array_equal(found["rows"], rows)
     assert found["none"].shape == (0, 3)
     np.testing.assert_array_equal(np.asarray(state["rows"]), rows)
+
+
+def test_a_state_as_bytes_is_what_the_file_holds(tmp_path):
+    state = {"a": np.arange(3), "n": {"t": torch.ones(2), "x": (1, "y", None)}}
+    data = dump_state("group", state)
+    write_state(tmp_path / "s", "group", state)
+    assert (tmp_path / "s").read_bytes() == data
+    again = load_state(data, "group")
+    assert again["a"].tolist() == [0, 1, 2]
+    assert again["n"]["x"] == (1, "y", None)
+    for wrong in (b"", data[:4], data[:-1], data[:100] + b"x" + data[101:], pickle.dumps(3)):
+        with pytest.raises(CheckpointError, match=r"no state of argosy|damaged"):
+            load_state(wrong, "group")
+    with pytest.raises(CheckpointError, match="holds a 'group', not a 'run'"):
+        load_state(data, "run")

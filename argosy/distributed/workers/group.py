@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import hashlib
+import hmac
 import json
 import logging
-import pickle
+import secrets
+import socket
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -24,9 +27,12 @@ import torch.distributed as dist
 from argosy.algorithm.base import Algorithm
 from argosy.data import RunningMeanStd
 from argosy.distributed.host.base import Peer, PeerLostError
+from argosy.errors import DataError
 from argosy.policy.normaliser import RunningStatistics
+from argosy.trainer.statefile import dump_state, load_state
 
 _c10d: Any = dist  # its type hints leave out half of what it documents
+_SIGNATURE_BYTES = hashlib.sha256().digest_size
 _TIMEOUT = datetime.timedelta(seconds=60)
 """Of one exchange. That a member is gone shows long before: its supervisor then starts the whole group again."""
 
@@ -70,10 +76,20 @@ def choose_backend(placements: Sequence[Placement]) -> tuple[Literal["nccl", "gl
     return "nccl", ""
 
 
+class Meeting(NamedTuple):
+    """Where the members of a group meet."""
+
+    host: str
+    port: int
+    secret: str
+    """What members alone know: keys of the store begin with it, and states that are shared are signed with it."""
+
+
 class TrainerGroup:
     """The trainers of one policy.
 
-    When a member fails, their supervisor starts all of them again, and they meet anew.
+    When a member fails, their supervisor starts all of them again, and they meet anew. They listen on the leader's own
+    address, not on every one of its machine; what a stranger sends there is not read.
 
     Args:
         rank: of this member; member 0 leads.
@@ -90,16 +106,21 @@ class TrainerGroup:
         self._leader = leader
         self._device, self._host = device or torch.device("cpu"), host
         self._store: Any = None
-        self._address: tuple[str, int] | None = None
-        self._asked: Future[tuple[str, int] | None] | None = None
+        self._secret = ""
+        self._address: Meeting | None = None
+        self._asked: Future[Meeting | None] | None = None
         self._gloo: Any = None
         self._nccl: Any = None
         if rank == 0:
-            self._store = _c10d.TCPStore(host, 0, None, True, _TIMEOUT, wait_for_workers=False)
-            self._address = (host, self._store.port)
-            self._announce()
+            listener = socket.create_server((host, 0))  # the store by itself would listen on every address
+            port, handle = listener.getsockname()[1], listener.detach()
+            store = _c10d.TCPStore(
+                host, port, None, True, _TIMEOUT, wait_for_workers=False, master_listen_fd=handle, use_libuv=False
+            )
+            self._address = Meeting(host, port, secrets.token_hex(16))
+            self._meet(store, self._address.secret)
 
-    def address(self) -> tuple[str, int] | None:
+    def address(self) -> Meeting | None:
         """Return where the members meet; None once they have met: who comes later belongs to the next meeting."""
         return self._address
 
@@ -172,13 +193,28 @@ class TrainerGroup:
         return [float(value) for value in out]
 
     def share(self, state: Any) -> Any:
-        """Return the leader's state in all members."""
-        data = np.frombuffer(bytearray(pickle.dumps(state)) if self.rank == 0 else b"", np.uint8)
+        """Return the leader's state in all members; what states are made of, see `write_state`.
+
+        Raises:
+            CheckpointError: it holds something else.
+            DataError: it was not signed by a member.
+        """
+        data = b""
+        if self.rank == 0:
+            data = dump_state("group", state)
+            data = self._signature(data) + data
         size = torch.tensor([len(data)])
         self._broadcast(size)
-        tensor = torch.from_numpy(data) if self.rank == 0 else torch.zeros(int(size), dtype=torch.uint8)
+        tensor = torch.from_numpy(np.frombuffer(bytearray(data), np.uint8)) if data else torch.zeros(int(size)).byte()
         self._broadcast(tensor)
-        return pickle.loads(tensor.numpy().tobytes())
+        received = tensor.numpy().tobytes()
+        signature, data = received[:_SIGNATURE_BYTES], received[_SIGNATURE_BYTES:]
+        if not hmac.compare_digest(signature, self._signature(data)):
+            raise DataError(f"a state of {len(data)} bytes came from somebody who is not in this group of trainers")
+        return load_state(data, "group")
+
+    def _signature(self, data: bytes) -> bytes:
+        return hmac.digest(self._secret.encode(), data, hashlib.sha256)
 
     def _find_leader(self) -> bool:
         """Go where the leader is; returns whether this member has got there."""
@@ -193,11 +229,15 @@ class TrainerGroup:
             return False
         if address is None:
             return False
-        self._store = _c10d.TCPStore(*address, None, False, _TIMEOUT, wait_for_workers=False)
-        self._announce()
+        store = _c10d.TCPStore(
+            address.host, address.port, None, False, _TIMEOUT, wait_for_workers=False, use_libuv=False
+        )
+        self._meet(store, address.secret)
         return True
 
-    def _announce(self) -> None:
+    def _meet(self, store: Any, secret: str) -> None:
+        """Say in the store where this member learns."""
+        self._store, self._secret = _c10d.PrefixStore(secret, store), secret
         self._store.set(_placement_key(self.rank), json.dumps(dataclasses.asdict(Placement.of(self._device))))
 
     def _broadcast(self, tensor: torch.Tensor) -> None:

@@ -17,7 +17,7 @@ from argosy.distributed.host.base import Peer, PeerLostError, Progress
 from argosy.distributed.specs import StalenessConfig
 from argosy.distributed.store.parameters import write_atomically
 from argosy.distributed.streams.samples import Inbox
-from argosy.distributed.workers.group import TrainerGroup
+from argosy.distributed.workers.group import Meeting, TrainerGroup
 from argosy.errors import ConfigError
 from argosy.trainer.blob import encode
 from argosy.trainer.learning import Learning
@@ -109,7 +109,7 @@ class TrainerWorker:
         """Make no more updates; all trainers of a group stop after the same one."""
         self._finishing = True
 
-    def group_address(self) -> tuple[str, int] | None:
+    def group_address(self) -> Meeting | None:
         """Return where the trainers of this policy meet."""
         assert self._group is not None
         return self._group.address()

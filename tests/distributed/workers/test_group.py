@@ -1,6 +1,7 @@
 import dataclasses
 import itertools
 import re
+import socket
 import threading
 import time
 
@@ -27,7 +28,7 @@ from argosy.distributed.roles import Plan
 from argosy.distributed.workers import group as group_module
 from argosy.distributed.workers.group import Placement, TrainerGroup, choose_backend
 from argosy.distributed.workers.trainer import KIND
-from argosy.errors import ConfigError
+from argosy.errors import CheckpointError, ConfigError, DataError
 from argosy.presets import preset
 from argosy.run.build import build
 from argosy.trainer.statefile import read_state
@@ -427,3 +428,23 @@ def test_shares_of_unequal_size_are_refused(tmp_path):
 def test_passes_that_stop_on_their_own_are_refused():
     with pytest.raises(ConfigError, match="target_kl"):
         PolicySpec(experiment=preset("ppo", "CartPole-v1", target_kl=0.1), trainers=2)
+
+
+def test_members_listen_where_they_were_told_and_strangers_are_not_read(monkeypatch):
+    peer = LeaderPeer()
+    leader = TrainerGroup(0, 2, peer, host="127.0.0.1")
+    meeting = leader.address()
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.2", meeting.port), timeout=5)
+    with pytest.raises(CheckpointError, match=r"state\.x is a object, which a state file cannot hold"):
+        leader.share({"x": object()})
+
+    def work(group):
+        if group.rank == 0:
+            monkeypatch.setattr(group, "_secret", "somebody else's")
+            return group.share({"n": 1})
+        with pytest.raises(DataError, match="came from somebody who is not in this group"):
+            group.share(None)
+        return None
+
+    in_two_threads(work)

@@ -1,0 +1,74 @@
+"""Damaged and made-up state files: refused by a named error, every one of them."""
+
+import hashlib
+import json
+import struct
+
+import numpy as np
+import pytest
+import torch
+
+from argosy.errors import CheckpointError
+from argosy.trainer.statefile import dump_state, load_state, read_state, safetensors_header
+
+STATE = {"a": np.arange(30), "n": {"t": torch.ones(20), "x": (1, "y", None), "d": {3: 4}}}
+
+
+@pytest.mark.parametrize(("seed", "count"), [(0, 500), pytest.param(1, 10_000, marks=pytest.mark.slow)])
+def test_no_damaged_state_is_accepted(tmp_path, seed, count):
+    rng = np.random.default_rng(seed)
+    whole, path = dump_state("run", STATE), tmp_path / "state"
+    for _ in range(count):
+        damaged = bytearray(whole)
+        match int(rng.integers(4)):
+            case 0:
+                damaged[int(rng.integers(len(whole)))] ^= 1 << int(rng.integers(8))
+            case 1:
+                del damaged[int(rng.integers(len(whole))) :]
+            case 2:
+                at = int(rng.integers(len(whole) - 32))
+                damaged[at : at + 32] = rng.integers(0, 256, 32, np.uint8).tobytes()
+            case 3:
+                at = int(rng.integers(len(whole)))
+                damaged[at:at] = damaged[at : at + 40]
+        if damaged == whole:
+            continue
+        path.write_bytes(damaged)
+        for read in (lambda: read_state(path, "run"), lambda data=bytes(damaged): load_state(data, "run")):
+            with pytest.raises(CheckpointError, match=r"torn|damaged|no state|was not written|format version|holds a"):
+                read()
+
+
+def signed(skeleton, metadata=None):
+    """A file that anybody could make, with a right checksum."""
+    digest = hashlib.sha256(skeleton.encode()).hexdigest()
+    known = {"format": "argosy-state", "version": "1", "kind": "run", "skeleton": skeleton, "sha256": digest}
+    return safetensors_header({}, known | (metadata or {}))
+
+
+@pytest.mark.parametrize(
+    "skeleton",
+    [
+        "[" * 100_000 + "]" * 100_000,
+        '{"$numpy": "gone"}',
+        '{"$torch": ["a"]}',
+        '{"$dict": [[["unhashable"], 1]]}',
+        '{"$dict": 3}',
+        '{"$tuple": 3}',
+        "",
+        "nonsense",
+    ],
+)
+def test_a_made_up_skeleton_is_refused(skeleton, tmp_path):
+    (tmp_path / "state").write_bytes(signed(skeleton))
+    with pytest.raises(CheckpointError):
+        read_state(tmp_path / "state", "run")
+
+
+def test_a_header_that_is_no_header_is_refused():
+    tensor = b'{"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}'
+    for header in (b"[]", b"3", b'{"__metadata__": 3}', tensor):
+        with pytest.raises(CheckpointError):
+            load_state(struct.pack("<Q", len(header)) + header + bytes(8), "run")
+    with pytest.raises(CheckpointError):
+        load_state(signed(json.dumps({}), {"version": "9" * 400}), "run")
