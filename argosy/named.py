@@ -33,7 +33,9 @@ def code_name(code: object) -> str:
     """
     name = getattr(code, "__qualname__", None)
     if not callable(code) or name is None:
-        raise ConfigError(f"{code!r} is neither a class nor a function, so that settings have no name for it")
+        raise ConfigError(
+            f"{code!r} is neither a class nor a function, so that settings have no name for it; give one that makes it"
+        )
     first = full = f"{code.__module__}:{name}"
     number = 1
     while "<" in name and _GIVEN.get(full, code) is not code:

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict
 import torch
 from torch import nn
 
-from argosy.config import check_choice, check_range
+from argosy.config import check_choice, check_range, name_code
 from argosy.errors import ConfigError, DataError
 from argosy.named import Registry
 from argosy.ops.kernels import foreach_div_, foreach_norm, fused_adam_, fused_adamw_, unscale_check_
@@ -46,6 +46,7 @@ class OptimConfig:
         check_range(self, "betas", ge=0.0, lt=1.0)
         check_range(self, "weight_decay", ge=0.0)
         check_choice(self, "lr_schedule", ("constant", "linear"))
+        name_code(self, "kind")
         if self.kind in ("adam", "adamw"):
             if self.args:
                 raise ConfigError(

@@ -8,7 +8,7 @@ from typing import Literal
 
 from torch import nn
 
-from argosy.config import check_choice, check_range
+from argosy.config import check_choice, check_range, name_code
 from argosy.errors import ConfigError
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
@@ -47,7 +47,8 @@ class NetConfig:
     burn_in: int = 0
     """Steps before them that only warm the memory up."""
     encoder: str | None = None
-    """A network of one's own, "MODULE:CLASS" or registered, made as cls(observation_space, **encoder_args)."""
+    """A network of one's own: "MODULE:NAME", registered, or (in Python) a class or function that makes an nn.Module of
+    an observation space, as NAME(observation_space, **encoder_args)."""
     encoder_args: Mapping[str, object] = field(default_factory=dict)
     """Arguments for `encoder`."""
 
@@ -58,6 +59,13 @@ class NetConfig:
         for name in ("hidden_sizes", "cnn_features", "memory_size", "sequence_length"):
             check_range(self, name, ge=1)
         check_range(self, "burn_in", ge=0)
+        encoder: object = self.encoder  # what users write
+        if isinstance(encoder, nn.Module):
+            raise ConfigError(
+                f"NetConfig.encoder is a {type(encoder).__name__} that is made already, but actors, critics and targets"
+                " need one each; give its class, or a function of the observation space that makes it"
+            )
+        name_code(self, "encoder")
         if self.encoder_args and self.encoder is None:
             raise ConfigError(
                 f"NetConfig.encoder_args are {dict(self.encoder_args)}, but there is no encoder that takes them"

@@ -19,6 +19,7 @@ from argosy.errors import ConfigError, SpaceError
 from argosy.named import Registry
 from argosy.net.backbone import Linear, Space
 from argosy.net.config import NetConfig
+from argosy.net.own import PlainNetwork
 
 MIN_CNN_SIDE = 36
 """Height and width from which the Nature CNN's three convolutions leave at least one pixel."""
@@ -231,8 +232,9 @@ def register_encoder(name: str, cls: Callable[..., nn.Module] | str, *, module: 
 
     Args:
         name: how configs call it.
-        cls: made as cls(observation_space, **encoder_args), maps [..., *obs] to [..., out_features] and has that
-            attribute; or its name in `module`, which is imported when it is needed.
+        cls: a class or function, called as cls(observation_space, **encoder_args), that makes a network [N, *obs] ->
+            [N, features]; one with an attribute `out_features` maps [..., *obs] to [..., out_features]. Or its name in
+            `module`, which is imported when it is needed.
         module: needed with a class's name.
 
     Raises:
@@ -247,7 +249,7 @@ def make_encoder(
     """Return the encoder that `config` asks for, `Encoder` or one of the user's own, and the width of its features.
 
     Raises:
-        ConfigError: it cannot be imported, does not take its arguments, or has no `out_features`.
+        ConfigError: it cannot be imported, does not take its arguments, or is no network of such observations.
     """
     if config.encoder is None:
         own = Encoder(space, config, skip, cnn_features)
@@ -255,10 +257,13 @@ def make_encoder(
     cls = _ENCODERS.load(config.encoder)
     check_arguments(cls, config.encoder_args, "NetConfig.encoder_args", positional=1)
     encoder = cls(space, **config.encoder_args)
-    width = getattr(encoder, "out_features", None)
-    if not isinstance(encoder, nn.Module) or not isinstance(width, int):
+    if not isinstance(encoder, nn.Module):
         raise ConfigError(
-            f"NetConfig.encoder is {config.encoder!r}, which made a {type(encoder).__name__}; it must be an nn.Module "
-            "with an attribute out_features (an int)"
+            f"NetConfig.encoder is {config.encoder!r}, which made a {type(encoder).__name__}; it must be an nn.Module"
         )
-    return encoder, width
+    encoder.is_own = True  # type: ignore[assignment]  # modules take any attribute
+    width = getattr(encoder, "out_features", None)
+    if isinstance(width, int):
+        return encoder, width
+    plain = PlainNetwork(encoder, space, scale_uint8=config.scale_uint8)
+    return plain, plain.out_features

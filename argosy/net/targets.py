@@ -15,9 +15,13 @@ ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 
 def orthogonal_(module: nn.Module, gain: float) -> None:
-    """Give every linear and convolution layer in `module` orthogonal weights (times `gain`) and zero biases."""
+    """Give every linear and convolution layer in `module` orthogonal weights (times `gain`) and zero biases.
+
+    Networks of a user's own (`NetConfig.encoder`) start as he made them.
+    """
+    own = {layer for part in module.modules() if getattr(part, "is_own", False) for layer in part.modules()}
     for layer in module.modules():
-        if isinstance(layer, Linear | nn.Linear | nn.Conv2d):
+        if layer not in own and isinstance(layer, Linear | nn.Linear | nn.Conv2d):
             nn.init.orthogonal_(layer.weight.t() if isinstance(layer, Linear) else layer.weight, gain)
             if layer.bias is not None:
                 nn.init.zeros_(layer.bias)

@@ -38,3 +38,12 @@ def test_the_guide_shows_the_example_as_it_is():
     example = (ROOT / "examples/classic/cartpole_by_hand.py").read_text(encoding="utf-8")
     assert example in (ROOT / "docs/guide/training.md").read_text(encoding="utf-8")
     assert len(example.splitlines()) < 50
+
+
+@pytest.mark.parametrize("page", ["own-environment", "own-network", "own-algorithm"])
+def test_what_is_ones_own_has_a_page_that_starts_with_a_whole_program(page):
+    text = (ROOT / f"docs/guide/{page}.md").read_text(encoding="utf-8")
+    assert f"guide/{page}.md" in (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    program = FENCE.findall(text)[0]
+    assert "argosy.train(" in program
+    assert len(program.splitlines()) <= 40

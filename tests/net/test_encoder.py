@@ -253,7 +253,7 @@ def test_every_network_of_a_policy_has_one_that_acts_and_learns(name):
         ({"encoder": OWN, "encoder_args": {"widht": 2}}, r"NetConfig\.encoder_args.*widht"),
         (
             {"encoder": f"{__name__}:WidthAsText"},
-            r"made a WidthAsText; it must be an nn\.Module with an attribute out_",
+            "WidthAsText cannot read observations of Box",
         ),
         ({"encoder": f"{__name__}:NoModule"}, r"made a NoModule; it must be an nn\.Module"),
     ],
