@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
@@ -10,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -206,9 +208,17 @@ class RayLauncher:
         quiet = {"logging_level": logging.ERROR, "log_to_driver": False, "include_dashboard": False}
         if address is None:
             _check_shared_memory(object_store_bytes)
-            ray.init(
-                address="local", num_cpus=num_cpus, object_store_memory=object_store_bytes, namespace=namespace, **quiet
-            )
+            _keep_token_private()
+            with _on_loopback():
+                ray.init(
+                    address="local",
+                    num_cpus=num_cpus,
+                    object_store_memory=object_store_bytes,
+                    namespace=namespace,
+                    **quiet,
+                    _node_ip_address="127.0.0.1",
+                )
+            _keep_token_private()
             self._guardian = Guardian()
             return
         quiet.pop("include_dashboard")
@@ -297,6 +307,28 @@ def ship_module(module: ModuleType) -> None:
 
     register: Any = cloudpickle.register_pickle_by_value
     register(module)
+
+
+@contextlib.contextmanager
+def _on_loopback() -> Iterator[None]:
+    """Let a local Ray listen on 127.0.0.1 alone; Ray turns that into the address by which everybody reaches it."""
+    from ray._private import services
+
+    before = services.resolve_ip_for_localhost
+    services.resolve_ip_for_localhost = lambda host: host
+    try:
+        yield
+    finally:
+        services.resolve_ip_for_localhost = before
+
+
+def _keep_token_private() -> None:
+    """Let nobody else read the token that Ray makes, and by which it knows this user."""
+    folder = Path.home() / ".ray"
+    with contextlib.suppress(OSError):  # no home, or another's
+        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.chmod(0o700)
+        (folder / "auth_token").chmod(0o600)
 
 
 def _choose_auth_mode(ray: ModuleType, address: str) -> bool:

@@ -1,8 +1,12 @@
 """What workers get of the machine that they run on."""
 
+import contextlib
 import os
+import stat
 import sys
+from pathlib import Path
 
+import psutil
 import pytest
 from small_workers import Placed
 
@@ -31,3 +35,18 @@ def test_what_workers_get_of_the_cpu(ray_launcher, monkeypatch):
     assert behind == (os.SCHED_IDLE, os.SCHED_OTHER, None)
     assert told == (os.SCHED_OTHER, os.SCHED_OTHER, "active")
     assert flushing
+
+
+def test_a_local_ray_listens_on_loopback_alone_and_keeps_its_token_private(ray_launcher):
+    own = psutil.Process()
+    listening = {}
+    for process in [own, *own.children(recursive=True)]:
+        with contextlib.suppress(psutil.Error):
+            for connection in process.net_connections(kind="inet"):
+                if connection.status == psutil.CONN_LISTEN:
+                    listening[connection.laddr.ip.removeprefix("::ffff:")] = process.name()
+    assert set(listening) == {"127.0.0.1"}
+    folder = Path.home() / ".ray"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    token = folder / "auth_token"
+    assert not token.exists() or stat.S_IMODE(token.stat().st_mode) == 0o600
