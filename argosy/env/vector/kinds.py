@@ -143,9 +143,9 @@ class RayVectorEnv(BaseVectorEnv):
         num_cpus: float | None = None,
         hang_timeout_s: float | None = 300.0,
     ) -> None:
-        from argosy.env.worker.ray import RayEnvWorker, share_of_cores
+        from argosy.env.worker.ray import RayEnvWorker, cores_of_each
 
-        cores = share_of_cores(-(-len(env_fns) // max(1, envs_per_worker))) if num_cpus is None else num_cpus
+        cores = cores_of_each(-(-len(env_fns) // max(1, envs_per_worker)), num_cpus)
 
         def worker_fn(fns: Sequence[EnvFn], first: int) -> RayEnvWorker:
             return RayEnvWorker(fns, first, num_cpus=cores, hang_timeout_s=hang_timeout_s)

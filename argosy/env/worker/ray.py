@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
 from types import ModuleType
@@ -58,10 +59,23 @@ def _running_ray() -> ModuleType:
     return ray
 
 
-def share_of_cores(num_actors: int) -> float:
-    """Return what each of `num_actors` actors can have of the cores that are free, 1 at most."""
-    free = float(_running_ray().available_resources().get("CPU", 0.0))
-    return min(1.0, math.floor(free / max(1, num_actors) * 1e4) / 1e4)  # Ray counts in ten-thousandths
+def cores_of_each(num_actors: int, asked: float | None) -> float:
+    """Return what each of `num_actors` actors reserves: what is asked, or its share of the free cores, 1 at most.
+
+    Warns where more is asked than there is: some actors then wait for cores that others hold.
+    """
+    ray = _running_ray()
+    if asked is None:
+        free = float(ray.available_resources().get("CPU", 0.0))
+        return min(1.0, math.floor(free / max(1, num_actors) * 1e4) / 1e4)  # Ray counts in ten-thousandths
+    there = float(ray.cluster_resources().get("CPU", 0.0))
+    if asked * num_actors > there:
+        warnings.warn(
+            f"{num_actors} actors of envs ask for {asked:g} cores each (num_cpus), and Ray has {there:g}: some wait "
+            "until the cluster grows; leave num_cpus out, and each gets its share",
+            stacklevel=4,
+        )
+    return asked
 
 
 class RayEnvWorker(EnvWorker):

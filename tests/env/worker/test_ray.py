@@ -115,3 +115,11 @@ def test_more_envs_than_cores_find_a_place():
     env = RayVectorEnv([lambda i=i: Counter(i) for i in range(8)], hang_timeout_s=60.0)
     assert env.reset()[0][:, 0].tolist() == list(range(8))
     env.close()
+
+
+def test_actors_that_will_not_find_a_place_are_told_of_at_once():
+    with (
+        pytest.warns(UserWarning, match=r"5 actors of envs ask for 1 cores each \(num_cpus\), and Ray has 4"),
+        pytest.raises(EnvError, match=r"did not answer in 1\.0 s"),
+    ):
+        RayVectorEnv([lambda: Counter(0)] * 5, num_cpus=1, hang_timeout_s=1.0)
