@@ -68,8 +68,10 @@ def main(args: Sequence[str]) -> int:
         task = _value(args, "--task")
         if task is None and not wants_help:
             raise ConfigError("which task? --task TASK, for instance --task CartPole-v1")
-        default = _preset_for_help(algorithm) if task is None else preset(algorithm, task)
-        source = f"preset: {preset_name(algorithm, default.task)}"
+        memory = _value(args, "--net.memory")
+        asked = {"net.memory": memory} if memory in ("gru", "lstm") else {}
+        default = _preset_for_help(algorithm) if task is None else preset(algorithm, task, **asked)
+        source = f"preset: {preset_name(algorithm, default.task, default.net.memory)}"
     data = _value(args, "--data")
     if data is not None:  # settings of collecting then say nothing
         default = default.replaced({"data": data})

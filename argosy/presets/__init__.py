@@ -21,6 +21,8 @@ from argosy.env.tasks import TaskOf
 from argosy.errors import ConfigError, nearest
 from argosy.experiment import Experiment
 
+MEMORY = "-memory"
+"""Sections of this ending stand on their family's where `net.memory` is asked for."""
 Settings = Mapping[str, object]
 Sections = Mapping[str, Settings]
 
@@ -38,12 +40,18 @@ def preset(algorithm: str | type[Algorithm[Any, Any]], task: TaskOf, **changes: 
     experiment = _by_family(name, task)[family]
     if algorithm_class(name).kind != "offline":  # how good a policy becomes from data is up to the data
         experiment = _replaced(experiment, "tasks.toml", task, read_sections("tasks.toml"))
-    return experiment.replaced(changes)
+    changed = experiment.replaced(changes)
+    file, own = _own_sections(name)
+    if changed.net.memory is not None and f"{family}{MEMORY}" in own:
+        return _replaced(experiment, file, f"{family}{MEMORY}", own).replaced(changes)
+    return changed
 
 
-def preset_name(algorithm: str, task: str) -> str:
-    """Say in words which preset `preset` picks."""
+def preset_name(algorithm: str, task: str, memory: str | None = None) -> str:
+    """Say in words which preset `preset` picks; `memory` is the `net.memory` that is asked for."""
     family = task_family(task)
+    if memory is not None and f"{family}{MEMORY}" in _own_sections(algorithm)[1]:
+        return f"{algorithm} with memory on {family} tasks"
     if family in tuned_families(algorithm):
         return f"{algorithm} on {family} tasks"
     return f"defaults (no preset for {algorithm} on {family} tasks)"
@@ -51,7 +59,7 @@ def preset_name(algorithm: str, task: str) -> str:
 
 def tuned_families(algorithm: str) -> list[str]:
     """Return the families of tasks for which an algorithm has settings of its own."""
-    return list(_own_sections(algorithm)[1])
+    return [section for section in _own_sections(algorithm)[1] if not section.endswith(MEMORY)]
 
 
 @cache
@@ -82,7 +90,7 @@ def _own_sections(algorithm: str) -> tuple[str, Sections]:
         file, sections = f"{cls.__name__}.presets", cls.presets
     families = read_sections("families.toml")
     for section in sections:
-        if section not in families:
+        if section.removesuffix(MEMORY) not in families:
             raise ConfigError(f"unknown section [{section}] of {file}: {nearest(section, families)}")
     return file, sections
 
@@ -96,6 +104,7 @@ def _by_family(algorithm: str, task: str) -> dict[str, Experiment]:
         experiment = _replaced(plain, "families.toml", family, read_sections("families.toml"))
         experiment = _replaced(experiment, "kinds.toml", cls.kind, read_sections("kinds.toml"))
         found[family] = _replaced(experiment, file, family, own)
+        _replaced(found[family], file, f"{family}{MEMORY}", own)
     return found
 
 

@@ -137,6 +137,7 @@ class CheckSums(Algorithm):
 
     kind = "onpolicy"
     config_type = AlgorithmConfig
+    action_spaces = (spaces.Discrete,)
 
     def __init__(self, config, policy):
         super().__init__(config, policy)

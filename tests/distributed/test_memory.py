@@ -101,7 +101,7 @@ class Still(PPO):
 def test_states_are_made_of_observations_that_there_were(kind, burn_in, done, tmp_path):
     """Right after acting, with the same parameters, every stored action is as likely as it was."""
     Still.stats = []
-    net = {"memory": kind, "memory_size": 8, "sequence_length": 5, "burn_in": burn_in}
+    net = {"memory": kind, "memory_size": 8, "sequence_length": 5, "burn_in": burn_in, "norm_obs": False}
     experiment = preset(
         "ppo", "CartPole-v1", seed=1, trainer={"step_per_collect": 128}, net=net,
         lr=1e-30, batch_size=64, repeat_per_collect=1,

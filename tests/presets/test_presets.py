@@ -69,12 +69,29 @@ def test_an_algorithm_s_settings_stand_on_the_kind_s_and_the_family_s(files):
     assert (experiment.config.optim.lr, experiment.seed, experiment.threads) == (1.0, 4, 3)
 
 
+@pytest.mark.parametrize("changes", [{"net.memory": "gru"}, {"net": {"memory": "lstm"}}])
+def test_memory_has_settings_of_its_own_on_those_of_the_family(files, changes):
+    files["dqn.toml"] = {"classic": {"lr": 1, "tau": 1}, "classic-memory": {"lr": 2, "net": {"norm_obs": True}}}
+    experiment = preset("dqn", "CartPole-v1", seed=3, **changes)
+    assert (experiment.config.optim.lr, experiment.config.tau, experiment.net.norm_obs, experiment.seed) == (
+        2,
+        1,
+        True,
+        3,
+    )
+    assert preset("dqn", "CartPole-v1", lr=4, **changes).config.optim.lr == 4
+    assert preset("dqn", "CartPole-v1").config.optim.lr == 1
+    assert tuned_families("dqn") == ["classic"]
+    assert preset_name("dqn", "CartPole-v1", "gru") == "dqn with memory on classic tasks"
+
+
 @pytest.mark.parametrize(
     ("file", "sections", "message"),
     [
         ("dqn.toml", {"clasic": {}}, r"unknown section \[clasic\] of dqn.toml: did you mean 'classic'\?"),
         ("dqn.toml", {"classic": {"lrr": 1}}, r"\[classic\] of dqn.toml: unknown setting 'lrr' for dqn: did you mean"),
         ("dqn.toml", {"atari": {"net": {"kid": 1}}}, r"\[atari\] of dqn.toml: unknown setting 'net.kid'.*'net.kind'"),
+        ("dqn.toml", {"classic-memory": {"lrr": 1}}, r"\[classic-memory\] of dqn.toml: unknown setting 'lrr'"),
         ("dqn.toml", {"mujoco": {"tau": 2}}, r"\[mujoco\] of dqn.toml: DQNConfig.tau is 2.0; it must be"),
         ("tasks.toml", {"CartPole-v1": {"stop": {"x": 1}}}, r"\[CartPole-v1\] of tasks.toml: unknown setting 'stop.x'"),
         ("kinds.toml", {"offpolicy": {"thread": 1}}, r"\[offpolicy\] of kinds.toml: unknown setting 'thread'"),
