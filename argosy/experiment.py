@@ -15,7 +15,7 @@ from typing import Any
 
 import argosy
 from argosy.algorithm import ALGORITHMS, algorithm_class, algorithm_name, remember_algorithm
-from argosy.algorithm.base import AlgorithmConfig
+from argosy.algorithm.base import Algorithm, AlgorithmConfig
 from argosy.algorithm.wrapper import remember_wrapper, wrapper_call
 from argosy.config import Plain, check_range, from_plain, replaced, to_plain
 from argosy.env import EnvConfig
@@ -50,8 +50,8 @@ class Experiment:
     task: str
     """Environment id, e.g. CartPole-v1, HalfCheetah-v5, ALE/Pong-v5; or "MODULE:NAME" of a class or function of your
     own; a class or function is turned into its name."""
-    algorithm: str
-    """Name of the algorithm, as in `argosy algorithms`, or "MODULE:CLASS"; a class is turned into its name."""
+    algorithm: str | type[Algorithm[Any, Any]]
+    """Name of the algorithm, as in `argosy algorithms`, "MODULE:CLASS", or the class, which is turned into its name."""
     config: AlgorithmConfig
     """Settings of the algorithm."""
     env: EnvConfig = field(default_factory=EnvConfig)
@@ -235,7 +235,7 @@ class Experiment:
         for wrapper, own in wrappers.items():
             remember_wrapper(wrapper, own)
         if cls is not None:
-            remember_algorithm(self.algorithm, cls)
+            remember_algorithm(algorithm_name(self.algorithm), cls)
 
 
 _OWN = frozenset(f.name for f in dataclasses.fields(Experiment)) - {"algorithm", "config"}

@@ -1,6 +1,7 @@
 """Experiments: written, read, changed by name, refused by name."""
 
 import json
+import typing
 
 import pytest
 
@@ -141,3 +142,13 @@ def test_a_device_with_a_number_is_no_code(tmp_path):
     saved = preset("dqn", "CartPole-v1", device="cuda:1", buffer={"device": "cuda:1"})
     (tmp_path / "config.json").write_text(json.dumps(saved.to_dict()))
     assert Experiment.load(tmp_path / "config.json") == saved
+
+
+def test_the_algorithm_may_be_a_class_and_its_type_says_so():
+    from argosy.algorithm import DQN, Algorithm
+
+    experiment = Experiment(task="CartPole-v1", algorithm=DQN, config=DQN.config_type())
+    assert experiment == Experiment(task="CartPole-v1", algorithm="dqn", config=DQN.config_type())
+    allowed = typing.get_type_hints(Experiment)["algorithm"]
+    assert {typing.get_origin(part) or part for part in typing.get_args(allowed)} == {str, type}
+    assert type[Algorithm[typing.Any, typing.Any]] in typing.get_args(allowed)

@@ -57,12 +57,13 @@ def register_algorithm(name: str, cls: type[Algorithm[Any, Any]] | str, *, modul
     _REGISTRY.register(name, cls, module)
 
 
-def algorithm_class(name: str) -> type[Algorithm[Any, Any]]:
-    """Return the class of an algorithm by its name, of the table or registered, or by "MODULE:CLASS".
+def algorithm_class(algorithm: str | type[Algorithm[Any, Any]]) -> type[Algorithm[Any, Any]]:
+    """Return the class of an algorithm by its name, of the table or registered, by "MODULE:CLASS", or as it is.
 
     Raises:
         ConfigError: there is none (offers the nearest name), it cannot be imported, or it is no algorithm.
     """
+    name = algorithm_name(algorithm)
     if name not in _REGISTRY and ":" not in name:
         hint = "one of your own is given as MODULE:CLASS, or registered first (argosy.register_algorithm)"
         raise ConfigError(f"unknown algorithm {name!r}: {nearest(name, _REGISTRY.names())} ({hint})")

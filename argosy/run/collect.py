@@ -7,6 +7,7 @@ import json
 import math
 from pathlib import Path
 
+from argosy.algorithm import algorithm_name
 from argosy.collect import Collector
 from argosy.config import to_plain
 from argosy.data import CollectStats, VectorReplayBuffer
@@ -91,7 +92,7 @@ def collect_data(
                     "action_scale": "env",
                     "task": experiment.task,
                     "env": json.dumps(to_plain(experiment.env)),
-                    "algorithm": experiment.algorithm,
+                    "algorithm": algorithm_name(experiment.algorithm),
                     "version": policy.version,
                     "eps": eps,
                     "seed": seed,

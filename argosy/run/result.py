@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 
+from argosy.algorithm import algorithm_name
 from argosy.collect import Collector
 from argosy.data import CollectStats
 from argosy.experiment import Experiment
@@ -95,7 +96,7 @@ class BestPolicy:
         title = f"{experiment.algorithm} on {experiment.task}, seed {experiment.seed}"
         curve = draw_curve(self.folder, title, "updates" if experiment.data else "environment steps")
         result = Result(
-            algorithm=experiment.algorithm,
+            algorithm=algorithm_name(experiment.algorithm),
             task=experiment.task,
             seed=experiment.seed,
             env_steps=state.env_step,

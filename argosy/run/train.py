@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from argosy.algorithm import Algorithm
+from argosy.algorithm import Algorithm, algorithm_name
 from argosy.env.tasks import TaskOf
 from argosy.errors import CallbackError, CheckpointError, ConfigError, DataError, EnvError
 from argosy.experiment import Experiment
@@ -66,7 +66,7 @@ def train(
         experiment = preset(algorithm, task, **changes)
     if experiment.data is not None:  # so that `resume` finds it from anywhere
         experiment = experiment.replaced({"data": str(Path(experiment.data).resolve())})
-    folder = RunFolder.create(runs, experiment.task, experiment.algorithm, experiment.seed)
+    folder = RunFolder.create(runs, experiment.task, algorithm_name(experiment.algorithm), experiment.seed)
     try:
         return _train(experiment, folder, show_progress, [one for one in callbacks if not isinstance(one, str)])
     finally:
