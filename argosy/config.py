@@ -14,6 +14,7 @@ from typing import TypeVar, cast
 
 from argosy.errors import ConfigError, nearest
 from argosy.named import code_name
+from argosy.synonyms import nearest_setting
 
 T = TypeVar("T")
 
@@ -125,7 +126,7 @@ def replaced(config: T, changes: Mapping[str, object], name: str = "") -> T:
         full = f"{name}.{first}" if name else first
         if first not in hints:
             known = [f"{name}.{hint}" if name else hint for hint in hints]
-            raise ConfigError(f"unknown setting {full!r} of {type(config).__name__}: {nearest(full, known)}")
+            raise ConfigError(f"unknown setting {full!r} of {type(config).__name__}: {nearest_setting(full, known)}")
         if rest:
             groups.setdefault(first, {})[rest] = value
         elif isinstance(value, Mapping) and dataclasses.is_dataclass(getattr(config, first)):
@@ -241,7 +242,7 @@ def _convert_dataclass(cls: type, data: Mapping[str, object], name: str) -> obje
     prefix = f"{name}." if name else ""
     for key in data:
         if key not in hints:
-            raise ConfigError(f"unknown key {prefix + key!r} of {cls.__name__}: {nearest(key, hints)}")
+            raise ConfigError(f"unknown key {prefix + key!r} of {cls.__name__}: {nearest_setting(key, hints)}")
     required = {
         field.name
         for field in dataclasses.fields(cls)

@@ -20,13 +20,14 @@ from argosy.algorithm.wrapper import remember_wrapper, wrapper_call
 from argosy.config import Plain, check_range, from_plain, replaced, to_plain
 from argosy.env import EnvConfig
 from argosy.env.agents.registry import environment_name
-from argosy.errors import ConfigError, nearest
+from argosy.errors import ConfigError
 from argosy.named import check_trusted, given_code, take_code, trust_names
 from argosy.net import NetConfig
 from argosy.settings import BufferConfig as BufferConfig
 from argosy.settings import LoggerConfig as LoggerConfig
 from argosy.settings import StopConfig as StopConfig
 from argosy.settings import TrainerConfig as TrainerConfig
+from argosy.synonyms import nearest_setting
 
 FORMAT = 1
 _NO_CODE = (
@@ -153,7 +154,7 @@ class Experiment:
         if meant:
             raise ConfigError(f"setting {name!r} of {self.algorithm} may be {' or '.join(meant)}; say which one")
         known = [*self.setting_names(), *self.short_names()]
-        raise ConfigError(f"unknown setting {name!r} for {self.algorithm}: {nearest(name, known)}")
+        raise ConfigError(f"unknown setting {name!r} for {self.algorithm}: {nearest_setting(name, known)}")
 
     def setting_names(self) -> list[str]:
         """Return every name that `replaced` takes, with dots."""

@@ -14,7 +14,8 @@ from typing import TypeVar, cast
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
-from argosy.errors import ConfigError, nearest
+from argosy.errors import ConfigError
+from argosy.synonyms import nearest_setting
 
 T = TypeVar("T")
 _REGISTRY = ConstructorRegistry()
@@ -88,7 +89,9 @@ def parse(
         if wrong is None:
             raise ConfigError(f"unexpected argument {unknown[0]!r}; {prog} --help lists the options")
         known = [f"--{name.replace('_', '-')}" for name in (*names, *typing.get_type_hints(flags))]
-        raise ConfigError(f"unknown flag {wrong.partition('=')[0]!r}: {nearest(wrong.partition('=')[0], known)}")
+        raise ConfigError(
+            f"unknown flag {wrong.partition('=')[0]!r}: {nearest_setting(wrong.partition('=')[0], known)}"
+        )
     return cast(T, parsed)
 
 
