@@ -33,6 +33,7 @@ FORMAT = 1
 _NO_CODE = (
     "device",
     "data",
+    "init",
     "buffer.device",
     "buffer.storage_dir",
     "logger.wandb_project",
@@ -81,6 +82,8 @@ class Experiment:
     where needed with arguments, as in "MODULE:CLASS(every=10)"."""
     data: str | None = None
     """Data set to learn from, a file that `argosy collect` wrote; nothing is collected then, the task is for tests."""
+    init: str | None = None
+    """Run, or a policy's file, whose parameters the run begins with; optimisers and all else are new."""
 
     def __post_init__(self) -> None:
         check_range(self, "seed", ge=0)

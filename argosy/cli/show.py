@@ -17,8 +17,9 @@ def show_start(experiment: Experiment, source: str, *, to_stderr: bool) -> None:
     """Print what is trained and with which settings."""
     stream = sys.stderr if to_stderr else sys.stdout
     print(f"argosy: {experiment.algorithm} on {experiment.task}, seed {experiment.seed}   ({source})", file=stream)
-    if experiment.data is not None:
-        print(f"  {'data':<8} {experiment.data}", file=stream)
+    for name, path in (("data", experiment.data), ("init", experiment.init)):
+        if path is not None:
+            print(f"  {name:<8} {path}", file=stream)
     for section in ("config", "net", "env", "buffer", "trainer", "stop"):
         config = getattr(experiment, section)
         shown = [f"{name.replace('_', '-')} {_short(value)}" for name, value in _changed(config, type(config)())]

@@ -36,6 +36,7 @@ from argosy.distributed.workers.trainer import TrainerWorker
 from argosy.errors import ConfigError
 from argosy.policy import Policy
 from argosy.rng import Rng, spawn_seeds
+from argosy.run.warm import warm_start
 from argosy.trainer.blob import encode
 from argosy.trainer.learning import Learning, make_learning
 
@@ -177,6 +178,8 @@ def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
     spec = fleet.policies[policy]
     trainer = spec.experiment.trainer
     algorithm = plan.algorithm(policy, spec.experiment.device)
+    if spec.experiment.init is not None:
+        warm_start(algorithm, spec.experiment.init)  # a saved state comes after it
     group = None
     if spec.trainers > 1:
         leader = context.connect(trainer_name(policy, 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from typing import Any
 
 from argosy.algorithm import algorithm_class
@@ -15,6 +16,7 @@ from argosy.experiment import Experiment
 from argosy.logger import Logger
 from argosy.rng import spawn_seeds
 from argosy.run.dataset import load_data
+from argosy.run.warm import warm_start
 from argosy.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 from argosy.trainer.callbacks import make_callbacks
 from argosy.trainer.parts import make_algorithm, make_buffer
@@ -38,6 +40,7 @@ def build(
     Raises:
         ConfigError: settings contradict each other, or there is no such data set.
         DataError: the data set is damaged, or does not fit the task.
+        CheckpointError: what it is to begin with is not there, or does not fit.
         SpaceError: the algorithm cannot act in the task's action space.
     """
     settings, config = experiment.trainer, experiment.env
@@ -60,6 +63,10 @@ def build(
         algorithm = make_algorithm(
             experiment, test_env.single_observation_space, test_env.single_action_space, seeds[0]
         )
+        if experiment.init is not None:
+            taken = warm_start(algorithm, experiment.init)
+            if show_progress:
+                sys.stderr.write(f"init: {taken}\n")
         common: dict[str, Any] = {
             "algorithm": algorithm,
             "test_collector": Collector(algorithm.policy, test_env, seed=seeds[3]),

@@ -87,6 +87,17 @@ class Own:
 
 
 @dataclass(frozen=True)
+class Contents:
+    """What one file holds."""
+
+    checkpoint: PolicyCheckpoint
+    env: Any = None
+    """Statistics of the env's wrappers, which a policy that was trained behind them cannot do without."""
+    algorithm: Mapping[str, Any] | None = None
+    """Of a full checkpoint: all that the algorithm holds, by name."""
+
+
+@dataclass(frozen=True)
 class Saved:
     """A saved policy, and all that making it takes."""
 
@@ -97,10 +108,8 @@ class Saved:
     """Of observations and actions."""
     checkpoint: PolicyCheckpoint
     env: Any = None
-    """Statistics of the env's wrappers, which a policy that was trained behind them cannot do without."""
+    """See `Contents`."""
     own: Own | None = None
-    algorithm: Mapping[str, Any] | None = None
-    """Of a full checkpoint: all that the algorithm holds, by name."""
 
     def policy(self, device: str = "cpu") -> Policy:
         """Make the policy, as it was.
@@ -143,7 +152,7 @@ def load(
         ConfigError: the device is not there, or code that the policy needs cannot be imported.
     """
     saved = read_saved(find_policy(path, policy=policy, version=version, tag=tag), trust=trust)
-    _check_alone(saved.path, saved.env)
+    check_alone(saved.path, saved.env)
     return saved.policy(device).eval()
 
 
@@ -216,14 +225,10 @@ def read_saved(path: Path, *, trust: bool = False) -> Saved:
             f"beside {str(path)!r} there is no config.json, which says how the policy is made; keep the two together"
         )
     experiment = RunFolder(path.parent).experiment(trust=trust)
-    spaces, own = _read_description(path.parent, trust=trust)
-    described: dict[str, Any] = {
-        "path": path,
-        "experiment": experiment,
-        "spaces": spaces or task_spaces(experiment.task, experiment.env),
-        "own": own,
-    }
-    return Saved(**described, **_read(path))
+    own = _read_own(path.parent, trust=trust)
+    spaces = read_spaces(path.parent) or task_spaces(experiment.task, experiment.env)
+    contents = read_file(path)
+    return Saved(path, experiment, spaces, contents.checkpoint, contents.env, own)
 
 
 def read_checkpoint(path: Path) -> PolicyCheckpoint:
@@ -232,28 +237,37 @@ def read_checkpoint(path: Path) -> PolicyCheckpoint:
     Raises:
         CheckpointError: it is missing or damaged, or the policy was trained behind wrappers that keep statistics.
     """
-    found = _read(path)
-    _check_alone(path, found.get("env"))
-    checkpoint: PolicyCheckpoint = found["checkpoint"]
-    return checkpoint
+    contents = read_file(path)
+    check_alone(path, contents.env)
+    return contents.checkpoint
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """Return what a file holds of a `Saved`."""
+def read_file(path: Path) -> Contents:
+    """Read a policy's file.
+
+    Raises:
+        CheckpointError: it is missing or damaged.
+    """
     if path.stem.lstrip("-").isdecimal():
         try:
-            return {"checkpoint": decode(np.fromfile(path, np.uint8))}
+            return Contents(decode(np.fromfile(path, np.uint8)))
         except OSError as error:
             raise CheckpointError(f"{str(path)!r} cannot be read: {error}") from error
     if _kind(path) == CHECKPOINT:
         state = read_state(path, CHECKPOINT)["algorithm"]
-        checkpoint = PolicyCheckpoint(version=state["version"], state_dict=state["parts"][POLICY])
-        return {"checkpoint": checkpoint, "algorithm": state["parts"]}
+        while POLICY not in state["parts"]:  # of an algorithm around another one
+            state = state["parts"]["inner"]
+        return Contents({"version": state["version"], "state_dict": state["parts"][POLICY]}, algorithm=state["parts"])
     state = read_state(path, POLICY)
-    return {"checkpoint": state["policy"], "env": state["env"]}
+    return Contents(state["policy"], env=state["env"])
 
 
-def _check_alone(path: Path, env: object) -> None:
+def check_alone(path: Path, env: object) -> None:
+    """Refuse a policy that was trained behind wrappers of its env which keep statistics, where these are not there.
+
+    Raises:
+        CheckpointError: it was.
+    """
     if env is not None:
         raise CheckpointError(
             f"{str(path)!r} was trained on what a wrapper of its env normalised, and is of no use without it; "
@@ -272,23 +286,39 @@ def write_description(folder: Path, observation_space: Space, action_space: Spac
     (folder / "policy.json").write_text(json.dumps(data) + "\n")
 
 
-def _read_description(folder: Path, *, trust: bool) -> tuple[tuple[Space, Space] | None, Own | None]:
-    """Return the spaces (None: an env has to say) and the policy of one's own."""
-    file = folder / "policy.json"
-    if not file.is_file():  # of a run from before there were any
-        return None, None
+def read_spaces(folder: Path) -> tuple[Space, Space] | None:
+    """Return the spaces that the policies in a folder are made for; None where an env has to say.
+
+    Raises:
+        CheckpointError: their file cannot be read.
+    """
     try:
-        data = json.loads(file.read_text())
-        if not trust:
-            check_trusted(data, repr(str(file)))
-        own = None if data["own"] is None else Own(**data["own"])
-        if own is not None:
-            trust_names(data)
-        if data["observation_space"] is None or data["action_space"] is None:  # their elements are no arrays
-            return None, own
-        return (space_from_plain(data["observation_space"]), space_from_plain(data["action_space"])), own
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        plain = [_description(folder)[name] for name in ("observation_space", "action_space")]
+        if None in plain:  # of a run from before they were written down, or their elements are no arrays
+            return None
+        return space_from_plain(plain[0]), space_from_plain(plain[1])
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"the spaces in {str(folder / 'policy.json')!r} cannot be read: {error!r}") from error
+
+
+def _read_own(folder: Path, *, trust: bool) -> Own | None:
+    """Return the code of the user's own that made the policies in a folder."""
+    data = _description(folder)
+    if trust:
+        trust_names(data)
+    check_trusted(data, repr(str(folder / "policy.json")))
+    return None if data["own"] is None else Own(**data["own"])
+
+
+def _description(folder: Path) -> dict[str, Any]:
+    file = folder / "policy.json"
+    if not file.is_file():
+        return {"observation_space": None, "action_space": None, "own": None}
+    try:
+        data: dict[str, Any] = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
         raise CheckpointError(f"{str(file)!r} cannot be read: {error!r}") from error
+    return data
 
 
 def _name_of(code: Callable[..., object] | None) -> str | None:

@@ -58,14 +58,16 @@ def train(
     """
     if names := tuple(callback for callback in callbacks if isinstance(callback, str)):
         changes["callbacks"] = names
+    changes |= {name: str(path) for name, path in changes.items() if isinstance(path, Path)}
     if isinstance(algorithm, Experiment):
         experiment = algorithm.replaced(changes if task is None else {"task": task, **changes})
     elif task is None:
         raise ConfigError(f"which task? argosy.train({algorithm!r}, task), for instance with task 'CartPole-v1'")
     else:
         experiment = preset(algorithm, task, **changes)
-    if experiment.data is not None:  # so that `resume` finds it from anywhere
-        experiment = experiment.replaced({"data": str(Path(experiment.data).resolve())})
+    for name, path in (("data", experiment.data), ("init", experiment.init)):
+        if path is not None:  # so that `resume` finds it from anywhere
+            experiment = experiment.replaced({name: str(Path(path).resolve())})
     folder = RunFolder.create(runs, experiment.task, algorithm_name(experiment.algorithm), experiment.seed)
     try:
         return _train(experiment, folder, show_progress, [one for one in callbacks if not isinstance(one, str)])
@@ -117,7 +119,8 @@ def _train(
     with contextlib.ExitStack() as stack:
         stack.enter_context(tuned_process())
         stack.enter_context(computing_threads(experiment.threads))
-        trainer = build(experiment, show_progress=show_progress, callbacks=callbacks)
+        begun = experiment.replaced({"init": None}) if from_checkpoint else experiment
+        trainer = build(begun, show_progress=show_progress, callbacks=callbacks)
         for collector in collectors_of(trainer).values():
             stack.callback(collector.env.close)
         if from_checkpoint:

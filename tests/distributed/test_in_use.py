@@ -172,3 +172,15 @@ def test_a_policy_of_one_s_own_is_made_again(tmp_path, monkeypatch):
     with pytest.raises(TrustError, match=r"own\.policy 'memory:Memory'"):
         argosy.load(run.directory)
     assert argosy.load(run.directory, trust=True).version == policy.version
+
+
+def test_a_fleet_begins_with_another_run_and_a_run_with_a_fleet(one, tmp_path):
+    run = trained(tmp_path / "run", policies={"p": PolicySpec(experiment=dataclasses.replace(PPO, init=str(one)))})
+    first, best = argosy.load(run.directory, version=-1), argosy.load(one)
+    assert first.version == -1 < best.version
+    assert all(value.equal(best.state_dict()[name]) for name, value in first.state_dict().items())
+    experiment = argosy.preset("ppo", "CartPole-v1", seed=9, init=str(one / "parameters" / "p"))
+    trainer = argosy.build(experiment)
+    assert all(value.equal(best.state_dict()[name]) for name, value in trainer.algorithm.policy.state_dict().items())
+    trainer.train_collector.env.close()
+    trainer.test_collector.env.close()

@@ -1,0 +1,180 @@
+"""A warm start: begin with what another run has learned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from argosy.algorithm import Algorithm
+from argosy.algorithm.wrapper import AlgorithmWrapper
+from argosy.data import RunningMeanStd
+from argosy.env.spaces import leaves, normal_form
+from argosy.errors import CheckpointError
+from argosy.policy import Policy
+from argosy.run.folder import RunFolder
+from argosy.run.saved import check_alone, find_policy, read_file, read_spaces
+
+_OWN = "exploration."
+"""Part of a policy that a new run begins anew, as its schedule says."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a warm start has taken over, and what is as new."""
+
+    path: Path
+    taken: list[str]
+    new: list[str]
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.taken)} from {self.path}; new: {', '.join([*self.new, 'optimisers'])}"
+
+
+def warm_start(algorithm: Algorithm[Any, Any], source: str | Path) -> Taken:
+    """Give an algorithm that has just been made the parameters of another run.
+
+    Taken are, by their names: the policy's networks with the statistics of observations; and from a full checkpoint
+    the networks, parameters and running statistics of the algorithm that fit (critics and their targets, a learned
+    temperature, the scale of returns). Target networks that the file lacks become copies of what was taken. New are:
+    optimisers, exploration, counters, random numbers, the replay buffer, and networks that the file lacks, such as the
+    value function after imitation.
+
+    Args:
+        algorithm: as it was made.
+        source: the folder of a run, whose checkpoint is read; that of a fleet's run or of a fleet's policy, of which
+            the best version is; or one file: checkpoint.safetensors, policy.safetensors, VERSION.safetensors.
+
+    Raises:
+        CheckpointError: there is no such run; or its policy has other spaces or networks, which are named.
+    """
+    path = Path(source)
+    folder = RunFolder(path)
+    path = folder.checkpoint if folder.checkpoint.is_file() else find_policy(path)
+    contents = read_file(path)
+    check_alone(path, contents.env)
+    while isinstance(algorithm, AlgorithmWrapper):
+        algorithm = algorithm.inner
+    policy: Policy = algorithm.policy
+    _check_spaces(policy, path)
+    parts = algorithm.parts()
+    copies = _copies(parts)
+
+    both, only_here = _take_policy(policy, contents.checkpoint["state_dict"], path)
+    taken, new = [f"policy.{name}" for name in both], [f"policy.{name}" for name in only_here]
+    saved = contents.algorithm or {}
+    for name, part in parts.items():
+        if part is policy or not isinstance(part, nn.Module | nn.Parameter | RunningMeanStd):
+            continue
+        if name in saved and _take(part, saved[name]):
+            taken.append(name)
+        elif copies.get(name) in ("policy", *taken):
+            target: nn.Module = parts[name]
+            target.load_state_dict(_without_own(parts[copies[name]].state_dict()), strict=False)
+            taken.append(name)
+        else:
+            new.append(name)
+    return Taken(path, taken, new)
+
+
+def _check_spaces(policy: Policy, path: Path) -> None:
+    spaces = read_spaces(path.parent)
+    if spaces is None:
+        return
+    theirs, mine = (list(leaves(normal_form(space))) for space in (spaces[0], policy.observation_space))
+    if theirs != mine:
+        raise CheckpointError(
+            f"init {str(path)!r} was trained on observations of {spaces[0]}, this run's are of "
+            f"{policy.observation_space}"
+        )
+    if spaces[1] != policy.action_space:
+        raise CheckpointError(
+            f"init {str(path)!r} was trained to act in {spaces[1]}, this run acts in {policy.action_space}"
+        )
+
+
+def _take_policy(policy: Policy, saved: Mapping[str, torch.Tensor], path: Path) -> tuple[list[str], list[str]]:
+    """Take over the parts that both policies have, which must be the same in all but their numbers.
+
+    Returns:
+        Their names, and those of parts that only this policy has.
+    """
+    own, saved = _without_own(policy.state_dict()), _without_own(saved)
+    mine, theirs = _first_names(own), _first_names(saved)
+    both = [name for name in mine if name in theirs]
+    if not both:
+        raise CheckpointError(
+            f"nothing of the policy in init {str(path)!r} fits: it has {', '.join(theirs)}, this "
+            f"{type(policy).__name__} has {', '.join(mine)}; begin with one of the same kind"
+        )
+    if ("normaliser" in mine) != ("normaliser" in theirs):
+        which, other = ("normalises", "does not") if "normaliser" in theirs else ("does not normalise", "does")
+        raise CheckpointError(
+            f"the policy in init {str(path)!r} {which} observations, this one {other}; set net.norm_obs alike"
+        )
+    for name in both:
+        _check_same(name, _of(own, name), _of(saved, name), path)
+    policy.load_state_dict({key: value for name in both for key, value in _of(saved, name).items()}, strict=False)
+    return both, [name for name in mine if name not in theirs]
+
+
+def _check_same(name: str, own: Mapping[str, torch.Tensor], saved: Mapping[str, torch.Tensor], path: Path) -> None:
+    other = sorted(own.keys() ^ saved.keys())
+    if other:
+        where = "only there" if other[0] in saved else "only here"
+        raise CheckpointError(
+            f"init {str(path)!r} has another policy.{name}: {other[0]} is {where}; give both runs the same network "
+            "(net)"
+        )
+    for key, value in own.items():
+        if value.shape != saved[key].shape:
+            raise CheckpointError(
+                f"init {str(path)!r} has another policy.{name}: {key} has shape {tuple(saved[key].shape)} there, "
+                f"{tuple(value.shape)} here; give both runs the same network (net)"
+            )
+
+
+def _take(part: Any, saved: Any) -> bool:
+    """Take over a part of the algorithm, if it fits."""
+    if isinstance(part, nn.Parameter):
+        fits = isinstance(saved, torch.Tensor) and saved.shape == part.shape
+        if fits:
+            part.data.copy_(saved)
+        return fits
+    own = part.state_dict()
+    if not isinstance(saved, Mapping) or own.keys() != saved.keys():
+        return False
+    if any(getattr(value, "shape", None) != getattr(saved[key], "shape", None) for key, value in own.items()):
+        return False
+    part.load_state_dict(saved)
+    return True
+
+
+def _copies(parts: Mapping[str, Any]) -> dict[str, str]:
+    """Return the networks that began as copies of others (targets), with the name of what they are copies of."""
+    states = {name: _without_own(part.state_dict()) for name, part in parts.items() if isinstance(part, nn.Module)}
+    found: dict[str, str] = {}
+    for name, state in states.items():
+        for other, original in states.items():
+            if other == name:
+                break  # copies are made after what they are copies of
+            if state and state.keys() == original.keys() and all(v.equal(original[key]) for key, v in state.items()):
+                found[name] = other
+                break
+    return found
+
+
+def _without_own(state: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in state.items() if not key.startswith(_OWN)}
+
+
+def _first_names(keys: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(key.partition(".")[0] for key in keys))
+
+
+def _of(state: Mapping[str, torch.Tensor], name: str) -> dict[str, torch.Tensor]:
+    return {key: value for key, value in state.items() if key.partition(".")[0] == name}
