@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
+from argosy.algorithm.base import Algorithm
 from argosy.collect.player import Inline, Player, Scores
 from argosy.collect.recorder import Recorder, Segment
 from argosy.collect.seats import Seat
@@ -14,10 +15,12 @@ from argosy.collect.source import Agents, EnvSource, Space
 from argosy.data.stats import CollectStats, EpochStats, TrainingStats, TrainingStatsMean
 from argosy.errors import ConfigError, nearest
 from argosy.experiment import Experiment
+from argosy.policy import Policy
+from argosy.process import computing_threads
 from argosy.rng import Rng, spawn_seeds
 from argosy.trainer.base import TrainerState
 from argosy.trainer.learning import make_learning
-from argosy.trainer.parts import make_algorithm
+from argosy.trainer.players import PlayerSpec, player_spec
 from argosy.trainer.statefile import read_state, write_state
 
 Epoch: TypeAlias = dict[str, EpochStats[TrainingStats]]
@@ -37,32 +40,40 @@ class AgentsTrainer:
         for epoch in trainer:
             print({name: stats.line() for name, stats in epoch.items()})
 
+    Policies that do not learn (`PolicySpec(learns=False)`: at random, by a script, or as they were trained before) play
+    with the others.
+
     Args:
-        policies: by name, experiments of the same task, a registered `Environment`. The first one says how many
-            environments, which seed, and how long epochs, tests and the run are.
+        policies: by name, experiments of the same task, a registered `Environment`, or the `PolicySpec`s of a fleet.
+            The first that learns says how many environments, which seed, and how long epochs, tests and the run are.
         agents: which agents play with which policy: regular expressions that match the whole of an agent's number ("0",
             "1", ...); the first that fits wins.
         env_args: arguments of the environment.
 
     Raises:
-        ConfigError: the task has no agents, or agents and policies do not fit together.
+        ConfigError: the task has no agents, agents and policies do not fit together, no policy learns, or something is
+            asked for that only other trainers, or fleets, do.
     """
 
     def __init__(
         self,
-        policies: Mapping[str, Experiment],
+        policies: Mapping[str, Experiment | PlayerSpec],
         agents: Mapping[str, str],
         env_args: Mapping[str, object] | None = None,
     ) -> None:
-        lead = self._lead = _lead(policies, agents)
+        specs = {name: player_spec(name, policy) for name, policy in policies.items()}
+        lead = self._lead = _lead(specs, agents)
         self._source = EnvSource.of(lead.task, env_args or {}, lead.env, map(Agents, agents))
         if self._source.registered is None:
             raise ConfigError(f"{lead.task!r} is no registered `Environment` of several agents; use argosy.train")
         self._owners = list(agents.values())  # policies, of each regular expression
         self._length = lead.trainer.length
-        self._learners = {name: self._learner(name, experiment) for name, experiment in policies.items()}
+        self._learners = {name: self._learner(name, spec) for name, spec in specs.items() if spec.learns}
         self.algorithms = {name: learner.algorithm for name, learner in self._learners.items()}
-        """By the policy's name."""
+        """By the policy's name, of those that learn."""
+        self.opponents = {name: self._opponent(name, spec) for name, spec in specs.items() if not spec.learns}
+        """The policies that only play, by name."""
+        self._policies = {**{name: own.policy for name, own in self.algorithms.items()}, **self.opponents}
         self.epoch = 0
         """Epochs completed."""
         self._rng = Rng(spawn_seeds(lead.seed, 4)[2])
@@ -72,17 +83,17 @@ class AgentsTrainer:
         return self
 
     def __next__(self) -> Epoch:
-        """Run one epoch and its test; returns by the policy's name what came of it."""
+        """Run one epoch and its test; returns by the name of each policy that learns what came of it."""
         learners, settings = self._learners.values(), self._lead.trainer
         if self.epoch >= settings.epochs or all(learner.state.stopped for learner in learners):
             raise StopIteration
         for learner in learners:
             learner.collected, learner.updates = [], TrainingStatsMean()
-        while min(learner.state.env_step for learner in learners) < min(
-            (self.epoch + 1) * settings.step_per_epoch, self._length
-        ):
-            self._step()
-        tested = self._test()
+        end = min((self.epoch + 1) * settings.step_per_epoch, self._length)
+        with computing_threads(self._lead.threads):
+            while min(learner.state.env_step for learner in learners) < end:
+                self._step()
+            tested = self._test()
         self.epoch += 1
         return {name: learner.end_epoch(self.epoch, tested[name]) for name, learner in self._learners.items()}
 
@@ -97,7 +108,9 @@ class AgentsTrainer:
         Environments cannot be saved: they are made anew, here as in the run that is resumed; both are the same run.
         """
         learners = {name: learner.state_dict() for name, learner in self._learners.items()}
-        write_state(path, KIND, {"epoch": self.epoch, "rng": self._rng.state_dict(), "learners": learners})
+        drawn = {name: policy.rng.state_dict() for name, policy in self.opponents.items()}
+        state = {"epoch": self.epoch, "rng": self._rng.state_dict(), "learners": learners, "opponents": drawn}
+        write_state(path, KIND, state)
         self.close()
         self._begin()
 
@@ -108,6 +121,8 @@ class AgentsTrainer:
         self._rng.load_state_dict(state["rng"])
         for name, learner in self._learners.items():
             learner.load_state_dict(state["learners"][name])
+        for name, policy in self.opponents.items():
+            policy.rng.load_state_dict(state["opponents"][name])
         self.close()
         self._begin()
 
@@ -116,12 +131,26 @@ class AgentsTrainer:
         self._arena.close()
         self._test_arena.close()
 
-    def _learner(self, name: str, experiment: Experiment) -> _Learner:
-        spaces, rows = self._source.spaces(), self._source.rows(self._lead.env.num_envs)
-        own = [spec for spec, owner in enumerate(self._owners) if owner == name]
-        if any(spaces[spec] != spaces[own[0]] for spec in own):
-            raise ConfigError(f"the agents of policy {name!r} differ in their spaces: {[spaces[spec] for spec in own]}")
-        return _Learner(experiment, spaces[own[0]], {str(spec): rows[spec] for spec in own}, self._length)
+    def _spaces(self, name: str) -> tuple[Space, Space]:
+        own = [spaces for spaces, owner in zip(self._source.spaces(), self._owners, strict=True) if owner == name]
+        if any(spaces != own[0] for spaces in own):
+            raise ConfigError(f"the agents of policy {name!r} differ in their spaces: {own}")
+        return own[0]
+
+    def _learner(self, name: str, spec: PlayerSpec) -> _Learner:
+        rows = self._source.rows(self._lead.env.num_envs)
+        producers = {str(i): rows[i] for i, owner in enumerate(self._owners) if owner == name}
+        experiment = spec.experiment
+        algorithm = spec.make_algorithm(*self._spaces(name), spawn_seeds(experiment.seed, 4)[0], experiment.device)
+        return _Learner(experiment, algorithm, producers, self._length)
+
+    def _opponent(self, name: str, spec: PlayerSpec) -> Policy:
+        experiment = spec.experiment
+        return spec.make_policy(*self._spaces(name), spawn_seeds(experiment.seed, 4)[0], experiment.device)
+
+    def _player(self, seat: Seat, *, deterministic: bool = False) -> Player:
+        policy = self._policies[self._owners[seat.spec]]
+        return Player(seat, policy, Inline(policy), deterministic=deterministic)
 
     def _begin(self) -> None:
         """Make the environments, and what is about their episodes."""
@@ -130,24 +159,22 @@ class AgentsTrainer:
         self._quota = -(-episodes // num_tests)
         self._arena = source.arena(config.num_envs, self._rng.draw_seed())
         self._test_arena = source.arena(num_tests, self._rng.draw_seed(), test=True)
-        self._seats: list[tuple[_Learner, Player, Recorder]] = []
+        self._seats: list[tuple[Player, _Learner | None, Recorder]] = []
         for seat in self._arena.seats:
-            learner = self._learners[self._owners[seat.spec]]
-            recorder = Recorder(str(seat.spec), 0, seat.rows, learner.segment_steps)
-            self._seats.append((learner, learner.player(seat), recorder))
-        self._testers = [
-            self._learners[self._owners[seat.spec]].player(seat, deterministic=True) for seat in self._test_arena.seats
-        ]
+            learner = self._learners.get(self._owners[seat.spec])
+            recorder = Recorder(str(seat.spec), 0, seat.rows, 1 if learner is None else learner.segment_steps)
+            self._seats.append((self._player(seat), learner, recorder))
+        self._testers = [self._player(seat, deterministic=True) for seat in self._test_arena.seats]
         self._arena.reset()
 
     def _step(self) -> None:
         """Let all rows that act now do so, and learn from what that earned."""
         actions = [
-            player.act_randomly(self._rng.numpy) if learner.warming_up else player.play()
-            for learner, player, _ in self._seats
+            player.act_randomly(self._rng.numpy) if learner is not None and learner.warming_up else player.play()
+            for player, learner, _ in self._seats
         ]
-        for (learner, player, recorder), stepped in zip(self._seats, self._arena.step(actions), strict=True):
-            if len(stepped.rows):
+        for (player, learner, recorder), stepped in zip(self._seats, self._arena.step(actions), strict=True):
+            if len(stepped.rows) and learner is not None:
                 for segment in recorder.add(stepped.rows, player.complete(stepped), stepped.info):
                     learner.take(segment)
 
@@ -161,7 +188,7 @@ class AgentsTrainer:
         while not all(own.complete for own in scores):
             for own, stepped in zip(scores, arena.step([player.play() for player in players]), strict=True):
                 own.add(stepped)
-        parts: dict[str, list[CollectStats]] = {name: [] for name in self._learners}
+        parts: dict[str, list[CollectStats]] = {name: [] for name in self._policies}
         for own, seat in zip(scores, arena.seats, strict=True):
             parts[self._owners[seat.spec]].append(own.stats())
         return {name: CollectStats.merged(own) or CollectStats() for name, own in parts.items()}
@@ -171,10 +198,9 @@ class _Learner:
     """One policy: how it learns, and how far it is."""
 
     def __init__(
-        self, experiment: Experiment, spaces: tuple[Space, Space], producers: Mapping[str, int], length: int
+        self, experiment: Experiment, algorithm: Algorithm[Any, Any], producers: Mapping[str, int], length: int
     ) -> None:
-        settings = experiment.trainer
-        self.algorithm = make_algorithm(experiment, *spaces, spawn_seeds(experiment.seed, 4)[0])
+        settings, self.algorithm = experiment.trainer, algorithm
         self._learning = make_learning(self.algorithm, experiment, producers)
         self.segment_steps = -(-settings.step_per_collect // sum(producers.values()))
         self._start_steps, self._length, self._target = settings.start_steps, length, experiment.stop.test_return
@@ -187,10 +213,6 @@ class _Learner:
     def warming_up(self) -> bool:
         """Whether its agents still act at random."""
         return self.state.env_step < self._start_steps
-
-    def player(self, seat: Seat, *, deterministic: bool = False) -> Player:
-        """Return who plays a seat with this policy."""
-        return Player(seat, self.algorithm.policy, Inline(self.algorithm.policy), deterministic=deterministic)
 
     def take(self, segment: Segment) -> None:
         """Take in what some rows lived through, and make the updates that it earned."""
@@ -233,8 +255,8 @@ class _Learner:
         self.algorithm.schedule(min(self.state.env_step, self._length), self._length)
 
 
-def _lead(policies: Mapping[str, Experiment], agents: Mapping[str, str]) -> Experiment:
-    """Check that policies and agents fit together; return the first experiment, which says what all share."""
+def _lead(policies: Mapping[str, PlayerSpec], agents: Mapping[str, str]) -> Experiment:
+    """Check that policies and agents fit together; return the experiment that says what all share."""
     if not policies:
         raise ConfigError("there are no policies; give at least one, by name")
     for pattern, name in agents.items():
@@ -242,7 +264,10 @@ def _lead(policies: Mapping[str, Experiment], agents: Mapping[str, str]) -> Expe
             raise ConfigError(f"the agents {pattern!r} name a policy {name!r}; {nearest(name, policies)}")
     for name in policies.keys() - agents.values():
         raise ConfigError(f"no agent plays with policy {name!r}")
-    tasks = {experiment.task for experiment in policies.values()}
+    tasks = {spec.experiment.task for spec in policies.values()}
     if len(tasks) > 1:
         raise ConfigError(f"the policies' experiments play different tasks: {sorted(tasks)}; agents share one")
-    return next(iter(policies.values()))
+    learning = [spec.experiment for spec in policies.values() if spec.learns]
+    if not learning:
+        raise ConfigError(f"none of the policies {sorted(policies)} learns, so there is nothing to train")
+    return learning[0]

@@ -7,10 +7,12 @@ import pytest
 import torch
 from games import Pairs, Turns
 
+from argosy.distributed import PolicySpec
 from argosy.env import register, registered_environments
 from argosy.errors import CheckpointError, ConfigError
 from argosy.presets import preset
 from argosy.trainer import AgentsTrainer
+from argosy.trainer.blob import encode
 
 GAMES = {"local pairs": (Pairs, 8), "local turns": (Turns, 4)}  # and the best return of each agent
 for game, (cls, _) in GAMES.items():
@@ -121,6 +123,74 @@ def test_one_policy_may_play_all_agents():
 def test_what_does_not_fit_is_refused(change, message):
     with pytest.raises(ConfigError, match=message):
         AgentsTrainer(*change(experiments("local pairs")))
+
+
+def opponent(**changes):
+    policy = {} if "load" in changes else {"policy": "random"}
+    return PolicySpec(experiment=preset("ppo", "local turns"), learns=False, **policy, **changes)
+
+
+def short(**changes):
+    policies = experiments("local turns", steps=64, max_epoch=2, step_per_epoch=128)
+    return {"first": policies["first"].replaced({"stop.test_return": None, **changes}), "second": opponent()}
+
+
+def test_an_opponent_plays_and_does_not_learn(tmp_path):
+    trainer = AgentsTrainer(short(), SEATS)
+    epochs = list(trainer)
+    assert [set(epoch) for epoch in epochs] == [{"first"}] * 2
+    assert epochs[-1]["first"].info_stat.train_step == 256
+    assert (set(trainer.algorithms), set(trainer.opponents)) == ({"first"}, {"second"})
+    trainer.close()
+
+
+def test_a_run_with_a_random_opponent_is_resumed_exactly(tmp_path):
+    whole = AgentsTrainer(short(), SEATS)
+    next(whole)
+    whole.save(tmp_path / "state")
+    next(whole)
+    resumed = AgentsTrainer(short(), SEATS)
+    resumed.load(tmp_path / "state")
+    next(resumed)
+    assert torch.equal(parameters(whole), parameters(resumed))
+    for trainer in (whole, resumed):
+        trainer.close()
+
+
+def test_an_opponent_is_what_was_trained_before(tmp_path):
+    """A fleet's descriptions are taken as they are, also of who learns."""
+    own = preset("ppo", "local turns")
+    trained = PolicySpec(experiment=own).make_policy(*spaces_of_second(), 0)
+    file = tmp_path / "3.safetensors"
+    file.write_bytes(encode({**trained.get_checkpoint(), "version": 3}).tobytes())
+    policies = {"first": PolicySpec(experiment=short()["first"]), "second": opponent(load=file)}
+    trainer = AgentsTrainer(policies, SEATS)
+    next(trainer)
+    trainer.close()
+    playing = trainer.opponents["second"]
+    assert playing.version == 3
+    assert all(torch.equal(a, b) for a, b in zip(playing.parameters(), trained.parameters(), strict=True))
+
+
+def spaces_of_second():
+    game = Turns()
+    return game.observation_spaces[1], game.action_spaces[1]
+
+
+@pytest.mark.parametrize(
+    ("policies", "message"),
+    [
+        (lambda: {"first": opponent(), "second": opponent()}, "none of the policies .* learns"),
+        (lambda: {**short(), "second": opponent(workers=2)}, "'second' has workers=2, .* workers of a fleet"),
+        (lambda: short(**{"logger.tensorboard": True}), "'first' has logger=.*tensorboard=True.* does not do"),
+        (lambda: short(callbacks=("a:B",)), "'first' has callbacks="),
+        (lambda: short(**{"stop.episodes": 7}), r"'first' has stop\.episodes=7"),
+        (lambda: {**short(), "second": preset("bc", "local turns", data="x")}, "bc learns from a data set"),
+    ],
+)  # fmt: skip
+def test_what_other_trainers_do_is_refused_by_name(policies, message):
+    with pytest.raises(ConfigError, match=message):
+        AgentsTrainer(policies(), SEATS)
 
 
 def test_foreign_files_are_refused(tmp_path):
