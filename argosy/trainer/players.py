@@ -70,8 +70,8 @@ def player_spec(name: str, policy: Experiment | PlayerSpec) -> PlayerSpec:
             value = getattr(spec, field.name)
             if field.name not in _OBEYED and value != _default(field):
                 raise ConfigError(
-                    f"policy {name!r} has {field.name}={value!r}, which is for the workers of a fleet; leave it out, or "
-                    "run a Fleet"
+                    f"policy {name!r} has {field.name}={value!r}, which is for the workers of a fleet; leave it out, "
+                    "or run a Fleet"
                 )
     if not spec.learns:
         return spec
