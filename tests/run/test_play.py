@@ -1,7 +1,10 @@
 """Acting with what a run has learned: evaluation and films."""
 
 import importlib
+import re
 import sys
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ from short import quick
 import argosy
 from argosy.cli import main
 from argosy.errors import ConfigError, EnvError
+from argosy.run.folder import RunFolder
 from argosy.run.play import film
 
 
@@ -104,3 +108,30 @@ def test_an_env_whose_module_is_not_found_says_what_to_do(bare, tmp_path, monkey
     assert f"the environment of the run {result.run_dir!r} cannot be made here: module {bare!r}" in said
     assert "in the folder that the run was started in, or with that on PYTHONPATH" in said
     assert argosy.load(result.run_dir).predict([0.0, 0.5])[0] in (0, 1)
+
+
+@pytest.mark.timeout(300)
+def test_the_readme_s_lines_are_right_for_a_policy_that_normalises(tmp_path, monkeypatch):
+    """Its own snippet, on a task whose preset normalises observations, for a short time."""
+    pytest.importorskip("mujoco")
+    monkeypatch.chdir(tmp_path)
+    readme = (Path(argosy.__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    [snippet] = [text for text in re.findall(r"^```python\n(.*?)^```", readme, re.M | re.S) if "result.policy" in text]
+    short = {"max_epoch": 1, "step_per_epoch": 8192, "episode_per_test": 4}
+    monkeypatch.setattr(
+        argosy, "train", partial(argosy.train, trainer=short, stop={"episodes": 4}, show_progress=False)
+    )
+    said = {}
+    exec(snippet.replace('"dqn"', '"ppo"').replace("CartPole-v1", "InvertedPendulum-v5"), said)
+    assert said["result"].policy.normaliser is not None
+    assert said["episodes"].returns.mean() == pytest.approx(said["again"].returns.mean(), rel=0.4)
+    assert said["again"].returns.mean() > 45  # without the statistics: 29
+
+    config = RunFolder.find(said["result"].run_dir).experiment().env
+    env = argosy.make_vector_env("InvertedPendulum-v5", 4, test=True, config=config)
+    for policy in (said["result"].policy, argosy.load(said["result"].run_dir)):
+        collected = argosy.Collector(policy, env, seed=3).collect(n_episode=4)
+        evaluated = argosy.evaluate(said["result"].run_dir, episodes=4, seed=3)
+        np.testing.assert_array_equal(collected.returns, evaluated.returns)
+    said["env"].close()
+    env.close()
