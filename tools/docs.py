@@ -5,17 +5,13 @@ mkdocs calls the hooks while it builds the pages; `python tools/docs.py` writes 
 
 from __future__ import annotations
 
-import ast
-import dataclasses
-import inspect
-import itertools
 import re
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from argosy.algorithm import ALGORITHMS, algorithm_class
+from argosy.cli.help import settings_of, shown_value
 from argosy.experiment import Experiment
 
 README = Path(__file__).parents[1] / "README.md"
@@ -60,27 +56,10 @@ def settings_of_experiments() -> str:
     return "\n".join(["| setting | what it means | default |", "| --- | --- | --- |", *lines])
 
 
-def _settings(config: Any, prefix: str = "") -> Iterator[tuple[str, str, str]]:
-    """Yield name, value and docstring of every field of a config, those of nested ones with dots."""
-    explained: dict[str, str] = {}
-    for cls in reversed(type(config).__mro__[:-1]):
-        body: list[ast.stmt] = getattr(ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0], "body", [])
-        for field, text in itertools.pairwise(body):
-            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
-                explained[ast.unparse(field.target)] = " ".join(str(text.value.value).split())
-    for name in (field.name for field in dataclasses.fields(config)):
-        value = getattr(config, name)
-        if dataclasses.is_dataclass(value):
-            yield from _settings(value, f"{prefix}{name}.")
-        else:
-            meaning = re.sub(r" \(details? [^)]*\)", "", explained.get(name, ""))  # of the algorithm's file
-            yield prefix + name, _shown(value), meaning.replace("|", "\\|")
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, tuple):
-        return ", ".join(_shown(item) for item in value) or "none"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _settings(config: Any) -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and docstring of every setting, for a table."""
+    for name, value, _, meaning in settings_of(config):
+        yield name, shown_value(value), meaning.replace("|", "\\|")
 
 
 def _first_line(cls: type) -> str:

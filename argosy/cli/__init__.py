@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from argosy.cli.help import stored
 from argosy.errors import ArgosyError, CheckpointError, ConfigError, MissingExtraError, SpaceError, TrustError, nearest
 
 COMMANDS = {
@@ -53,6 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     sys.path.append(os.getcwd())  # for tasks given as MODULE:ENV
     try:
+        if args[0] == "train" and (text := stored(args[1:])) is not None:
+            print(text)
+            return 0
         if args[0] not in COMMANDS:
             raise ConfigError(f"unknown command {args[0]!r}: {nearest(args[0], COMMANDS)}")
         command = importlib.import_module(COMMANDS[args[0]][0])

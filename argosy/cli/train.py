@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from argosy.algorithm import ALGORITHMS, algorithm_class
+from argosy.cli import help
 from argosy.cli.flags import parse
 from argosy.cli.show import finish, show_start
 from argosy.errors import ConfigError
@@ -19,16 +20,6 @@ from argosy.presets import preset, preset_name
 
 if TYPE_CHECKING:
     from argosy.run.result import Result
-
-USAGE = """usage: argosy train ALGO --task TASK [--seed N] [options]
-       argosy train --config FILE [options]
-
-Train a policy, test it, keep the run under runs/ and draw its learning curve. Settings come from the preset for
-ALGO and TASK (or from FILE, the config.json of a run); flags change them.
-
-ALGO is one of: {algorithms}; or MODULE:CLASS for one of your own.
-`argosy train ALGO --help` lists all flags; with --task TASK it shows that preset's values as defaults.
-"""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,9 +43,6 @@ def main(args: Sequence[str]) -> int:
     config, args = _take(args, "--config")
     wants_help = "-h" in args or "--help" in args
     if algorithm is None and config is None:
-        if wants_help or not args:
-            print(USAGE.format(algorithms=", ".join(ALGORITHMS)))
-            return 0
         raise ConfigError(f"which algorithm? argosy train ALGO --task TASK, with ALGO one of {', '.join(ALGORITHMS)}")
     if config is not None:
         trust_names([part for arg in (algorithm or "", *args) for part in (arg, arg.partition("=")[2])])
@@ -75,6 +63,9 @@ def main(args: Sequence[str]) -> int:
     data = _value(args, "--data")
     if data is not None:  # settings of collecting then say nothing
         default = default.replaced({"data": data})
+    if wants_help:
+        print(help.page(str(default.algorithm), f"Defaults are those of the {source}.", *help_of(default)))
+        return 0
     experiment, output = _parse(default, args)
     return run_and_report(experiment, output, source)
 
@@ -87,6 +78,12 @@ def run_and_report(experiment: Experiment, output: Output, source: str) -> int:
         show_start(experiment, source, to_stderr=output.json)
     result: Result = train(experiment, runs=output.runs, show_progress=not output.quiet)
     return finish(result, json=output.json, quiet=output.quiet)
+
+
+def help_of(default: Experiment) -> tuple[str, str]:
+    """Return the flags of the algorithm and those of every run, with the values of `default`."""
+    shared = help.flags_of(default, but=("algorithm", "config"))
+    return help.flags_of(default.config), shared + help.flags_of(Output())
 
 
 def flags_type(default: Experiment) -> type[Any]:

@@ -1,41 +1,33 @@
-"""The flags of `argosy train` stand in surface/: a change is a decision. To write it anew, run this file."""
+"""The flags of `argosy train` and their help stand in argosy/cli/help/: a change is a decision.
+
+To write it anew, run this file.
+"""
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 
 from argosy.algorithm import ALGORITHMS, algorithm_class
-from argosy.cli.train import Output, flags_type
+from argosy.cli.help import FOLDER
+from argosy.cli.train import Output, flags_type, help_of
 from argosy.experiment import Experiment
-
-FOLDER = Path(__file__).with_name("surface")
-
-
-def flags(config, prefix="--"):
-    """Names of the flags of a dataclass, nested ones with dots."""
-    for field in dataclasses.fields(config):
-        value = getattr(config, field.name)
-        if dataclasses.is_dataclass(value):
-            yield from flags(value, f"{prefix}{field.name.replace('_', '-')}.")
-        else:
-            yield prefix + field.name.replace("_", "-")
+from argosy.presets import tuned_families
 
 
-def surface(name):
-    """Text of a file: an algorithm's own flags, or those that all share ("all")."""
-    if name in ALGORITHMS:
-        found = set(flags(algorithm_class(name).config_type()))
-    else:
-        shared = Experiment(task="t", algorithm="dqn", config=algorithm_class("dqn").config_type())
-        found = {flag for flag in flags(shared) if not flag.startswith("--config.")} - {"--algorithm"}
-        found |= set(flags(Output()))
-    return "\n".join(sorted(found)) + "\n"
+def written(name):
+    """Text of a file: an algorithm's line in the list and its own flags, or those that all share ("all")."""
+    some = name if name in ALGORITHMS else next(iter(ALGORITHMS))
+    cls = algorithm_class(some)
+    own, shared = help_of(Experiment(task="CartPole-v1", algorithm=some, config=cls.config_type()))
+    if name not in ALGORITHMS:
+        return shared
+    spaces, families = ", ".join(space.__name__ for space in cls.action_spaces), ", ".join(tuned_families(name)) or "-"
+    return "\t".join((cls.kind, spaces, families, cls.__doc__.strip().splitlines()[0])) + "\n" + own
 
 
 @pytest.mark.parametrize("name", ["all", *ALGORITHMS])
 def test_the_flags_are_those_of_the_list(name):
-    assert surface(name) == (FOLDER / f"{name}.txt").read_text(), "run: python tests/cli/test_surface.py"
+    assert written(name) == (FOLDER / f"{name}.txt").read_text(), "run: python tests/cli/test_surface.py"
 
 
 def test_there_is_a_list_for_each_algorithm_and_one_for_what_all_share():
@@ -67,4 +59,4 @@ def test_the_parser_has_an_experiment_s_fields_and_the_output_s():
 
 if __name__ == "__main__":
     for name in ("all", *ALGORITHMS):
-        (FOLDER / f"{name}.txt").write_text(surface(name))
+        (FOLDER / f"{name}.txt").write_text(written(name))
