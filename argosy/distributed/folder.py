@@ -14,6 +14,7 @@ from argosy.run.fleet import write_agents
 from argosy.run.saved import Own, write_description
 
 if TYPE_CHECKING:
+    from argosy.distributed.fleet import Fleet
     from argosy.distributed.roles import Plan
 
 
@@ -75,6 +76,16 @@ class FolderClaim:
         content = {"name": name, "generation": generation, "pid": os.getpid(), "host": socket.gethostname()}
         write_atomically(info, json.dumps(content).encode())
         return int(generation)
+
+
+def check_describable(fleet: Fleet) -> None:
+    """Check, before anything is written, that a fleet's experiments can be.
+
+    Raises:
+        ConfigError: one holds something that JSON cannot.
+    """
+    for spec in fleet.policies.values():
+        spec.experiment.to_dict()
 
 
 def describe(plan: Plan) -> None:

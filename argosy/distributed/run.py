@@ -14,7 +14,7 @@ from typing import Any
 
 from argosy.distributed.curriculum import Curriculum
 from argosy.distributed.fleet import Fleet
-from argosy.distributed.folder import FolderClaim, describe
+from argosy.distributed.folder import FolderClaim, check_describable, describe
 from argosy.distributed.host.base import Launcher, Resources, ThreadLauncher
 from argosy.distributed.host.supervisor import Failure, FleetError, Supervisor
 from argosy.distributed.roles import Plan, actor_name, eval_name, trainer_name
@@ -121,6 +121,7 @@ class FleetRun:
         plan = Plan.make(fleet, directory.absolute())
         roles = plan.roles()
         _check_resources(self._launcher, {role.name: role.resources for role in roles})
+        check_describable(fleet)
         self._claim = FolderClaim(directory, fleet.name, resume=resume)
         describe(plan)
         players = [actor_name(i) for i in range(fleet.actors.count)]

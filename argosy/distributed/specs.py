@@ -110,6 +110,10 @@ class PolicySpec:
             )
         if self.learns and self.load is not None:
             raise ConfigError(f"PolicySpec.load is {str(self.load)!r}, for policies that only play; set learns=False")
+        if not self.learns and self.experiment.init is not None:
+            raise ConfigError(
+                f"init is {self.experiment.init!r}, where learning begins, but this policy does not learn; use load"
+            )
         if (self.buffers > 0) != (self.process is not None):
             raise ConfigError(
                 f"PolicySpec.buffers is {self.buffers} and process is {self.process}; buffer workers need something to "

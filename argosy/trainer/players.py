@@ -55,7 +55,7 @@ class _Learns:
 
 
 _OBEYED = ("experiment", "learns", "policy", "args", "algorithm", "load")
-_UNUSED = ("logger", "callbacks", "data", "stop.episodes", "trainer.checkpoint_epochs")
+_UNUSED = ("logger", "callbacks", "data", "init", "stop.episodes", "trainer.checkpoint_epochs")
 
 
 def player_spec(name: str, policy: Experiment | PlayerSpec) -> PlayerSpec:

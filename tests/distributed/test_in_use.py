@@ -14,8 +14,9 @@ from argosy.cli import main
 from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec
 from argosy.distributed.store.parameters import ParameterStore
 from argosy.env import register, registered_environments
-from argosy.errors import CheckpointError, TrustError
+from argosy.errors import CheckpointError, ConfigError, TrustError
 from argosy.presets import preset
+from argosy.trainer.players import player_spec
 
 PPO = preset("ppo", "CartPole-v1", seed=1, env={"num_envs": 4}, trainer={"step_per_collect": 128})
 OBS = np.random.default_rng(0).uniform(-1, 1, (40, 4)).astype(np.float32)
@@ -184,3 +185,18 @@ def test_a_fleet_begins_with_another_run_and_a_run_with_a_fleet(one, tmp_path):
     assert all(value.equal(best.state_dict()[name]) for name, value in trainer.algorithm.policy.state_dict().items())
     trainer.train_collector.env.close()
     trainer.test_collector.env.close()
+
+
+def test_what_cannot_be_written_down_is_refused_before_the_folder_is_claimed(tmp_path):
+    env = dataclasses.replace(PPO.env, kwargs={"sutton_barto_reward": object()})
+    with pytest.raises(ConfigError, match="cannot be written into a config file"):
+        trained(tmp_path / "run", policies={"p": PolicySpec(experiment=dataclasses.replace(PPO, env=env))})
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_warm_start_is_refused_where_nothing_is_learned(one):
+    experiment = dataclasses.replace(PPO, init=str(one))
+    with pytest.raises(ConfigError, match="where learning begins, but this policy does not learn; use load"):
+        PolicySpec(experiment=experiment, learns=False)
+    with pytest.raises(ConfigError, match=r"has init=.*, which AgentsTrainer does not do"):
+        player_spec("p", experiment)
