@@ -14,6 +14,7 @@ from argosy.data.buffer import (
     ReplayBuffer,
     ReplayBufferManager,
     Sampling,
+    SegmentTree,
     VectorReplayBuffer,
 )
 from argosy.data.finite import check_finite
@@ -76,6 +77,7 @@ __all__ = [
     "RunningMeanStd",
     "SampleBatch",
     "Sampling",
+    "SegmentTree",
     "SequenceSummaryStats",
     "TimingStats",
     "TrainingStats",

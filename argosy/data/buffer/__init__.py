@@ -3,6 +3,7 @@
 from argosy.data.buffer.hindsight import Hindsight
 from argosy.data.buffer.priority import Priority
 from argosy.data.buffer.replay import ReplayBuffer, Sampling
+from argosy.data.buffer.segtree import SegmentTree
 from argosy.data.buffer.vector import (
     CachedReplayBuffer,
     HERReplayBuffer,
@@ -29,6 +30,7 @@ __all__ = [
     "ReplayBuffer",
     "ReplayBufferManager",
     "Sampling",
+    "SegmentTree",
     "TransitionLike",
     "VectorReplayBuffer",
 ]

@@ -11,6 +11,7 @@ import torch
 
 from argosy.data.batch import Batch
 from argosy.data.buffer.rings import IntArray
+from argosy.data.protocols import TransitionLike
 from argosy.data.tree import fields_of
 from argosy.errors import DataError
 
@@ -45,8 +46,31 @@ def as_array(value: object, name: str) -> Array:
         except ValueError as error:
             raise DataError(f"{name} is ragged ({error}); every row must have the same shape") from error
     if value.dtype.kind not in "biufc":
-        raise DataError(f"{name} has dtype {value.dtype}; a buffer stores numbers and booleans only")
+        raise DataError(
+            f"{name} has dtype {value.dtype}; a buffer stores numbers and booleans only: let a wrapper of the env make"
+            " arrays of one shape of it (of a graph: its features and edges, filled up to the largest)"
+        )
     return value
+
+
+_REQUIRED = frozenset(REQUIRED)
+
+
+def given_fields(batch: TransitionLike | dict[str, Any], ignore_obs_next: bool) -> dict[str, Any]:
+    """Return the fields of new rows; `obs` stands for an `obs_next` that may be left out.
+
+    Raises:
+        DataError: one is missing.
+    """
+    given = fields_of(batch)
+    if given is None:
+        given = vars(batch)
+    if not given.keys() >= _REQUIRED:
+        if ignore_obs_next and "obs" in given:
+            given = {**given, "obs_next": given["obs"]}
+        if missing := [name for name in REQUIRED if name not in given]:
+            raise DataError(f"the batch has no field {missing[0]!r}; add() needs {', '.join(REQUIRED)}")
+    return given
 
 
 def flatten(value: object, key: Key = ()) -> dict[Key, object]:

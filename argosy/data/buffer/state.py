@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from argosy.data.buffer.columns import (
     OPTIONAL,
     REQUIRED,
     Array,
+    Field,
     Key,
     Tree,
     Writes,
@@ -28,29 +29,38 @@ if TYPE_CHECKING:
     from argosy.data.buffer.storage import Storage
 
 COLUMNS = (*REQUIRED, *OPTIONAL)
+DERIVED = ("done", "discount", "weight", "indices", "mask", "on_reset", "final", "cut")
+"""Fields that reading makes: they are not stored where a sample is added again."""
+KNOWN = frozenset((*COLUMNS, *DERIVED))
 
 
 class NoColumnError(DataError, AttributeError):
     """A column that is not there (yet); also an AttributeError, so that `hasattr(buffer, "obs")` says no."""
 
 
-class RawColumn:
-    """One field as it is stored, all slots [maxsize, ...], as an attribute of the buffer."""
+def column_data(storage: Storage, name: str) -> Any:
+    """Return a field as it is stored, all slots [maxsize, ...].
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
+    Raises:
+        NoColumnError: it is one of a transition's, and not there (yet).
+        AttributeError: there is none of this name.
+    """
+    field = vars(storage).get("fields", {}).get(name)
+    if name == "obs_next" and field is not None and storage.successors is not None:
+        raise NoColumnError("the buffer has no column 'obs_next' (ignore_obs_next=True); index it: buffer[i].obs_next")
+    if field is None and name in COLUMNS:
+        raise NoColumnError(f"the buffer has no column {name!r} yet: nothing was stored")
+    if field is None:
+        raise AttributeError(f"{type(storage).__name__!r} object has no attribute {name!r}")
+    return as_batch({name: unflatten({key: column.data for key, column in field.columns.items()})})[name]
 
-    def __get__(self, buffer: Storage | None, owner: type) -> Any:
-        if buffer is None:
-            return self
-        if self.name not in buffer.fields:
-            raise NoColumnError(f"the buffer has no column {self.name!r} yet: nothing was stored")
-        if self.name == "obs_next" and buffer.successors is not None:
-            raise NoColumnError(
-                "the buffer has no column 'obs_next' (ignore_obs_next=True); index it: buffer[i].obs_next"
-            )
-        columns = buffer.fields[self.name].columns
-        return as_batch({self.name: unflatten({key: column.data for key, column in columns.items()})})[self.name]
+
+def own_fields(storage: Storage, given: Iterable[str] = ()) -> list[str]:
+    """Return the names of fields that only the user knows; those that are new in `given` are made."""
+    for name in given:
+        if name not in storage.fields and name not in KNOWN:
+            storage.fields[name] = Field(name, storage.maxsize, storage.make_column, optional=True)
+    return [name for name, field in storage.fields.items() if name not in KNOWN and (given or field.columns)]
 
 
 def columns_of(storage: Storage, index: IntArray, ends_only: bool = False, lazy: bool = False) -> dict[str, Any]:
@@ -84,10 +94,11 @@ def restore(storage: Storage, columns: Mapping[str, Tree], index: IntArray) -> N
     Raises:
         DataError: a column is missing, unknown or does not fit the schema.
     """
-    if unknown := columns.keys() - set(COLUMNS):
-        raise DataError(f"{sorted(unknown)} are no fields of a buffer; it stores {', '.join(COLUMNS)}")
+    if derived := columns.keys() & set(DERIVED):
+        raise DataError(f"{sorted(derived)} are no fields of a buffer: it makes them when it is read")
     if not storage.fields:
         storage.allocate(columns, lift=False)
+    own_fields(storage, columns)
     for name, field in storage.fields.items():
         writes: Writes = []
         flat = {key: as_array(value, name) for key, value in flatten(columns.get(name)).items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from argosy.data.buffer.columns import (
     Tree,
     Writes,
     as_batch,
+    given_fields,
     info_columns,
     last_frame,
     unflatten,
@@ -27,28 +28,10 @@ from argosy.data.buffer.columns import (
 from argosy.data.buffer.devices import column_maker
 from argosy.data.buffer.priority import Priorities, Priority
 from argosy.data.buffer.rings import Added, BoolArray, IntArray, Rings
-from argosy.data.buffer.state import RawColumn
+from argosy.data.buffer.state import COLUMNS, KNOWN, column_data, own_fields
 from argosy.data.buffer.successors import Successors
 from argosy.data.protocols import TransitionLike
-from argosy.data.tree import fields_of
 from argosy.errors import ConfigError, DataError, nearest
-
-_REQUIRED = frozenset(REQUIRED)
-
-
-def given_fields(batch: TransitionLike | dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of new rows.
-
-    Raises:
-        DataError: one is missing.
-    """
-    given = fields_of(batch)
-    if given is None:
-        given = vars(batch)
-    if not given.keys() >= _REQUIRED:
-        name = next(name for name in REQUIRED if name not in given)
-        raise DataError(f"the batch has no field {name!r}; add() needs {', '.join(REQUIRED)}")
-    return given
 
 
 class Storage:
@@ -57,14 +40,15 @@ class Storage:
     Columns are allocated at the first `add`, from the shapes and dtypes that come.
     """
 
-    obs = RawColumn()
-    act = RawColumn()
-    rew = RawColumn()
-    terminated = RawColumn()
-    truncated = RawColumn()
-    obs_next = RawColumn()
-    info = RawColumn()
-    policy = RawColumn()
+    obs: Any
+    """A field as it is stored, all slots [maxsize, ...]; so are the others, and fields of one's own."""
+    act: Any
+    rew: Any
+    terminated: Any
+    truncated: Any
+    obs_next: Any
+    info: Any
+    policy: Any
 
     def __init__(
         self,
@@ -94,6 +78,11 @@ class Storage:
         self.successors: Successors | None = None
         self.priorities = None if priority is None else Priorities(priority, self.maxsize)
 
+    if not TYPE_CHECKING:  # a type checker knows no fields of one's own
+
+        def __getattr__(self, name: str) -> Any:
+            return column_data(self, name)
+
     def __len__(self) -> int:
         return self.rings.total
 
@@ -119,8 +108,10 @@ class Storage:
         """Store one transition per sub-buffer.
 
         Args:
-            batch: `obs, act, rew, terminated, truncated, obs_next` [n, ...] and optionally `info` (asked keys are
-                stored) and `policy`. With a scalar `terminated` it is one transition without the leading axis.
+            batch: `obs, act, rew, terminated, truncated, obs_next` [n, ...], optionally `info` (asked keys are stored),
+                `policy` and fields of one's own, which samples bring, too. With `ignore_obs_next`, `obs_next` may be
+                left out: the next row's `obs` is it, an episode's last row has its own. With a scalar `terminated` it
+                is one transition without the leading axis.
             buffer_ids: sub-buffer of each row; None: all, in order.
 
         Returns:
@@ -130,7 +121,7 @@ class Storage:
         Raises:
             DataError: a field is missing or does not fit the schema, or a reward is NaN. Nothing is written then.
         """
-        given = given_fields(batch)
+        given = given_fields(batch, self.ignore_obs_next)
         ended = given["terminated"]
         lift = (ended.ndim if type(ended) is np.ndarray else np.ndim(ended)) == 0
         rows = 1 if lift else len(ended)
@@ -157,7 +148,7 @@ class Storage:
         """
         rings = self.rings
         assert 0 < steps <= rings.capacity.min()
-        writes, rew, done = self._check(given_fields(batch), steps * rings.num, False, None)
+        writes, rew, done = self._check(given_fields(batch, self.ignore_obs_next), steps * rings.num, False, None)
         if self.successors is not None:
             self.successors.release_newest(None)
         slot = rings.advance_steps(rew.reshape(steps, rings.num, *rew.shape[1:]), done.reshape(steps, rings.num))
@@ -183,6 +174,9 @@ class Storage:
         policy = given.get("policy")
         if policy is not None or fields["policy"].columns:
             fields["policy"].check(policy, rows, lift, writes)
+        if len(fields) > len(COLUMNS) or not given.keys() <= KNOWN:
+            for name in own_fields(self, given):
+                fields[name].check(given.get(name), rows, lift, writes)
         fields["obs_next"].check(obs_next, rows, lift, writes)
         rew: Any = writes[0][1]
         nan = np.isnan(rew)
@@ -342,7 +336,7 @@ class Storage:
         obs, obs_next = self._observations(index, final, self.stack_num)
         terminated = fields["terminated"].columns[()].take(final)
         truncated = fields["truncated"].columns[()].take(final)
-        return {
+        found = {
             "obs": obs,
             "act": fields["act"].take(index),
             "rew": fields["rew"].take(index),
@@ -353,6 +347,7 @@ class Storage:
             "info": fields["info"].take(index),
             "policy": fields["policy"].take(index),
         }
+        return found if len(fields) == len(COLUMNS) else found | {n: fields[n].take(index) for n in own_fields(self)}
 
     def _observations(self, index: IntArray, final: IntArray, stack_num: int) -> tuple[Tree, Tree]:
         """Gather the observations of the rows `index` and the true successors of the rows `final`.

@@ -74,10 +74,9 @@ def _update(nodes: DoubleArray, size: int, leaf: IntArray, priority: DoubleArray
     return len(leaf)
 
 
-@compiled(int64[::1](_NODES, _VALUES))
-def _find(nodes: DoubleArray, fraction: DoubleArray) -> IntArray:
-    mass = fraction * nodes[1]
-    node = np.ones(len(fraction), np.int64)
+@compiled(int64[::1](_NODES, types.Array(float64, 1, "C")))
+def _find(nodes: DoubleArray, mass: DoubleArray) -> IntArray:
+    node = np.ones(len(mass), np.int64)
     leaves = level = len(nodes) // 2
     while level > 1:  # all go down one level, so that the machine waits for memory once per level, not for each
         level //= 2
@@ -141,6 +140,10 @@ class SumTree:
         self.nodes[0] = highest
         _put(self.nodes, slot, value)
 
+    def put(self, slot: IntArray, value: DoubleArray) -> None:
+        """Set numbers; of a slot that repeats, the last counts."""
+        _put(self.nodes, slot, value)
+
     def add(self, slot: IntArray) -> None:
         """Give rows the largest number."""
         _fill(self.nodes, slot, self.nodes[0])
@@ -163,7 +166,11 @@ class SumTree:
 
         Rounding may make it a neighbour, but never one that holds no row (unless none does).
         """
-        return _find(self.nodes, fraction)
+        return self.find_mass(fraction * self.nodes[1])
+
+    def find_mass(self, mass: DoubleArray) -> IntArray:
+        """Return, for each mass [B] (which is overwritten), the first slot up to which the numbers sum to more."""
+        return _find(self.nodes, mass)
 
     def weights(self, slot: IntArray, beta: float, stored: int | None) -> npt.NDArray[np.float32]:
         """Return (stored * number / total)^-beta; with None, divided by the largest of them."""

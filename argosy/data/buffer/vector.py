@@ -13,6 +13,7 @@ from typing import TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from argosy.data.batch import Batch
 from argosy.data.buffer.hindsight import Hindsight, RewardFn
 from argosy.data.buffer.priority import Priority
 from argosy.data.buffer.replay import ReplayBuffer
@@ -65,6 +66,41 @@ def ring_sizes(total_size: int, buffer_num: int) -> list[int]:
     return [-(-total_size // buffer_num)] * buffer_num
 
 
+class SubBuffer:
+    """One sub-buffer of a buffer, to look at: slots count from 0, and what is stored later is seen, too."""
+
+    def __init__(self, buffer: ReplayBuffer, ring: int) -> None:
+        self.buffer, self.ring = buffer, ring
+        self.offset, self.maxsize = int(buffer.rings.offset[ring]), int(buffer.rings.capacity[ring])
+
+    def __len__(self) -> int:
+        return int(self.buffer.rings.count[self.ring])
+
+    @property
+    def slots(self) -> IntArray:
+        """Its slots in the whole buffer that hold a row, oldest first."""
+        return self.buffer.rings.stored(self.ring)
+
+    @property
+    def last_index(self) -> IntArray:
+        """Its newest slot [1]."""
+        return self.buffer.last_index[self.ring : self.ring + 1] - self.offset
+
+    def unfinished_index(self) -> IntArray:
+        """Return its newest slot [1] if its episode goes on, else none [0]."""
+        return self.last_index[~self.buffer.rings.closed[self.ring : self.ring + 1]]
+
+    def __getitem__(self, index: int | slice | npt.ArrayLike) -> Batch:
+        """Return the transitions at `index` of its own slots; `[:]` is all that is stored, oldest first."""
+        if isinstance(index, slice):
+            stored = self.slots
+            return self.buffer[stored if index == slice(None) else np.sort(stored)[index]]
+        slot = np.asarray(index)
+        if slot.size and (slot.min() < -self.maxsize or slot.max() >= self.maxsize):
+            raise IndexError(f"index reaches from {slot.min()} to {slot.max()}; it has {self.maxsize} slots")
+        return self.buffer[slot % self.maxsize + self.offset]
+
+
 class ReplayBufferManager(ReplayBuffer):
     """Several buffers behind one: the sizes, options and transitions of `buffer_list`.
 
@@ -90,6 +126,11 @@ class ReplayBufferManager(ReplayBuffer):
         for ring, buffer in enumerate(buffer_list):
             if len(buffer):
                 append(self, ring, buffer, buffer.rings.all_stored())
+
+    @property
+    def buffers(self) -> list[SubBuffer]:
+        """The sub-buffers, to look at."""
+        return [SubBuffer(self, ring) for ring in range(self.buffer_num)]
 
 
 class VectorReplayBuffer(ReplayBufferManager):
