@@ -188,9 +188,9 @@ def test_a_fleet_begins_with_another_run_and_a_run_with_a_fleet(one, tmp_path):
 
 
 def test_what_cannot_be_written_down_is_refused_before_the_folder_is_claimed(tmp_path):
-    env = dataclasses.replace(PPO.env, kwargs={"sutton_barto_reward": object()})
+    net = dataclasses.replace(PPO.net, encoder="own:Encoder", encoder_args={"table": object()})
     with pytest.raises(ConfigError, match="cannot be written into a config file"):
-        trained(tmp_path / "run", policies={"p": PolicySpec(experiment=dataclasses.replace(PPO, env=env))})
+        trained(tmp_path / "run", policies={"p": PolicySpec(experiment=dataclasses.replace(PPO, net=net))})
     assert not (tmp_path / "run").exists()
 
 
