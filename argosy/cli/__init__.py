@@ -18,7 +18,7 @@ COMMANDS = {
     "export": ("argosy.cli.export", "export RUN -o FILE: a policy as ONNX or TorchScript, to act without argosy"),
     "collect": ("argosy.cli.collect", "collect RUN --steps N -o FILE: a data set of a run's best policy"),
     "launch": ("argosy.cli.launch", "launch FILE [--address A]: run a fleet on this machine or a Ray cluster"),
-    "fleet": ("argosy.cli.fleet", "fleet status|stop NAME: look at a running fleet, or end it"),
+    "fleet": ("argosy.cli.fleet", "fleet status [NAME] | stop NAME: look at running fleets, or end one"),
     "algorithms": ("argosy.cli.algorithms", "list the algorithms and what they are for"),
     "doctor": ("argosy.cli.doctor", "versions, cores, GPU, extras: what works, what is missing"),
     "check-env": ("argosy.cli.check_env", "check-env MODULE:ENV: is this environment sound?"),

@@ -1,4 +1,4 @@
-"""`argosy fleet status|stop NAME`: look at a running fleet, or end it."""
+"""`argosy fleet status [NAME]`, `argosy fleet stop NAME`: look at running fleets, or end one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import json
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from argosy.cli.fleetview import table
 from argosy.errors import ConfigError, nearest
@@ -18,11 +19,15 @@ def main(args: Sequence[str]) -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="argosy fleet", description="Look at a running fleet, or end it.")
     parser.add_argument("action", choices=("status", "stop"))
-    parser.add_argument("name", metavar="NAME", help="the fleet's name")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="the fleet's name; status without it lists all fleets")
     parser.add_argument("--runs", default="runs/fleet", help="folder of all fleets' runs (default: runs/fleet)")
     parser.add_argument("--wait-s", type=float, default=60.0, help="stop: seconds to wait for its end")
     parser.add_argument("--json", action="store_true", help="status: print the whole snapshot as one line of JSON")
     options = parser.parse_args(args)
+    if options.name is None:
+        if options.action == "stop":
+            raise ConfigError("which fleet? argosy fleet stop NAME; `argosy fleet status` lists them")
+        return _list(Path(options.runs))
     folder = _find(Path(options.runs), options.name)
     return _stop(folder, options.wait_s) if options.action == "stop" else _status(folder, options.json)
 
@@ -46,9 +51,9 @@ def _status(folder: Path, as_json: bool) -> int:
         return 0
     status = json.loads(text)
     age = time.time() - path.stat().st_mtime
-    state = f"done ({status['reason']})" if status["done"] else "running" if _alive(folder) else "its driver is gone"
-    print(f"{folder.name}: {state}, as of {age:.0f} s ago")
-    print(f"  {status['wall_s']:.0f} s, {status['steps_per_s']:,.0f} steps/s, {status['updates_per_s']:,.1f} updates/s")
+    print(f"{folder.name}: {_state(folder, status)}, as of {age:.0f} s ago")
+    wall_s = status["before_s"] + status["wall_s"]
+    print(f"  {wall_s:.0f} s, {status['steps_per_s']:,.0f} steps/s, {status['updates_per_s']:,.1f} updates/s")
     for name, steps in status["env_steps"].items():
         evaluated = status["evaluations"].get(name)
         shown = "" if evaluated is None else f", return {evaluated['return_mean']:.1f} (version {evaluated['version']})"
@@ -56,6 +61,32 @@ def _status(folder: Path, as_json: bool) -> int:
     rows = [(name, worker["state"], str(worker["restarts"])) for name, worker in status["workers"].items()]
     print("", *table(("worker", "state", "restarts"), rows), sep="\n  ")
     return 0
+
+
+def _list(runs: Path) -> int:
+    """Print a line for each fleet, the newest first."""
+    files = sorted(runs.glob("*/fleet.json"), key=lambda file: -file.stat().st_mtime)
+    if not files:
+        print(f"there is no fleet in {str(runs)!r}")
+        return 0
+    rows = []
+    for folder in (file.parent for file in files):
+        path = folder / "status.json"
+        status = json.loads(path.read_text()) if path.is_file() else {}
+        evaluated = [f"{result['return_mean']:.1f}" for result in status.get("evaluations", {}).values()]
+        counts = (sum(status.get(key, {}).values()) for key in ("env_steps", "updates"))
+        shown = [f"{count:,}" for count in counts]
+        rows.append((folder.name, *shown, ", ".join(evaluated) or "-", _state(folder, status)))
+    print(*table(("fleet", "steps", "updates", "evaluated", "state"), rows), sep="\n")
+    return 0
+
+
+def _state(folder: Path, status: Mapping[str, Any]) -> str:
+    if status.get("done"):
+        return f"done ({status['reason']})"
+    if not _alive(folder):
+        return "its driver is gone"
+    return "running" if status else "starting"
 
 
 def _stop(folder: Path, wait_s: float) -> int:

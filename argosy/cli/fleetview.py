@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
-    from argosy.distributed.run import Snapshot
+    from argosy.distributed.snapshot import Snapshot
 
 Counts = Mapping[str, Any]
 
@@ -49,7 +49,7 @@ def view(title: str, snapshot: Snapshot, before: Snapshot | None = None, *, env_
     restarts = sum(int(worker["restarts"]) for worker in snapshot.workers.values())
     rates = [f"{snapshot.steps_per_s:,.0f} steps/s", f"{snapshot.updates_per_s:,.1f} updates/s", snapshot.bottleneck()]
     lines = [
-        f"{title}   {clock(snapshot.wall_s)}   {snapshot.reason if snapshot.done else 'running'}",
+        f"{title}   {clock(snapshot.total_wall_s)}   {snapshot.reason if snapshot.done else 'running'}",
         "   ".join([*rates, f"restarts {restarts}"]),
         *([f"! {snapshot.standstill}"] if snapshot.standstill else []),
         "",

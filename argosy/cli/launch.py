@@ -10,7 +10,8 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
@@ -38,6 +39,7 @@ def main(args: Sequence[str]) -> int:
     if options.in_threads and options.address:
         raise ConfigError("--in-threads runs in this process; --address names a cluster: give one of them")
 
+    from argosy.distributed.folder import FolderClaim
     from argosy.distributed.run import FleetRun
 
     module = load(options.file)
@@ -45,6 +47,7 @@ def main(args: Sequence[str]) -> int:
     if options.name:
         fleet = dataclasses.replace(fleet, name=options.name)
     directory = Path(options.runs) / fleet.name
+    FolderClaim.check(directory, resume=options.resume)
     launcher = _launcher(fleet, module, options.address, options.in_threads)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -103,15 +106,17 @@ def _watch(run: FleetRun, as_json: bool) -> int:
     stream = sys.stderr if as_json else sys.stdout
     screen = Screen(stream) if stream.isatty() else None
     interrupted = False
-    last = before = None
+    last = None
+    shown: deque[Snapshot] = deque(maxlen=10)  # numbers of a second jump
     print(f"argosy: fleet {run.fleet.name!r} in {run.directory}", file=stream, flush=True)
     try:
         for last in run:
             if screen is not None:
                 failures = [f"! {failure.role} {failure.reason}" for failure in run.supervisor.failures[-3:]]
                 title = f"fleet {run.fleet.name}"
-                screen.show([*view(title, last, before, env_steps=run.fleet.stop.env_steps), *failures])
-                before = last
+                before = shown[0] if shown else None
+                screen.show([*view(title, last, before, env_steps=run.fleet.ends.env_steps), *failures])
+                shown.append(last)
             elif int(last.wall_s) % 10 == 0 or last.done:
                 print(line(last), file=stream, flush=True)
     except KeyboardInterrupt:
@@ -126,20 +131,27 @@ def _watch(run: FleetRun, as_json: bool) -> int:
 
 
 def result(run: FleetRun, snapshot: Snapshot) -> dict[str, object]:
-    """Return what --json prints: the keys of `argosy train`, some of them per policy."""
-    experiment = run.fleet.experiment
-    best = {name: run.best(name) for name in run.fleet.policies}
-    wall_s = round(snapshot.wall_s, 3)
-    return {
-        "algorithm": {name: spec.experiment.algorithm for name, spec in run.fleet.policies.items()},
-        "task": experiment.task,
-        "seed": experiment.seed,
-        "env_steps": dict(snapshot.env_steps),
-        "gradient_steps": dict(snapshot.gradient_steps),
-        "wall_s": wall_s,
-        "steps_per_s": round(max(snapshot.env_steps.values(), default=0) / max(wall_s, 1e-9), 1),
+    """Return what --json prints: the keys of `argosy train`; with several policies some of them are by policy."""
+    specs, wall_s = run.fleet.policies, round(snapshot.total_wall_s, 3)
+    best = {name: run.best(name) for name in specs}
+    by_policy: dict[str, Mapping[str, object]] = {
+        "algorithm": {name: spec.experiment.algorithm for name, spec in specs.items()},
+        "env_steps": snapshot.env_steps,
+        "gradient_steps": snapshot.gradient_steps,
         "test_return_mean": {name: None if r is None else r.return_mean for name, r in best.items()},
         "test_return_std": {name: None if r is None else r.return_std for name, r in best.items()},
+    }
+    own = {key: values[next(iter(specs))] if len(specs) == 1 else dict(values) for key, values in by_policy.items()}
+    return {
+        "algorithm": own["algorithm"],
+        "task": run.fleet.experiment.task,
+        "seed": run.fleet.experiment.seed,
+        "env_steps": own["env_steps"],
+        "gradient_steps": own["gradient_steps"],
+        "wall_s": wall_s,
+        "steps_per_s": round(max(snapshot.env_steps.values(), default=0) / max(wall_s, 1e-9), 1),
+        "test_return_mean": own["test_return_mean"],
+        "test_return_std": own["test_return_std"],
         "run_dir": str(run.directory),
         "reason": snapshot.reason,
         "restarts": sum(int(worker["restarts"]) for worker in snapshot.workers.values()),

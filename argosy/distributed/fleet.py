@@ -31,8 +31,10 @@ class Fleet:
     name: str
     """Of the run's folder, and how `argosy fleet status` finds it."""
     policies: Mapping[str, PolicySpec]
-    """By name. The first one's experiment says task, environment settings and seed."""
-    stop: FleetStop
+    """By name. The first one's experiment says task, environment settings, seed and loggers."""
+    stop: FleetStop | None = None
+    """When it has done its work; None: when it is as long as the first policy's experiment says. The returns that
+    experiments name (`stop.test_return`, confirmed by `stop.episodes`) end it, too, unless nothing is evaluated."""
     agents: tuple[AgentSpec, ...] = ()
     """Who plays with what; (): all agents with the only policy."""
     env_args: Mapping[str, object] = field(default_factory=dict)
@@ -65,6 +67,40 @@ class Fleet:
     def experiment(self) -> Experiment:
         """The one that says task, environment and seed."""
         return next(iter(self.policies.values())).experiment
+
+    @property
+    def ends(self) -> FleetStop:
+        """When it has done its work."""
+        return self.stop or FleetStop(env_steps=self.experiment.trainer.length)
+
+    @property
+    def targets(self) -> dict[str, tuple[float, int]]:
+        """By policy, the return that its experiment asks for, and how many episodes must confirm it."""
+        stops = {name: spec.experiment.stop for name, spec in self.policies.items() if spec.learns}
+        if self.evaluation.count == 0:
+            return {}
+        own = self.ends.return_mean
+        return {n: (s.test_return, s.episodes) for n, s in stops.items() if s.test_return is not None and n not in own}
+
+    @property
+    def wanted(self) -> dict[str, tuple[float, int]]:
+        """By policy, the return that ends the fleet, and in how many episodes at least; all must be reached."""
+        return self.targets | {name: (value, 1) for name, value in self.ends.return_mean.items()}
+
+    def is_reached(self, policy: str, return_mean: float, episodes: int) -> bool:
+        """Whether an evaluation is good and long enough to end the fleet, as far as this policy goes."""
+        value, least = self.wanted.get(policy, (float("inf"), 1))
+        return return_mean >= value and episodes >= least
+
+    @property
+    def eval_episodes(self) -> int:
+        """Episodes per evaluation."""
+        return self.evaluation.episodes or self.experiment.trainer.episode_per_test
+
+    @property
+    def eval_envs(self) -> int:
+        """Environments per evaluation worker."""
+        return self.evaluation.num_envs or min(self.experiment.env.test_num_envs, self.eval_episodes)
 
     @property
     def num_envs(self) -> int:
@@ -127,12 +163,12 @@ class Fleet:
 
     def _check_returns(self) -> None:
         check_stages(self.curriculum)
-        counted = [name for name in ("env_steps", "updates") if getattr(self.stop, name) is not None]
+        counted = [name for name in ("env_steps", "updates") if getattr(self.ends, name) is not None]
         if counted and not any(spec.learns for spec in self.policies.values()):
             raise ConfigError(
                 f"stop.{counted[0]} is of those that learn, but no policy learns; use return_mean or wall_s"
             )
-        wanted = [("stop", self.stop.return_mean)]
+        wanted = [("stop", self.ends.return_mean)]
         wanted += [(f"stage {stage.name!r}", stage.return_mean) for stage in self.curriculum]
         for where, returns in wanted:
             for name in returns:

@@ -32,8 +32,8 @@ class FolderClaim:
 
     def __init__(self, directory: Path, name: str, *, resume: bool) -> None:
         info = directory / "fleet.json"
-        if resume and not info.exists():
-            raise ConfigError(f"there is no fleet to resume in {str(directory)!r}")
+        if resume:
+            self._fits(info, resume)
         directory.mkdir(parents=True, exist_ok=True)
         self._file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -44,6 +44,23 @@ class FolderClaim:
             self.release()
             raise
         (directory / "stop").unlink(missing_ok=True)
+
+    @classmethod
+    def check(cls, directory: Path, *, resume: bool) -> None:
+        """Say beforehand whether a claim would be refused, before what is expensive starts.
+
+        Raises:
+            ConfigError: see above.
+        """
+        info = directory / "fleet.json"
+        cls._fits(info, resume)
+        if info.exists():
+            probe = cls.__new__(cls)
+            probe._file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+            try:
+                probe._lock(info)
+            finally:
+                probe.release()
 
     def release(self) -> None:
         """Let the next driver have the folder."""
@@ -66,12 +83,18 @@ class FolderClaim:
             return
 
     @staticmethod
-    def _begin(info: Path, name: str, resume: bool) -> int:
+    def _fits(info: Path, resume: bool) -> None:
+        if resume and not info.exists():
+            raise ConfigError(f"there is no fleet to resume in {str(info.parent)!r}")
         if not resume and info.exists():
             raise ConfigError(
                 f"{str(info.parent)!r} holds a fleet already; go on with it by --resume (resume=True), or give the "
                 "new one another name"
             )
+
+    @staticmethod
+    def _begin(info: Path, name: str, resume: bool) -> int:
+        FolderClaim._fits(info, resume)
         generation = json.loads(info.read_text())["generation"] + 1 if resume else 0
         content = {"name": name, "generation": generation, "pid": os.getpid(), "host": socket.gethostname()}
         write_atomically(info, json.dumps(content).encode())

@@ -10,6 +10,7 @@ from argosy.distributed.fleet import Fleet
 from argosy.distributed.host.supervisor import FleetError, RestartConfig
 from argosy.distributed.run import FleetRun, Snapshot
 from argosy.distributed.specs import EvalGroup, FleetStop
+from argosy.experiment import StopConfig
 
 
 def test_pipeline(
@@ -34,12 +35,17 @@ def test_pipeline(
         fleet,
         policies={
             name: dataclasses.replace(
-                spec, trainers=1, workers=min(spec.workers, 1), buffers=min(spec.buffers, 1), save_updates=1
+                spec,
+                experiment=dataclasses.replace(spec.experiment, stop=StopConfig()),
+                trainers=1,
+                workers=min(spec.workers, 1),
+                buffers=min(spec.buffers, 1),
+                save_updates=1,
             )
             for name, spec in fleet.policies.items()
         },
         actors=dataclasses.replace(fleet.actors, count=1, env_failures=0),
-        evaluation=EvalGroup(num_envs=1, episodes=2),
+        evaluation=EvalGroup(num_envs=1, episodes=2, share=1.0),
         restart=RestartConfig(budget=0, watchdog_s=timeout_s),
         stop=FleetStop(wall_s=timeout_s),
     )

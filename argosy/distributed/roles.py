@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import threading
 import zlib
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from argosy.algorithm.base import Algorithm
 from argosy.collect.player import InferenceStream, Inline, Player
@@ -35,6 +37,7 @@ from argosy.distributed.workers.policy import PolicyWorker
 from argosy.distributed.workers.trainer import TrainerWorker
 from argosy.errors import ConfigError
 from argosy.policy import Policy
+from argosy.process import num_cores
 from argosy.rng import Rng, spawn_seeds
 from argosy.run.warm import warm_start
 from argosy.trainer.blob import encode
@@ -82,23 +85,25 @@ class Plan:
         fleet = self.fleet
         roles = [Role(STORE, functools.partial(_parameters, self), Resources(num_cpus=0.0))]
         for name, spec in fleet.policies.items():
+            partial = functools.partial(functools.partial, _threaded, spec.experiment.threads)
             if spec.learns:
                 for rank in range(spec.trainers):
-                    build = functools.partial(_trainer, self, name, rank)
+                    build = partial(_trainer, self, name, rank)
                     group = f"trainer.{name}" if spec.trainers > 1 else ""
                     roles.append(Role(trainer_name(name, rank), build, spec.trainer_resources, group))
                 for index in range(spec.buffers):
-                    build = functools.partial(_buffer_worker, self, name, index)
+                    build = partial(_buffer_worker, self, name, index)
                     roles.append(Role(buffer_worker_name(name, index), build, spec.buffer_resources))
             for index in range(spec.workers):
-                build = functools.partial(_policy_worker, self, name, index)
+                build = partial(_policy_worker, self, name, index)
                 roles.append(Role(policy_worker_name(name, index), build, spec.worker_resources))
+        partial = functools.partial(functools.partial, _threaded, fleet.experiment.threads)
         roles += [
-            Role(actor_name(index), functools.partial(_actor, self, index), fleet.actors.resources)
+            Role(actor_name(index), partial(_actor, self, index), fleet.actors.resources)
             for index in range(fleet.actors.count)
         ]
         for index in range(fleet.evaluation.count):
-            build = functools.partial(_evaluation, self, index)
+            build = partial(_evaluation, self, index)
             roles.append(Role(eval_name(index), build, fleet.evaluation.resources))
         return roles
 
@@ -161,6 +166,13 @@ def eval_name(index: int) -> str:
 def producer_name(actor: int, group: int, spec: int) -> str:
     """Return the name under which one seat of one group sends its segments."""
     return f"actor.{actor}.{group}.{spec}"
+
+
+def _threaded(threads: int, build: Callable[..., Worker], *args: object) -> Worker:
+    """Build a worker that computes with so many threads; 0: torch's own choice."""
+    if threads:
+        torch.set_num_threads(threads)
+    return build(*args)
 
 
 def _parameters(plan: Plan, context: Context) -> Worker:
@@ -317,7 +329,7 @@ def _seated(
 
 
 def _evaluation(plan: Plan, index: int, context: Context) -> Worker:
-    fleet = plan.fleet
+    fleet, group = plan.fleet, plan.fleet.evaluation
     own = {agent.policy for agent in fleet.agents}
     policies: Mapping[str, Policy] = {name: plan.policy(name, fleet.evaluation.resources) for name in own}
     store = context.connect(STORE)
@@ -331,14 +343,16 @@ def _evaluation(plan: Plan, index: int, context: Context) -> Worker:
 
     return EvalWorker(
         context,
-        functools.partial(plan.source.arena, fleet.evaluation.num_envs, test=True),
+        functools.partial(plan.source.arena, fleet.eval_envs, test=True),
         Rng(_derived_seed(fleet, "evaluation", index, context.incarnation)),
         seat,
         policies,
         {name: ParameterReader(store, name, policy) for name, policy in policies.items()},
         store,
-        num_envs=fleet.evaluation.num_envs,
-        episodes=fleet.evaluation.episodes,
+        num_envs=fleet.eval_envs,
+        episodes=fleet.eval_episodes,
+        cores=math.inf if group.share == 1.0 else group.share * num_cores() / group.count,
+        targets=fleet.targets,
         env_failures=fleet.evaluation.env_failures,
         stage=present_stage(plan.directory),
     )

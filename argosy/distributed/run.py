@@ -8,84 +8,30 @@ import json
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import torch
+
+from argosy.config import to_plain
 from argosy.distributed.curriculum import Curriculum
 from argosy.distributed.fleet import Fleet
 from argosy.distributed.folder import FolderClaim, check_describable, describe
 from argosy.distributed.host.base import Launcher, Resources, ThreadLauncher
 from argosy.distributed.host.supervisor import Failure, FleetError, Supervisor
 from argosy.distributed.roles import Plan, actor_name, eval_name, trainer_name
+from argosy.distributed.snapshot import Counts, Rates
+from argosy.distributed.snapshot import Snapshot as Snapshot
 from argosy.distributed.standstill import Standstill
 from argosy.distributed.store.parameters import ParameterStore, write_atomically
 from argosy.distributed.workers.env_failures import EnvFailures
 from argosy.distributed.workers.evaluation import EvalResult, Listener
 from argosy.errors import ConfigError
-from argosy.logger import JSONLLogger
+from argosy.logger import Loggers
+from argosy.run.loggers import make_loggers
 
 _GENERATION = 1_000_000
 """Incarnations of each driver's workers: a resumed fleet starts counting at the next multiple."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Snapshot:
-    """How a fleet is doing."""
-
-    wall_s: float
-    """Seconds since this driver started."""
-    env_steps: Mapping[str, int]
-    """Per learning policy, steps that it has been trained with, by all its trainers together."""
-    updates: Mapping[str, int]
-    """Per learning policy; trainers of a group make each of them together."""
-    gradient_steps: Mapping[str, int]
-    steps_per_s: float
-    """Of all actor workers, since the last snapshot."""
-    updates_per_s: float
-    """Of all policies, since the last snapshot."""
-    evaluations: Mapping[str, EvalResult]
-    """The newest one of each policy."""
-    workers: Mapping[str, Mapping[str, Any]]
-    """Per worker: state, restarts, pid, node, and what it counts."""
-    stage: str = ""
-    """Of the curriculum."""
-    done: bool = False
-    reason: str = ""
-    """Why the fleet is done."""
-    standstill: str = ""
-    """That nothing was learned for `RestartConfig.standstill_s`, and who waits for whom; "" while all is well."""
-
-    def bottleneck(self) -> str:
-        """Say who waits for whom, from the times that the workers have spent waiting and working."""
-        waits = {
-            "actors wait for " + self._busier("trainer", "buffer"): self._share("actor", "wait_samples_s"),
-            "actors wait for policy workers": self._share("actor", "wait_inference_s"),
-            "actors wait for parameters": self._share("actor", "wait_parameters_s"),
-            "trainers wait for " + self._busier("actor", "buffer"): self._share("trainer", "wait_s"),
-        }
-        worst = max(waits, key=lambda who: waits[who])
-        return worst if waits[worst] > 0.2 else "nobody waits"
-
-    def _busier(self, one: str, other: str) -> str:
-        """Say which of two kinds of workers is at work for the larger part of its time."""
-        waiting = sum(self._share("actor", f"wait_{what}_s") for what in ("samples", "inference", "parameters"))
-        busy = {
-            "actor": 1.0 - waiting,
-            "trainer": self._share("trainer", "update_s"),
-            "buffer": self._share("buffer", "process_s"),
-        }
-        names = {"actor": "actors", "trainer": "trainers", "buffer": "buffer workers"}
-        return names[other if busy[other] > busy[one] else one]
-
-    def _share(self, kind: str, counter: str) -> float:
-        """Return the part of its time that a worker of this kind has spent on something, on average."""
-        spent = [float(worker.get(counter, 0.0)) for name, worker in self.workers.items() if name.split(".")[0] == kind]
-        return sum(spent) / max(len(spent), 1) / max(self.wall_s, 1e-9)
-
-    def to_json(self) -> str:
-        """Return everything as one line of JSON."""
-        return json.dumps(dataclasses.asdict(self))
 
 
 class FleetRun:
@@ -134,15 +80,17 @@ class FleetRun:
             on_failure=self._note_failure,
             first_incarnation=self._claim.generation * _GENERATION,
         )
-        self._logger = JSONLLogger(directory / "metrics.jsonl")
+        self._before = Counts.of(directory / "status.json") if resume else Counts()
+        self._logger = None if resume else self._make_loggers()
         self._results = _results_of(self._results_file)
         self._listeners = [Listener(self._launcher.connect(eval_name(i))) for i in range(fleet.evaluation.count)]
         self._env_failures = EnvFailures(self._launcher.connect)
         self._stats: dict[str, Mapping[str, float]] = {}
         self._standstill = Standstill(fleet.restart.standstill_s)
-        self._started = time.monotonic()
-        self._last: Snapshot | None = None
+        self._started, self._threads = time.monotonic(), torch.get_num_threads()
+        self._rates, self._last = Rates(), cast("Snapshot | None", None)
         self._reached: set[str] = set()
+        self._heard = False  # of all trainers, how far they are
 
     def __enter__(self) -> FleetRun:
         return self
@@ -189,7 +137,9 @@ class FleetRun:
         finally:
             self.supervisor.stop()
             self._claim.release()
-            self._logger.close()
+            torch.set_num_threads(self._threads)  # workers in threads have set them, see `Plan`
+            if self._logger is not None:
+                self._logger.close()
             if self._last is not None and not self._last.done:
                 last = dataclasses.replace(self._last, done=True, reason="stopped")
                 write_atomically(self.directory / "status.json", last.to_json().encode())
@@ -226,6 +176,7 @@ class FleetRun:
                     warnings.warn(f"fleet {self.fleet.name!r}: {snapshot.standstill}", stacklevel=4)
                 self._log(snapshot)
                 self._last = snapshot
+                self._rates.add(snapshot)
                 return snapshot
             time.sleep(0.05)
 
@@ -248,26 +199,29 @@ class FleetRun:
             if spec.learns
         }
         wall_s = time.monotonic() - self._started
+        before = self._before
+        heard = {name: own for name, own in trainers.items() if all("updates" in one for one in own)}
+        self._heard = len(heard) == len(trainers)
         snapshot = Snapshot(
             wall_s=wall_s,
-            env_steps={name: sum(int(one.get("env_steps", 0)) for one in own) for name, own in trainers.items()},
-            updates={name: int(own[0].get("updates", 0)) for name, own in trainers.items()},
-            gradient_steps={name: int(own[0].get("gradient_steps", 0)) for name, own in trainers.items()},
+            before_s=before.before_s + before.wall_s,
+            env_steps=_counted(trainers, before.env_steps)
+            | {name: sum(int(one["env_steps"]) for one in own) for name, own in heard.items()},
+            updates=_counted(trainers, before.updates) | {name: int(own[0]["updates"]) for name, own in heard.items()},
+            gradient_steps=_counted(trainers, before.gradient_steps)
+            | {name: int(own[0]["gradient_steps"]) for name, own in heard.items()},
             steps_per_s=0.0,
             updates_per_s=0.0,
             evaluations={result.policy: result for result in self._results},
             workers=workers,
             stage=self.curriculum.stage,
         )
-        last = self._last
-        passed = wall_s - (last.wall_s if last is not None else 0.0)
-        before = last.updates if last is not None else {}
-        updates = [max(0, now - before.get(name, 0)) for name, now in snapshot.updates.items()]
+        steps_per_s, updates_per_s = self._rates.of(snapshot)
         reason = self._reason_to_stop(snapshot)
         return dataclasses.replace(
             snapshot,
-            steps_per_s=_grown(snapshot, last, "actor.", "steps") / max(passed, 1e-9),
-            updates_per_s=sum(updates) / max(passed, 1e-9),
+            steps_per_s=steps_per_s,
+            updates_per_s=updates_per_s,
             done=reason != "",
             reason=reason,
             standstill="" if reason else self._standstill.look(workers, wall_s),
@@ -279,25 +233,30 @@ class FleetRun:
                 self._results.append(result)
                 _append(self._results_file, result)
                 in_last_stage = self.curriculum.is_last and result.stage == self.curriculum.stage
-                if in_last_stage and result.return_mean >= self.fleet.stop.return_mean.get(result.policy, float("inf")):
+                if in_last_stage and self.fleet.is_reached(result.policy, result.return_mean, result.episodes):
                     self._reached.add(result.policy)
                 self.curriculum.hear(result)
         self.curriculum.poll()
 
     def _reason_to_stop(self, snapshot: Snapshot) -> str:
-        stop = self.fleet.stop
+        stop, wanted = self.fleet.ends, self.fleet.wanted
         if (self.directory / "stop").exists():
             return "asked to stop"
-        if stop.return_mean and self._reached >= set(stop.return_mean):
+        if wanted and self._reached >= set(wanted):
             return "return reached"
-        if stop.env_steps is not None and min(snapshot.env_steps.values(), default=0) >= stop.env_steps:
+        if self._heard and stop.env_steps is not None and min(snapshot.env_steps.values(), default=0) >= stop.env_steps:
             return "env_steps reached"
-        if stop.updates is not None and min(snapshot.updates.values(), default=0) >= stop.updates:
+        if self._heard and stop.updates is not None and min(snapshot.updates.values(), default=0) >= stop.updates:
             return "updates reached"
         if stop.wall_s is not None and snapshot.wall_s >= stop.wall_s:
             return "wall_s reached"
         states = {worker["state"] for name, worker in snapshot.workers.items() if name.startswith("trainer.")}
         return "all trainers are done" if states == {"done"} else ""
+
+    def _make_loggers(self, resume_step: int | None = None) -> Loggers:
+        description = to_plain({name: spec.experiment for name, spec in self.fleet.policies.items()})
+        assert isinstance(description, dict)
+        return make_loggers(self.fleet.experiment.logger, self.directory, description, resume_step)
 
     def _log(self, snapshot: Snapshot) -> None:
         metrics = {"time/steps_per_s": snapshot.steps_per_s, "time/updates_per_s": snapshot.updates_per_s}
@@ -308,6 +267,10 @@ class FleetRun:
         for name, result in snapshot.evaluations.items():
             metrics |= {f"eval.{name}/return_mean": result.return_mean, f"eval.{name}/version": result.version}
         steps = max(snapshot.env_steps.values(), default=0)
+        if self._logger is None:  # where the trainers go on is known when they have said it
+            if not self._heard:
+                return
+            self._logger = self._make_loggers(steps)
         self._logger.log(metrics, env_step=steps, gradient_step=max(snapshot.updates.values(), default=0))
 
     def _note_failure(self, failure: Failure) -> None:
@@ -332,14 +295,8 @@ def _results_of(file: Path) -> list[EvalResult]:
     return results
 
 
-def _grown(now: Snapshot, before: Snapshot | None, prefix: str, key: str) -> float:
-    """Return by how much a counter of some workers has grown; a restarted worker counts from 0 again."""
-    total = 0.0
-    for name, worker in now.workers.items():
-        if name.startswith(prefix) and key in worker:
-            old = 0.0 if before is None else before.workers.get(name, {}).get(key, 0.0)
-            total += max(0.0, worker[key] - old)
-    return total
+def _counted(trainers: Mapping[str, object], before: Mapping[str, int]) -> dict[str, int]:
+    return {name: before.get(name, 0) for name in trainers}
 
 
 def _check_resources(launcher: Launcher, wanted: Mapping[str, Resources]) -> None:

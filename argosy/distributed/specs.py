@@ -114,6 +114,7 @@ class PolicySpec:
             raise ConfigError(
                 f"init is {self.experiment.init!r}, where learning begins, but this policy does not learn; use load"
             )
+        self._check_obeyed()
         if (self.buffers > 0) != (self.process is not None):
             raise ConfigError(
                 f"PolicySpec.buffers is {self.buffers} and process is {self.process}; buffer workers need something to "
@@ -132,6 +133,21 @@ class PolicySpec:
             raise ConfigError(f"PolicySpec.args are {dict(self.args)}, but there is no policy that takes them")
         if callable(self.policy):
             check_arguments(self.policy, self.args, "PolicySpec.args", positional=2)
+
+    def _check_obeyed(self) -> None:
+        """Refuse what only a local run can do.
+
+        Raises:
+            ConfigError: names the setting, and what a fleet has instead.
+        """
+        experiment = self.experiment
+        for name, value, unset, instead in (
+            ("callbacks", experiment.callbacks, (), "iterate over the FleetRun, which yields a Snapshot each second"),
+            ("env.wait_num", experiment.env.wait_num, None, "use ActorGroup(ring=...), whose groups wait for no other"),
+            ("trainer.checkpoint_epochs", experiment.trainer.checkpoint_epochs, 1, "set PolicySpec.save_updates"),
+        ):
+            if value != unset:
+                raise ConfigError(f"{name} is {value}, which a fleet does not know; leave it out, and {instead}")
 
     @property
     def waits(self) -> bool:
@@ -285,10 +301,13 @@ class EvalGroup:
 
     count: int = 1
     """Evaluation workers; 0: nothing is evaluated."""
-    num_envs: int = 4
-    """Environments per worker."""
-    episodes: int = 20
-    """Episodes per version."""
+    num_envs: int | None = None
+    """Environments per worker; None: `env.test_num_envs` of the experiment."""
+    episodes: int | None = None
+    """Episodes per version; None: `trainer.episode_per_test` of the experiment."""
+    share: float = 0.1
+    """Part of the machine's cores that all evaluation workers together may keep busy: after an evaluation they rest
+    until it was no more, and versions in between are passed over. 1: they never rest."""
     env_failures: int = 100
     """Failures of environments that one worker survives by making them anew and beginning the evaluation again."""
     resources: Resources = field(default_factory=Resources)
@@ -297,6 +316,7 @@ class EvalGroup:
         check_range(self, "count", ge=0)
         check_range(self, "num_envs", ge=1)
         check_range(self, "episodes", ge=1)
+        check_range(self, "share", gt=0.0, le=1.0)
         check_range(self, "env_failures", ge=0)
 
 

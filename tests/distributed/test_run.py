@@ -275,7 +275,7 @@ def test_command_line(tmp_path, capsys, monkeypatch):
     assert main(["launch", str(file), "--in-threads", "--json", "--runs", runs]) == 0
     out = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert out["task"] == "CartPole-v1"
-    assert out["env_steps"]["p"] >= 256
+    assert out["env_steps"] >= 256
     assert out["reason"] == "updates reached"
     assert main(["fleet", "status", "from-file", "--runs", runs]) == 0
     assert "done (updates reached)" in capsys.readouterr().out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -49,6 +50,8 @@ class EvalWorker:
         readers: by policy name.
         store: the parameter server.
         episodes: per evaluation, at least; every environment plays equally many, so that short ones do not count more.
+        cores: that it may keep busy, on average; after an evaluation it rests until it was no more.
+        targets: by policy, a return that must be confirmed at once, with the same version, and in how many episodes.
         env_failures: failures of environments to survive.
         stage: of the curriculum, "" without.
     """
@@ -65,6 +68,8 @@ class EvalWorker:
         *,
         num_envs: int,
         episodes: int,
+        cores: float = math.inf,
+        targets: Mapping[str, tuple[float, int]] | None = None,
         env_failures: int = 100,
         stage: str = "",
     ) -> None:
@@ -76,7 +81,8 @@ class EvalWorker:
         self._policy_of_seat, self._players = [name for name, _ in seated], [player for _, player in seated]
         self._tolerance = Tolerance(env_failures, "evaluation.env_failures")
         self._policies, self._readers, self._store = policies, readers, store
-        self._quota = -(-episodes // num_envs)
+        self._num_envs, self._episodes, self._cores, self._targets = num_envs, episodes, cores, targets or {}
+        self._busy_s = self._spent_s = self._rest_until = 0.0
         self._results: list[EvalResult] = []
         self._evaluated: dict[str, int] = {}
         self._running = False
@@ -96,7 +102,8 @@ class EvalWorker:
 
     def poll(self) -> Progress:
         """Play some steps of the evaluation under way, or begin one if there are new parameters."""
-        if not self._running and not self._begin():
+        start = time.monotonic()
+        if not self._running and (start < self._rest_until or not self._begin()):
             return Progress.IDLE
         for _ in range(_STEPS_PER_POLL):
             if not self._step():
@@ -104,6 +111,11 @@ class EvalWorker:
             if all(scores.complete for scores in self._scores):
                 self._end()
                 break
+        now = time.monotonic()
+        self._busy_s += now - start
+        if not self._running:
+            spent, self._spent_s = self._busy_s - self._spent_s, self._busy_s
+            self._rest_until = now + max(0.0, spent / self._cores - spent)
         return Progress.BUSY
 
     def stats(self) -> Mapping[str, float]:
@@ -111,6 +123,7 @@ class EvalWorker:
         return {
             "evaluations": float(len(self._results)),
             "steps": float(self._steps),
+            "busy_s": self._busy_s,
             "env_failures": float(self._tolerance.count),
         }
 
@@ -130,6 +143,10 @@ class EvalWorker:
         if self._stage != self._next_stage:
             self._stage = self._next_stage
             self._arena.set_curriculum_stage(self._stage)
+        return self._play(self._episodes)
+
+    def _play(self, episodes: int) -> bool:
+        """Begin to play with the parameters that are there; returns whether the environments could be reset."""
         try:
             self._arena.reset()
         except Exception as error:  # whatever a user's environment raises
@@ -137,7 +154,8 @@ class EvalWorker:
             return False
         for player in self._players:
             player.forget()
-        self._scores = [Scores(player.seat.rows, self._quota) for player in self._players]
+        quota = -(-episodes // self._num_envs)
+        self._scores = [Scores(player.seat.rows, quota) for player in self._players]
         self._running = True
         return True
 
@@ -169,7 +187,7 @@ class EvalWorker:
         self._running, self._evaluated, self._stage = False, {}, ""
 
     def _end(self) -> None:
-        self._running = False
+        self._running, confirming = False, 0
         for name, policy in self._policies.items():
             own = [s.stats() for s, seated in zip(self._scores, self._policy_of_seat, strict=True) if seated == name]
             played = CollectStats.merged(own)
@@ -186,6 +204,11 @@ class EvalWorker:
             )
             self._results.append(result)
             self._tell(result)
+            target, wanted = self._targets.get(name, (math.inf, 0))
+            if result.return_mean >= target and result.episodes < wanted:
+                confirming = max(confirming, wanted)
+        if confirming:
+            self._play(confirming)
 
     def _tell(self, result: EvalResult) -> None:
         """Let the store know; it may have gone back behind this version meanwhile, then nobody needs to know."""

@@ -1,0 +1,133 @@
+"""How a fleet is doing: what its workers count, at what rates, and who waits for whom."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from argosy.distributed.workers.evaluation import EvalResult
+
+WINDOW_S = 10.0
+"""Rates are of this time: those of a second jump with every rollout that comes in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """How a fleet is doing."""
+
+    wall_s: float
+    """Seconds since this driver started."""
+    env_steps: Mapping[str, int]
+    """Per learning policy, steps that it has been trained with, by all its trainers together."""
+    updates: Mapping[str, int]
+    """Per learning policy; trainers of a group make each of them together."""
+    gradient_steps: Mapping[str, int]
+    steps_per_s: float
+    """Of all actor workers, over the last seconds (see `Rates`)."""
+    updates_per_s: float
+    """Of all policies, over the last seconds."""
+    evaluations: Mapping[str, EvalResult]
+    """The newest one of each policy."""
+    workers: Mapping[str, Mapping[str, Any]]
+    """Per worker: state, restarts, pid, node, and what it counts."""
+    stage: str = ""
+    """Of the curriculum."""
+    done: bool = False
+    reason: str = ""
+    """Why the fleet is done."""
+    before_s: float = 0.0
+    """Seconds that earlier drivers of this run have taken."""
+    standstill: str = ""
+    """That nothing was learned for `RestartConfig.standstill_s`, and who waits for whom; "" while all is well."""
+
+    @property
+    def total_wall_s(self) -> float:
+        """Seconds that the run has taken, over resumes."""
+        return self.before_s + self.wall_s
+
+    def bottleneck(self) -> str:
+        """Say who waits for whom, from the times that the workers have spent waiting and working."""
+        waits = {
+            "actors wait for " + self._busier("trainer", "buffer"): self._share("actor", "wait_samples_s"),
+            "actors wait for policy workers": self._share("actor", "wait_inference_s"),
+            "actors wait for parameters": self._share("actor", "wait_parameters_s"),
+            "trainers wait for " + self._busier("actor", "buffer"): self._share("trainer", "wait_s"),
+        }
+        worst = max(waits, key=lambda who: waits[who])
+        return worst if waits[worst] > 0.2 else "nobody waits"
+
+    def _busier(self, one: str, other: str) -> str:
+        """Say which of two kinds of workers is at work for the larger part of its time."""
+        waiting = sum(self._share("actor", f"wait_{what}_s") for what in ("samples", "inference", "parameters"))
+        busy = {
+            "actor": 1.0 - waiting,
+            "trainer": self._share("trainer", "update_s"),
+            "buffer": self._share("buffer", "process_s"),
+        }
+        names = {"actor": "actors", "trainer": "trainers", "buffer": "buffer workers"}
+        return names[other if busy[other] > busy[one] else one]
+
+    def _share(self, kind: str, counter: str) -> float:
+        """Return the part of its time that a worker of this kind has spent on something, on average."""
+        spent = [float(worker.get(counter, 0.0)) for name, worker in self.workers.items() if name.split(".")[0] == kind]
+        return sum(spent) / max(len(spent), 1) / max(self.wall_s, 1e-9)
+
+    def to_json(self) -> str:
+        """Return everything as one line of JSON."""
+        return json.dumps(dataclasses.asdict(self))
+
+
+class Rates:
+    """Steps and updates per second over the last `WINDOW_S` seconds."""
+
+    def __init__(self) -> None:
+        self._window: deque[Snapshot] = deque()
+
+    def of(self, now: Snapshot) -> tuple[float, float]:
+        """Return both, as of `now`."""
+        before = self._window[0] if self._window else None
+        passed = max(now.wall_s - (before.wall_s if before is not None else 0.0), 1e-9)
+        # Before a resumed trainer has said how far it is, nothing is known of what it has done since
+        updates = 0 if before is None else sum(max(0, n - before.updates.get(k, n)) for k, n in now.updates.items())
+        return _grown(now, before, "actor.", "steps") / passed, updates / passed
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Take in a snapshot."""
+        self._window.append(snapshot)
+        while self._window[0].wall_s < snapshot.wall_s - WINDOW_S:
+            self._window.popleft()
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What earlier drivers of a run have counted: shown until its trainers say how far they are."""
+
+    wall_s: float = 0.0
+    before_s: float = 0.0
+    env_steps: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    updates: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    gradient_steps: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, status: Path) -> Counts:
+        """Read them from the last snapshot of a run, if there is one."""
+        try:
+            said = json.loads(status.read_text())
+        except (OSError, ValueError):
+            return cls()
+        return cls(**{field.name: said[field.name] for field in dataclasses.fields(cls) if field.name in said})
+
+
+def _grown(now: Snapshot, before: Snapshot | None, prefix: str, key: str) -> float:
+    """Return by how much a counter of some workers has grown; a restarted worker counts from 0 again."""
+    total = 0.0
+    for name, worker in now.workers.items():
+        if name.startswith(prefix) and key in worker:
+            old = 0.0 if before is None else before.workers.get(name, {}).get(key, 0.0)
+            total += max(0.0, worker[key] - old)
+    return total
