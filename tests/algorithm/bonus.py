@@ -48,3 +48,10 @@ class Twice(AlgorithmWrapper):
     def change(self, batch):
         batch.rew = 2 * batch.rew
         return {}
+
+
+class SeesThreads(AlgorithmWrapper):
+    """Reports with how many threads it learns."""
+
+    def change(self, batch):
+        return {"threads": float(torch.get_num_threads())}

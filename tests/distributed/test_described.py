@@ -5,10 +5,10 @@ import json
 import pytest
 import torch
 from bitflip import BitFlip
-from bonus import CountBonus
+from bonus import CountBonus, SeesThreads
 
 import argosy
-from argosy.algorithm import AlgorithmWrapper, register_algorithm_wrapper
+from argosy.algorithm import register_algorithm_wrapper
 from argosy.cli import main
 from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec, Snapshot
 from argosy.distributed.folder import FolderClaim
@@ -21,6 +21,7 @@ from argosy.process import num_cores
 
 register("bits", BitFlip)
 register_algorithm_wrapper("count-bonus", CountBonus)
+register_algorithm_wrapper("sees-threads", SeesThreads)
 SHORT = {"start_steps": 32, "update_per_step": 0.1, "batch_size": 16}
 
 
@@ -79,16 +80,6 @@ HERE = {"interval_s": 0.1}
 def test_what_only_a_local_run_can_do_is_refused_by_name(changes, message):
     with pytest.raises(ConfigError, match=message):
         PolicySpec(experiment=PPO.replaced(changes))
-
-
-class SeesThreads(AlgorithmWrapper):
-    """Reports with how many threads it learns."""
-
-    def change(self, batch):
-        return {"threads": float(torch.get_num_threads())}
-
-
-register_algorithm_wrapper("sees-threads", SeesThreads)
 
 
 def test_workers_compute_with_as_many_threads_as_the_experiment_says(launcher, tmp_path):
