@@ -51,6 +51,13 @@ def test_the_defaults_of_a_preset_are_shown_for_a_task(capsys):
     assert "--n-step INT\n      Rewards summed before the bootstrap value. (default: 3)" in shown
 
 
+def test_memory_has_defaults_of_its_own(capsys):
+    assert cli.main(["train", "ppo", "--task=CartPole-v1", "--net.memory", "gru", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "Defaults are those of the preset: ppo with memory on classic tasks." in shown
+    assert "Let the critic predict scaled returns. (default: True)" in shown
+
+
 def test_switches_are_off_and_on_as_the_parser_has_them(capsys):
     assert cli.main(["train", "dqn", "--help"]) == 0
     assert "--net.norm-obs, --net.no-norm-obs" in capsys.readouterr().out
