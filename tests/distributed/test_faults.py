@@ -311,7 +311,7 @@ def wait_for_updates(tmp_path, process, updates):
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError, ValueError):
             seen = json.loads(status.read_text())
-            if seen["updates"]["p"] >= updates:
+            if seen["updates"]["p"] >= updates and "updates_lost" in seen["workers"]["trainer.p.0"]:
                 family = psutil.Process(process.pid).children(recursive=True)
                 pids = {worker.get("pid") for worker in seen["workers"].values()}
                 if pids <= {child.pid for child in family}:  # it is not the last driver's status
@@ -340,7 +340,7 @@ def test_kill_the_driver_and_resume(tmp_path):
     out, _ = second.communicate(timeout=300)
     result = json.loads(out.splitlines()[-1])
     assert result["reason"] == "return reached"
-    assert result["test_return_mean"]["p"] >= GOAL
+    assert result["test_return_mean"] >= GOAL
     assert result["restarts"] == 0
     assert resumed["workers"]["trainer.p.0"]["updates_lost"] <= SAVE_UPDATES
     rows = [json.loads(line) for line in (tmp_path / "runs/faults/metrics.jsonl").read_text().splitlines()]
@@ -348,7 +348,7 @@ def test_kill_the_driver_and_resume(tmp_path):
     backwards = [before - after for before, after in itertools.pairwise(updates) if after < before]
     assert len(backwards) <= 1  # what the first driver's trainer had not saved
     assert all(lost <= SAVE_UPDATES for lost in backwards)
-    assert result["env_steps"]["p"] > seen["env_steps"]["p"]
+    assert result["env_steps"] > seen["env_steps"]["p"]
     check_all_gone(family)
 
 
