@@ -29,6 +29,7 @@ from argosy.distributed.workers.evaluation import EvalResult, Listener
 from argosy.errors import ConfigError
 from argosy.logger import Loggers
 from argosy.run.loggers import make_loggers
+from argosy.unread import warn_of_unread
 
 _GENERATION = 1_000_000
 """Incarnations of each driver's workers: a resumed fleet starts counting at the next multiple."""
@@ -64,6 +65,8 @@ class FleetRun:
         self._launcher = launcher or ThreadLauncher()
         self._interval_s = interval_s
         self._closed = False
+        for spec in fleet.policies.values():
+            warn_of_unread(spec.experiment)
         plan = Plan.make(fleet, directory.absolute())
         roles = plan.roles()
         _check_resources(self._launcher, {role.name: role.resources for role in roles})

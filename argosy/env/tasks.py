@@ -73,7 +73,7 @@ def make_vector_env(
     if num_envs < 1:
         raise ConfigError(f"num_envs is {num_envs}; it must be >= 1")
     wait_num = None if test or config.wait_num is None else min(config.wait_num, num_envs)
-    vector = _vector_kind(task, config, num_envs)
+    vector = vector_kind(task, config, num_envs)
     if config.background and vector != "envpool":
         raise ConfigError(
             f"EnvConfig.background is True, but {task!r} runs in vector={vector!r}; only 'envpool' has it"
@@ -218,7 +218,8 @@ def _limited(make: Callable[[], gym.Env[object, object]], limit: int | None) -> 
     return make if limit is None else lambda: gym.wrappers.TimeLimit(make(), limit)
 
 
-def _vector_kind(task: str, config: EnvConfig, num_envs: int) -> str:
+def vector_kind(task: str, config: EnvConfig, num_envs: int) -> str:
+    """Return which vector environment `make_vector_env` makes."""
     if config.vector != "auto":
         return config.vector
     if ":" in task or atari_game(task) is None:

@@ -22,6 +22,7 @@ from argosy.run.loggers import make_loggers
 from argosy.run.result import BestPolicy, Result
 from argosy.run.saved import write_description
 from argosy.trainer.checkpoint import collectors_of, load_checkpoint, save_checkpoint
+from argosy.unread import warn_of_unread
 
 
 def train(
@@ -68,6 +69,7 @@ def train(
     for name, path in (("data", experiment.data), ("init", experiment.init)):
         if path is not None:  # so that `resume` finds it from anywhere
             experiment = experiment.replaced({name: str(Path(path).resolve())})
+    warn_of_unread(experiment)
     folder = RunFolder.create(runs, experiment.task, algorithm_name(experiment.algorithm), experiment.seed)
     try:
         return _train(experiment, folder, show_progress, [one for one in callbacks if not isinstance(one, str)])

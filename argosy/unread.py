@@ -1,0 +1,77 @@
+"""Settings that say something, but that nothing in a run reads: what they are told by."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+import warnings
+from collections.abc import Iterator
+
+from argosy.algorithm import algorithm_class
+from argosy.algorithm.optim import OTHERS, OptimConfig
+from argosy.env.tasks import task_family, vector_kind
+from argosy.experiment import Experiment
+from argosy.policy import ActorCriticPolicy, NetPolicy, NoiseConfig
+
+_ATARI = "frame_stack frame_skip noop_max image_size episodic_life reward_clip fire_reset repeat_action_probability"
+
+
+def warn_of_unread(experiment: Experiment, stacklevel: int = 3) -> None:
+    """Warn of every setting of an experiment that differs from its default, though nothing reads it."""
+    for name, why in unread(experiment).items():
+        value = experiment.settings()[name]
+        warnings.warn(f"{name} is {value!r}, but nothing reads it: {why}", stacklevel=stacklevel)
+
+
+def unread(experiment: Experiment) -> dict[str, str]:
+    """Return the settings that differ from their defaults though nothing reads them, and why nothing does."""
+    defaults = _defaults(experiment)
+    found = {name: why for names, why in _rules(experiment) for name in names}
+    settings = experiment.settings()
+    return {name: why for name, why in found.items() if settings[name] != defaults[name]}
+
+
+def _defaults(experiment: Experiment) -> dict[str, object]:
+    """Return the values that say nothing; of a section those of its class, whatever else stands in it."""
+    cls = algorithm_class(str(experiment.algorithm))
+    plain = Experiment(task=experiment.task, algorithm=experiment.algorithm, config=cls.config_type())
+    return plain.settings()
+
+
+def _rules(experiment: Experiment) -> Iterator[tuple[list[str], str]]:
+    """Yield names of settings that nothing reads in this experiment, and why."""
+    net, env, buffer = experiment.net, experiment.env, experiment.buffer
+    if net.memory is None:
+        yield ["net.memory_size", "net.sequence_length", "net.burn_in"], "net.memory is None"
+    if net.encoder is not None:
+        yield ["net.kind", "net.cnn_features"], f"net.encoder, {net.encoder!r}, reads the observations"
+    policy = typing.get_type_hints(algorithm_class(str(experiment.algorithm))).get("policy")
+    if isinstance(policy, type) and issubclass(policy, NetPolicy) and not issubclass(policy, ActorCriticPolicy):
+        yield ["net.shared_backbone"], f"the {policy.__name__} of {experiment.algorithm} has no critic"
+    if task_family(experiment.task) != "atari":
+        names = [f"env.{name}" for name in (*_ATARI.split(), "full_action_space")]
+        yield names, f"{experiment.task!r} is no Atari game"
+    vector = vector_kind(experiment.task, env, env.num_envs)
+    if vector in ("dummy", "envpool"):
+        yield ["env.envs_per_worker", "env.hang_timeout_s"], f"the envs ({vector}) have no worker processes"
+    if buffer.priority.alpha == 0.0:
+        names = [f"buffer.priority.{field.name}" for field in dataclasses.fields(buffer.priority)]
+        yield [name for name in names if not name.endswith(".alpha")], "buffer.priority.alpha is 0"
+    if buffer.hindsight.future_k == 0.0:
+        yield ["buffer.hindsight.horizon"], "buffer.hindsight.future_k is 0"
+    if experiment.logger.wandb == "off":
+        yield ["logger.wandb_project"], "logger.wandb is 'off'"
+    for field in dataclasses.fields(experiment.config):
+        part = getattr(experiment.config, field.name)
+        if isinstance(part, OptimConfig) and part.kind not in ("adam", "adamw"):
+            taken = inspect.signature(OTHERS.load(part.kind)).parameters
+            names = [f"{field.name}.{name}" for name in ("eps", "betas", "weight_decay") if name not in taken]
+            yield names, f"{field.name}.kind is {part.kind!r}, which takes no such argument"
+        elif isinstance(part, NoiseConfig):
+            if part.noise != "ou":
+                yield [f"{field.name}.ou_theta"], f"{field.name}.noise is {part.noise!r}"
+            if part.noise == "none":
+                yield [f"{field.name}.{name}" for name in ("noise_std", "noise_std_end")], "there is no noise"
+            if part.noise == "none" or part.noise_std_end is None:
+                yield [f"{field.name}.noise_decay_steps"], "the noise stays as it is"

@@ -1,0 +1,87 @@
+"""Settings that nothing reads are told by name."""
+
+import warnings
+
+import pytest
+
+import argosy
+from argosy.algorithm import ALGORITHMS, algorithm_class
+from argosy.distributed import AgentSpec, Fleet, FleetRun, FleetStop, PolicySpec
+from argosy.presets import preset
+from argosy.unread import unread, warn_of_unread
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "changes", "name"),
+    [
+        ("ppo", {"net.memory_size": 32}, "net.memory_size"),
+        ("ppo", {"net.sequence_length": 8}, "net.sequence_length"),
+        ("ppo", {"net.burn_in": 4}, "net.burn_in"),
+        ("dqn", {"net.shared_backbone": True}, "net.shared_backbone"),
+        ("dqn", {"net.encoder": "line:Line", "net.cnn_features": 32}, "net.cnn_features"),
+        ("ppo", {"env.frame_stack": 2}, "env.frame_stack"),
+        ("ppo", {"env.reward_clip": False}, "env.reward_clip"),
+        ("ppo", {"env.full_action_space": True}, "env.full_action_space"),
+        ("ppo", {"env.envs_per_worker": 2}, "env.envs_per_worker"),
+        ("ppo", {"env.hang_timeout_s": 5.0}, "env.hang_timeout_s"),
+        ("dqn", {"buffer.priority.beta": 0.7}, "buffer.priority.beta"),
+        ("dqn", {"buffer.hindsight.horizon": 10}, "buffer.hindsight.horizon"),
+        ("dqn", {"logger.wandb_project": "mine"}, "logger.wandb_project"),
+        ("dqn", {"optim.kind": "sgd", "optim.betas": (0.8, 0.9)}, "optim.betas"),
+        ("dqn", {"optim.kind": "sgd", "optim.eps": 1e-3}, "optim.eps"),
+        ("td3", {"ou_theta": 0.3}, "exploration.ou_theta"),
+        ("td3", {"noise_decay_steps": 5}, "exploration.noise_decay_steps"),
+        ("td3", {"noise": "none", "noise_std": 0.3}, "exploration.noise_std"),
+    ],
+)
+def test_a_setting_that_nothing_reads_is_told(algorithm, changes, name):
+    experiment = preset(algorithm, "Pendulum-v1" if algorithm == "td3" else "CartPole-v1", **changes)
+    assert list(unread(experiment)) == [name]
+    with pytest.warns(UserWarning, match=rf"{name} is .*, but nothing reads it: "):
+        warn_of_unread(experiment)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "changes"),
+    [
+        ("ppo", {"net.memory": "gru", "net.memory_size": 32, "net.sequence_length": 8}),
+        ("ppo", {"net.shared_backbone": True}),
+        ("ppo", {"env.vector": "shmem", "env.envs_per_worker": 2, "env.hang_timeout_s": 5.0}),
+        ("dqn", {"buffer.priority.alpha": 0.6, "buffer.priority.beta": 0.7}),
+        ("dqn", {"optim.kind": "rmsprop", "optim.eps": 1e-3}),
+        ("td3", {"noise": "ou", "ou_theta": 0.3}),
+    ],
+)
+def test_what_is_read_is_not(algorithm, changes):
+    assert unread(preset(algorithm, "Pendulum-v1" if algorithm == "td3" else "CartPole-v1", **changes)) == {}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_presets_say_nothing_in_vain(name):
+    discrete = any(space.__name__ == "Discrete" for space in algorithm_class(name).action_spaces)
+    for task in ["CartPole-v1", "Pong-v5"] if discrete else ["Pendulum-v1", "HalfCheetah-v5"]:
+        assert unread(preset(name, task)) == {}
+
+
+def test_runs_and_fleets_warn(tmp_path):
+    changes = {
+        "buffer": {"priority": {"beta": 0.7}},
+        "trainer": {"max_epoch": 1, "step_per_epoch": 20, "start_steps": 5},
+    }
+    experiment = preset("dqn", "CartPole-v1", **changes, stop={"episodes": 1})
+    with pytest.warns(UserWarning, match=r"buffer\.priority\.beta is 0\.7, but nothing reads it"):
+        argosy.train(experiment, runs=tmp_path, show_progress=False)
+    fleet = Fleet(
+        name="f",
+        policies={"p": PolicySpec(experiment=experiment)},
+        agents=(AgentSpec(policy="p"),),
+        stop=FleetStop(updates=1),
+    )
+    with pytest.warns(UserWarning, match=r"buffer\.priority\.beta is 0\.7, but nothing reads it"):
+        FleetRun(fleet, tmp_path / "fleet").close()
+
+
+def test_a_run_without_such_settings_is_silent(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warn_of_unread(preset("dqn", "CartPole-v1"))
