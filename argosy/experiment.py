@@ -21,6 +21,7 @@ from argosy.config import Plain, check_range, from_plain, replaced, to_plain
 from argosy.env import EnvConfig
 from argosy.env.agents.registry import environment_name
 from argosy.errors import ConfigError
+from argosy.files import write_atomically
 from argosy.named import check_trusted, given_code, take_code, trust_names
 from argosy.net import NetConfig
 from argosy.settings import BufferConfig as BufferConfig
@@ -197,7 +198,7 @@ class Experiment:
     def save(self, path: str | Path) -> None:
         """Write the experiment as JSON. What it names as "MODULE:CLASS" is trusted in this process from now on."""
         trust_names(self.to_dict())
-        Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n")
+        write_atomically(Path(path), (json.dumps(self.to_dict(), indent=2) + "\n").encode())
 
     @classmethod
     def load(cls, path: str | Path, *, trust: bool = False) -> Experiment:

@@ -122,6 +122,8 @@ class TrainerConfig:
     """Environment steps before the first update, with random actions; off-policy only."""
     checkpoint_epochs: int = 1
     """Epochs between two full checkpoints (0: only when the run ends or is interrupted)."""
+    keep_checkpoints: int = 3
+    """Newest full checkpoints to keep; if the newest one is damaged, the one before it is used."""
 
     def __post_init__(self) -> None:
         counts = ("max_epoch", "total_steps", "step_per_epoch", "step_per_collect", "episode_per_test", "batch_size")
@@ -130,6 +132,7 @@ class TrainerConfig:
         check_range(self, "update_per_step", gt=0)
         check_range(self, "start_steps", ge=0)
         check_range(self, "checkpoint_epochs", ge=0)
+        check_range(self, "keep_checkpoints", ge=1)
         if self.start_steps >= self.length:
             steps = f"{self.max_epoch} x {self.step_per_epoch}" if self.total_steps is None else self.total_steps
             raise ConfigError(

@@ -150,7 +150,7 @@ def put_rows(kept: object, count: int, which: np.ndarray, value: object) -> obje
 
 
 def check_finite(field: str, value: object, env_ids: np.ndarray, lens: np.ndarray | None) -> None:
-    """Refuse NaN in observations and rewards (and infinite rewards) before they reach a buffer.
+    """Refuse observations and rewards that are NaN or infinite before they reach a buffer.
 
     Args:
         field: what `value` is, for the message.
@@ -171,7 +171,7 @@ def check_finite(field: str, value: object, env_ids: np.ndarray, lens: np.ndarra
     squares = float(np.vdot(value, value))  # one pass and no new array; NaN and infinity survive a sum of squares
     if squares - squares == 0.0:
         return
-    bad = ~np.isfinite(value) if field == "rew" else np.isnan(value)
+    bad = ~np.isfinite(value)
     rows = bad.reshape(len(value), -1).any(axis=1)
     if not rows.any():
         return

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from argosy.distributed.host.base import Peer, PeerLostError
-from argosy.distributed.store.parameters import write_atomically
 from argosy.errors import ConfigError
+from argosy.files import write_atomically
 
 if TYPE_CHECKING:
     from argosy.distributed.workers.evaluation import EvalResult

@@ -8,8 +8,8 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from argosy.distributed.store.parameters import write_atomically
 from argosy.errors import ConfigError
+from argosy.files import claim, write_atomically
 from argosy.run.fleet import write_agents
 from argosy.run.saved import Own, write_description
 
@@ -35,9 +35,8 @@ class FolderClaim:
         if resume:
             self._fits(info, resume)
         directory.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        self._file = claim(directory, "end it first, e.g. by `argosy fleet stop`")
         try:
-            self._lock(info)
             self.generation = self._begin(info, name, resume)
             """Number of drivers that this run has had before."""
         except BaseException:
@@ -65,22 +64,6 @@ class FolderClaim:
     def release(self) -> None:
         """Let the next driver have the folder."""
         os.close(self._file)
-
-    def _lock(self, info: Path) -> None:
-        try:
-            import fcntl
-        except ImportError:  # not on Windows, where a fleet runs in threads only
-            return
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system lets go of it when the process ends
-        except BlockingIOError as error:
-            owner = json.loads(info.read_text()) if info.exists() else {}
-            raise ConfigError(
-                f"{str(info.parent)!r} is in use by a driver that runs (process {owner.get('pid', '?')} on "
-                f"{owner.get('host', '?')!r}); end it first, e.g. by `argosy fleet stop`"
-            ) from error
-        except OSError:  # a file system without locks
-            return
 
     @staticmethod
     def _fits(info: Path, resume: bool) -> None:

@@ -23,10 +23,11 @@ from argosy.distributed.roles import Plan, actor_name, eval_name, trainer_name
 from argosy.distributed.snapshot import Counts, Rates
 from argosy.distributed.snapshot import Snapshot as Snapshot
 from argosy.distributed.standstill import Standstill
-from argosy.distributed.store.parameters import ParameterStore, write_atomically
+from argosy.distributed.store.parameters import ParameterStore
 from argosy.distributed.workers.env_failures import EnvFailures
 from argosy.distributed.workers.evaluation import EvalResult, Listener
 from argosy.errors import ConfigError
+from argosy.files import write_atomically
 from argosy.logger import Loggers
 from argosy.run.loggers import make_loggers
 from argosy.unread import warn_of_unread

@@ -15,6 +15,7 @@ from argosy.collect.source import Agents, EnvSource
 from argosy.config import to_plain
 from argosy.data import CollectStats
 from argosy.errors import CheckpointError, ConfigError
+from argosy.files import write_atomically
 from argosy.policy import Policy
 from argosy.process import computing_threads
 from argosy.run.folder import environment_of
@@ -54,7 +55,7 @@ def write_agents(
         args = {key: to_plain(value) for key, value in env_args.items()}
     specs = [{"policy": policy, "agents": pattern, "frame_stack": stack} for policy, pattern, stack in agents]
     text = json.dumps({"experiment_of": experiment_of, "agents": specs, "env_args": args})
-    (directory / FILE).write_text(text + "\n")
+    write_atomically(directory / FILE, (text + "\n").encode())
 
 
 def read_fleet(

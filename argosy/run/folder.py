@@ -12,6 +12,7 @@ from pathlib import Path
 
 from argosy.errors import CheckpointError, ConfigError, MissingExtraError, require
 from argosy.experiment import Experiment
+from argosy.files import claimed, remove_torn
 from argosy.logger import read_jsonl
 
 
@@ -35,6 +36,11 @@ class RunFolder:
     def checkpoint(self) -> Path:
         """Everything that `resume` goes on from."""
         return self.path / "checkpoint.safetensors"
+
+    @property
+    def crash(self) -> Path:
+        """What a failure has left, to go on from; never in the place of a checkpoint."""
+        return self.path / "crash.safetensors"
 
     @property
     def best_policy(self) -> Path:
@@ -78,9 +84,22 @@ class RunFolder:
         except ConfigError as error:
             raise CheckpointError(f"the run {str(self.path)!r} is damaged: {error}") from error
 
+    @contextlib.contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Have the run to oneself; removes what a process that died has left half-written.
+
+        Raises:
+            ConfigError: another process works on it.
+        """
+        with claimed(self.path, "end it first (Ctrl-C saves the run), or wait for it"):
+            remove_torn(self.path)
+            yield
+
     def remove_if_empty(self) -> None:
         """Remove a folder into which nothing was written, and those above it that `create` has made for it."""
         with contextlib.suppress(OSError):
+            if not self.config.exists():
+                (self.path / "lock").unlink(missing_ok=True)
             self.path.rmdir()
             self.path.parent.rmdir()
             self.path.parent.parent.rmdir()

@@ -10,6 +10,7 @@ from argosy.algorithm import algorithm_name
 from argosy.collect import Collector
 from argosy.data import CollectStats
 from argosy.experiment import Experiment
+from argosy.files import write_atomically
 from argosy.policy import Policy
 from argosy.rng import spawn_seeds
 from argosy.run.build import LocalTrainer
@@ -111,7 +112,7 @@ class BestPolicy:
             curve=None if curve is None else str(curve),
             policy=policy,
         )
-        self.folder.result.write_text(result.to_json() + "\n")
+        write_atomically(self.folder.result, (result.to_json() + "\n").encode())
         return result
 
     def _evaluate(self, policy: Policy) -> CollectStats:

@@ -23,6 +23,7 @@ from argosy.env import task_spaces
 from argosy.env.plain import space_from_plain, space_to_plain
 from argosy.errors import CheckpointError, ConfigError, nearest
 from argosy.experiment import Experiment
+from argosy.files import write_atomically
 from argosy.named import check_trusted, trust_names
 from argosy.policy import Policy, PolicyCheckpoint, policy_class
 from argosy.process import usable_device
@@ -283,7 +284,7 @@ def write_description(folder: Path, observation_space: Space, action_space: Spac
         "own": to_plain(own),
     }
     trust_names(data)
-    (folder / "policy.json").write_text(json.dumps(data) + "\n")
+    write_atomically(folder / "policy.json", (json.dumps(data) + "\n").encode())
 
 
 def read_spaces(folder: Path) -> tuple[Space, Space] | None:

@@ -12,16 +12,17 @@ from typing import Any
 
 from argosy.algorithm import Algorithm, algorithm_name
 from argosy.env.tasks import TaskOf
-from argosy.errors import CallbackError, CheckpointError, ConfigError, DataError, EnvError
+from argosy.errors import ArgosyError, ConfigError
 from argosy.experiment import Experiment
 from argosy.presets import preset
 from argosy.process import computing_threads, tuned_process
 from argosy.run.build import LocalTrainer, build
+from argosy.run.checkpoints import Checkpoints
 from argosy.run.folder import RunFolder
 from argosy.run.loggers import make_loggers
 from argosy.run.result import BestPolicy, Result
 from argosy.run.saved import write_description
-from argosy.trainer.checkpoint import collectors_of, load_checkpoint, save_checkpoint
+from argosy.trainer.checkpoint import collectors_of
 from argosy.unread import warn_of_unread
 
 
@@ -55,7 +56,7 @@ def train(
         ConfigError: something is unknown or out of range; says what is allowed.
         SpaceError: the algorithm cannot act in the task's action space.
         EnvError, DataError, CallbackError: an environment or a callback failed, or a number was NaN; everything before
-            is saved, and `resume` goes on.
+            is saved, and `resume` goes on. After any other error, too, from what its note says.
     """
     if names := tuple(callback for callback in callbacks if isinstance(callback, str)):
         changes["callbacks"] = names
@@ -72,7 +73,8 @@ def train(
     warn_of_unread(experiment)
     folder = RunFolder.create(runs, experiment.task, algorithm_name(experiment.algorithm), experiment.seed)
     try:
-        return _train(experiment, folder, show_progress, [one for one in callbacks if not isinstance(one, str)])
+        with folder.claimed():
+            return _train(experiment, folder, show_progress, [one for one in callbacks if not isinstance(one, str)])
     finally:
         folder.remove_if_empty()
 
@@ -102,11 +104,12 @@ def resume(
     """
     folder = RunFolder.find(run_dir)
     experiment = folder.experiment(trust=trust)
-    if not folder.checkpoint.is_file():
-        raise CheckpointError(f"the run {str(run_dir)!r} has no checkpoint to go on from")
     if total_steps is not None:
         experiment = experiment.replaced({"trainer.total_steps": total_steps})
-    return _train(experiment, folder, show_progress, callbacks, from_checkpoint=True, extends=total_steps is not None)
+    with folder.claimed():
+        return _train(
+            experiment, folder, show_progress, callbacks, from_checkpoint=True, extends=total_steps is not None
+        )
 
 
 def _train(
@@ -125,8 +128,9 @@ def _train(
         trainer = build(begun, show_progress=show_progress, callbacks=callbacks)
         for collector in collectors_of(trainer).values():
             stack.callback(collector.env.close)
+        checkpoints = Checkpoints(folder, experiment.trainer.keep_checkpoints)
         if from_checkpoint:
-            load_checkpoint(folder.checkpoint, trainer)
+            checkpoints.load(trainer)
             experiment = _to_go_on(experiment, folder, trainer, extends)
         else:
             experiment.save(folder.config)
@@ -138,25 +142,28 @@ def _train(
         stack.callback(logger.close)
         best = BestPolicy(experiment, folder, trainer)
         trainer.logger, trainer.stop_fn, trainer.save_best_fn = logger, best.reaches_target, best.save
-        interrupted = _loop(experiment, folder, trainer)
-        save_checkpoint(folder.checkpoint, trainer)
+        interrupted = _loop(experiment.trainer.checkpoint_epochs, checkpoints, trainer)
+        checkpoints.save(trainer)
         return best.result(interrupted)
 
 
-def _loop(experiment: Experiment, folder: RunFolder, trainer: LocalTrainer) -> bool:
+def _loop(every: int, checkpoints: Checkpoints, trainer: LocalTrainer) -> bool:
     """Run the epochs that are left, with checkpoints between them; return whether it was interrupted."""
-    every = experiment.trainer.checkpoint_epochs
+    due = False
     try:
         with _ctrl_c(trainer) as pressed:
             for epoch in trainer:
                 if pressed.is_set():
                     break
-                if every and epoch.epoch % every == 0 and not trainer.is_over:
-                    save_checkpoint(folder.checkpoint, trainer)
-    except (EnvError, DataError, CallbackError) as error:
-        save_checkpoint(folder.checkpoint, trainer)
-        saved = f"the training so far is saved, go on with: argosy resume {folder.path}"
-        raise type(error)(f"{error}\n{saved}") from error
+                due = due or (every > 0 and epoch.epoch % every == 0)
+                if due and not trainer.is_over:
+                    due = not checkpoints.save(trainer)
+    except Exception as error:
+        how = checkpoints.failed(error, trainer)
+        if isinstance(error, ArgosyError):
+            raise type(error)(f"{error}\n{how}") from error
+        error.add_note(how)
+        raise
     return not trainer.is_over
 
 

@@ -70,7 +70,15 @@ def load_checkpoint(path: str | Path, trainer: BaseTrainer[Any]) -> None:
         CheckpointError: the file is missing, damaged or foreign (nothing has changed then), or it does not fit this
             trainer.
     """
-    state = read_state(path, KIND)
+    restore_checkpoint(path, read_state(path, KIND), trainer)
+
+
+def restore_checkpoint(path: str | Path, state: dict[str, Any], trainer: BaseTrainer[Any]) -> None:
+    """Continue from what was read from the file `path`; see `load_checkpoint`.
+
+    Raises:
+        CheckpointError: it is foreign (nothing has changed then), or it does not fit this trainer.
+    """
     for key, own in (("trainer_class", trainer), ("algorithm_class", trainer.algorithm)):
         if state[key] != type(own).__name__:
             raise CheckpointError(

@@ -35,7 +35,7 @@ def test_a_run_leaves_config_metrics_checkpoint_policy_result_and_picture(result
     folder = RunFolder.find(result.run_dir)
     assert {file.name for file in folder.path.iterdir()} == {
         "config.json", "policy.json", "metrics.jsonl", "checkpoint.safetensors", "policy.safetensors", "result.json",
-        "curve.png",
+        "curve.png", "checkpoint-1.safetensors", "lock",
     }  # fmt: skip
     assert folder.path.parts[-3:-1] == ("CartPole-v1", "dqn")
     assert folder.path.name.endswith("-5")
@@ -141,9 +141,11 @@ def test_a_target_that_more_episodes_do_not_confirm_does_not_stop(tmp_path, monk
 def test_damaged_runs_are_refused_by_name(run):
     whole = run.checkpoint.read_bytes()
     run.checkpoint.write_bytes(whole[: len(whole) // 2])
+    (run.path / "checkpoint-1.safetensors").write_bytes(b"foreign")
     with pytest.raises(CheckpointError, match=r"checkpoint.safetensors.*(torn|damaged)"):
         argosy.resume(run.path)
     run.checkpoint.unlink()
+    (run.path / "checkpoint-1.safetensors").unlink()
     with pytest.raises(CheckpointError, match="has no checkpoint to go on from"):
         argosy.resume(run.path)
     run.best_policy.write_bytes(b"foreign")

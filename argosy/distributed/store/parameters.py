@@ -7,7 +7,6 @@ decodes are the same bytes, so that the store never looks inside and nothing tha
 from __future__ import annotations
 
 import json
-import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -18,6 +17,7 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from argosy.errors import CheckpointError, ConfigError, nearest
+from argosy.files import write_atomically
 from argosy.policy.base import PolicyCheckpoint
 from argosy.trainer.blob import Blob, check, decode, encode
 
@@ -27,23 +27,13 @@ Metadata: TypeAlias = dict[str, object]
 LATEST = "latest"
 
 
-def write_atomically(path: Path, data: bytes | Blob) -> None:
-    """Write a file that is there whole or not at all, whatever dies meanwhile."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as file:
-        file.write(data if isinstance(data, bytes) else data.data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-
-
 def write_files(files: Files) -> None:
     """Write and remove them, each one atomically."""
     for path, data in files.items():
         if data is None:
             path.unlink(missing_ok=True)
         else:
-            write_atomically(path, data)
+            write_atomically(path, data if isinstance(data, bytes) else data.data)
 
 
 @dataclass

@@ -15,10 +15,10 @@ from argosy.algorithm.base import Algorithm
 from argosy.collect.recorder import Segment
 from argosy.distributed.host.base import Peer, PeerLostError, Progress
 from argosy.distributed.specs import StalenessConfig
-from argosy.distributed.store.parameters import write_atomically
 from argosy.distributed.streams.samples import Inbox
 from argosy.distributed.workers.group import Meeting, TrainerGroup
 from argosy.errors import ConfigError
+from argosy.files import write_atomically
 from argosy.trainer.blob import encode
 from argosy.trainer.learning import Learning
 from argosy.trainer.statefile import read_state, write_state

@@ -14,6 +14,7 @@ import os
 import pickle
 import signal
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,11 +65,12 @@ class ProcessWorker(EnvWorker):
         start_method = start_method or ("fork" if sys.platform == "linux" else "spawn")
         context = multiprocessing.get_context(start_method)
         parent = 0 if start_method == "forkserver" else self._owner
+        by_signal = threading.current_thread() is threading.main_thread()
         current = context.RawArray(c_int32, [-1])
         self._current: NDArray[np.int32] = np.ctypeslib.as_array(current)
         self._channel, theirs = Channel.pair()
         self.process = context.Process(  # type: ignore[attr-defined]  # every concrete context has it
-            target=serve, args=(theirs, PickledEnvFns(env_fns), first, current, parent), daemon=True
+            target=serve, args=(theirs, PickledEnvFns(env_fns), first, current, parent, by_signal), daemon=True
         )
         with _no_interrupt():  # the process inherits the mask until it ignores Ctrl-C by itself
             self.process.start()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pickle
 import signal
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Sequence
 from ctypes import Array, c_int32
@@ -21,6 +24,8 @@ from argosy.env.worker.group import EnvGroup
 from argosy.env.worker.shared import SLOTS, SharedArrays, as_slice
 from argosy.errors import EnvError
 
+_PR_SET_PDEATHSIG = 1
+
 
 class PickledEnvFns:
     """Env functions, lambdas among them, that travel to a spawned process (forked ones need no pickle)."""
@@ -35,7 +40,9 @@ class PickledEnvFns:
         self.env_fns = pickle.loads(state)
 
 
-def serve(channel: Channel, env_fns: PickledEnvFns, first: int, current: Array[c_int32], owner: int) -> None:
+def serve(
+    channel: Channel, env_fns: PickledEnvFns, first: int, current: Array[c_int32], owner: int, by_signal: bool
+) -> None:
     """Live as a worker process.
 
     Args:
@@ -44,7 +51,10 @@ def serve(channel: Channel, env_fns: PickledEnvFns, first: int, current: Array[c
         first: index of the first env in the vector env.
         current: index of the env at work, for the owner to read (-1: none).
         owner: process id of the owner, if it is our parent, else 0.
+        by_signal: whether the thread that started us lives as long as the owner.
     """
+    if owner:
+        _die_with(owner, by_signal)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the owner's to handle: it closes us
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if "torch" in sys.modules:  # forked: its threads did not come along, and who asks for their help waits for ever
@@ -62,6 +72,22 @@ def serve(channel: Channel, env_fns: PickledEnvFns, first: int, current: Array[c
         if group is not None:
             group.close()
         channel.close()
+
+
+def _die_with(owner: int, by_signal: bool) -> None:
+    """End when the owner does, killed or not, whatever an env is at."""
+    if by_signal and sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # when the *thread* that started us ends
+        if os.getppid() != owner:
+            os._exit(1)
+        return
+
+    def look() -> None:
+        while os.getppid() == owner:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=look, name="owner", daemon=True).start()
 
 
 def _obey(channel: Channel, group: EnvGroup, owner: int) -> None:

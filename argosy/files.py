@@ -1,0 +1,69 @@
+"""Files that are there whole or not at all; folders that one process at a time has to itself."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from argosy.errors import ConfigError
+
+
+def write_atomically(path: Path, data: bytes | bytearray | memoryview) -> None:
+    """Write a file that is there whole or not at all, whatever dies meanwhile."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def remove_torn(folder: Path) -> None:
+    """Remove what processes that died have left half-written; for who has claimed the folder."""
+    for pattern in (".*.tmp", ".*.part"):
+        for path in folder.glob(pattern):
+            path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def claimed(folder: Path, what_to_do: str) -> Iterator[None]:
+    """Have a folder to oneself, until the end or until this process ends in whatever way.
+
+    Raises:
+        ConfigError: another process has it; names that, and says `what_to_do`.
+    """
+    handle = claim(folder, what_to_do)
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def claim(folder: Path, what_to_do: str) -> int:
+    """Claim a folder; return the handle of its lock file, which whoever closes lets go of it.
+
+    Raises:
+        ConfigError: another process has it; names that, and says `what_to_do`.
+    """
+    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system lets go of it when the process ends
+    except BlockingIOError as error:
+        owner = os.pread(handle, 200, 0).decode(errors="replace") or "another process"
+        os.close(handle)
+        raise ConfigError(f"{str(folder)!r} is in use by {owner}, which runs; {what_to_do}") from error
+    except (OSError, ImportError):  # a file system or a system (Windows) without such locks
+        return handle
+    with contextlib.suppress(OSError):  # a full disk: the name is for others to read only
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()!r}".encode(), 0)
+    return handle

@@ -1,0 +1,106 @@
+"""The checkpoints of a run: the newest ones, and what a failure has left beside them."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+from argosy.errors import CallbackError, CheckpointError, DataError, EnvError
+from argosy.run.folder import RunFolder
+from argosy.trainer.base import BaseTrainer
+from argosy.trainer.checkpoint import KIND, restore_checkpoint, save_checkpoint
+from argosy.trainer.statefile import read_state
+
+
+class Checkpoints:
+    """Saves a run and goes on with it.
+
+    A failure never touches the checkpoints before it: what could be saved then stands in a file of its own, from which
+    the run goes on. If that fails in the same way, for instance because a number in the buffer is not finite, it is
+    dropped, and the run goes on from the last checkpoint.
+
+    Args:
+        folder: the run's.
+        keep: newest checkpoints to keep; of those, the newest that is whole is used.
+    """
+
+    def __init__(self, folder: RunFolder, keep: int) -> None:
+        self.folder, self.keep = folder, keep
+        self._again = False
+
+    def save(self, trainer: BaseTrainer[Any]) -> bool:
+        """Save the run; False (and a warning) if that is not possible now, e.g. because the disk is full.
+
+        Raises:
+            CheckpointError: the run's folder is gone.
+        """
+        new = self._path("-new")
+        try:
+            self._check_folder()
+            save_checkpoint(new, trainer)
+        except CheckpointError as error:
+            self._check_folder()
+            warnings.warn(f"no checkpoint was written, the run goes on and will try again: {error}", stacklevel=2)
+            return False
+        numbered = [self._path(f"-{i}" if i else "") for i in range(self.keep)]
+        for older, newer in zip(numbered[:0:-1], numbered[-2::-1], strict=True):
+            if newer.exists():
+                newer.replace(older)
+        new.replace(numbered[0])
+        self.folder.crash.unlink(missing_ok=True)
+        self._again = False
+        return True
+
+    def load(self, trainer: BaseTrainer[Any]) -> None:
+        """Go on from the newest state that is whole; warns when that is not the newest one.
+
+        Raises:
+            CheckpointError: there is none, or it does not fit this trainer.
+        """
+        paths = [path for path in (self.folder.crash, self._path("-new"), *self._kept()) if path.is_file()]
+        if not paths:
+            raise CheckpointError(f"the run {str(self.folder.path)!r} has no checkpoint to go on from")
+        problems: list[CheckpointError] = []
+        for path in paths:
+            try:
+                state = read_state(path, KIND)
+            except CheckpointError as error:
+                problems.append(error)
+                continue
+            if problems:
+                warnings.warn(f"{problems[0]}; the run goes on from {path.name}", stacklevel=2)
+            restore_checkpoint(path, state, trainer)
+            self._again = path == self.folder.crash
+            return
+        raise problems[0]
+
+    def failed(self, error: Exception, trainer: BaseTrainer[Any]) -> str:
+        """Save what can be saved after a failure; return a sentence that says how to go on."""
+        resume = f"go on with: argosy resume {self.folder.path}"
+        if self._again and isinstance(error, DataError):
+            self.folder.crash.unlink(missing_ok=True)
+            return f"the state that an earlier failure has left leads here again and was dropped, {resume}"
+        # Only these leave everything as it was before the step that failed
+        if isinstance(error, EnvError | DataError | CallbackError) or not self._kept():
+            try:
+                self._check_folder()
+                save_checkpoint(self.folder.crash, trainer)
+                return f"the training so far is saved, {resume}"
+            except Exception as problem:  # the disk is full, too; the first error is the one to tell
+                if not self._kept():
+                    return f"nothing could be saved ({problem})"
+        return f"the last checkpoint is whole, {resume}"
+
+    def _kept(self) -> list[Path]:
+        """Paths of the checkpoints, newest first."""
+        older = self.folder.path.glob("checkpoint-[0-9]*.safetensors")
+        paths = [self.folder.checkpoint, *sorted(older, key=lambda path: int(path.stem.rpartition("-")[2]))]
+        return [path for path in paths if path.is_file()]
+
+    def _path(self, suffix: str) -> Path:
+        return self.folder.checkpoint.with_stem(self.folder.checkpoint.stem + suffix)
+
+    def _check_folder(self) -> None:
+        if not self.folder.config.is_file():
+            raise CheckpointError(f"the run's folder {str(self.folder.path)!r} is gone: it was removed or moved")

@@ -1,0 +1,238 @@
+"""What a run goes on from, whatever befell it."""
+
+import shutil
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from short import QUICK, quick
+
+import argosy
+from argosy.algorithm import DQN
+from argosy.collect import Collector
+from argosy.errors import CheckpointError, ConfigError, DataError
+from argosy.run import checkpoints
+from argosy.run.folder import RunFolder
+from argosy.trainer.statefile import read_state
+
+LONG = {"trainer": {**QUICK["trainer"], "max_epoch": 4}}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return RunFolder.find(quick(tmp_path_factory.mktemp("runs"), **LONG).run_dir)
+
+
+@pytest.fixture
+def run(finished, tmp_path):
+    """A copy of a run that has ended, to do harm to."""
+    return RunFolder(shutil.copytree(finished.path, tmp_path / "run"))
+
+
+def only_run(tmp_path):
+    (config,) = tmp_path.rglob("config.json")
+    return RunFolder(config.parent)
+
+
+def step_of(path):
+    return read_state(path, "checkpoint")["trainer"]["env_step"]
+
+
+def fails_at(monkeypatch, update, error):
+    """Let one update fail; returns what counts them."""
+    count, learn = [0], DQN.update
+
+    def failing(self, batch):
+        count[0] += 1
+        if count[0] >= update:
+            raise error
+        return learn(self, batch)
+
+    monkeypatch.setattr(DQN, "update", failing)
+    return count
+
+
+def parameters(path):
+    return read_state(path, "checkpoint")["algorithm"]["parts"]["policy"]
+
+
+def test_the_newest_three_are_kept(finished):
+    found = {path.name: step_of(path) for path in finished.path.glob("checkpoint*")}
+    assert found == {
+        "checkpoint.safetensors": 800,
+        "checkpoint-1.safetensors": 600,
+        "checkpoint-2.safetensors": 400,
+    }
+
+
+@pytest.mark.parametrize("keep", [1, 2])
+def test_as_many_as_asked_for_are_kept(tmp_path, keep):
+    quick(tmp_path, trainer={**LONG["trainer"], "keep_checkpoints": keep})
+    assert len(list(only_run(tmp_path).path.glob("checkpoint*"))) == keep
+
+
+def test_a_damaged_checkpoint_is_said_and_the_one_before_gives_the_same_run(run, finished):
+    data = bytearray(run.checkpoint.read_bytes())
+    data[len(data) // 2] ^= 16
+    run.checkpoint.write_bytes(data)
+    run.result.unlink()
+    with pytest.warns(UserWarning, match=r"is damaged.*the run goes on from checkpoint-1\.safetensors"):
+        argosy.resume(run.path, show_progress=False)
+    assert step_of(run.checkpoint) == 800
+    ours, theirs = parameters(run.checkpoint), parameters(finished.checkpoint)
+    assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_a_full_disk_is_said_and_the_run_goes_on_and_tries_again(tmp_path, monkeypatch):
+    saved = checkpoints.save_checkpoint
+    left = [2]
+
+    def full(path, trainer):
+        left[0] -= 1
+        if left[0] >= 0:
+            raise CheckpointError("no space left")
+        saved(path, trainer)
+
+    monkeypatch.setattr(checkpoints, "save_checkpoint", full)
+    trainer = {**LONG["trainer"], "max_epoch": 6, "checkpoint_epochs": 2}
+    with pytest.warns(UserWarning, match="no checkpoint was written, the run goes on and will try again: no space"):
+        result = quick(tmp_path, trainer=trainer)
+    assert result.env_steps == 1200
+    # after epochs 2 and 3 in vain, after 4 and at the end
+    assert [step_of(path) for path in only_run(tmp_path).path.glob("checkpoint*-1*")] == [800]
+
+
+def test_a_folder_that_vanished_is_an_error(tmp_path):
+    class Remover:
+        def on_epoch(self, trainer, epoch):
+            shutil.rmtree(only_run(tmp_path).path)
+
+    with pytest.raises(CheckpointError, match=r"the run's folder .* is gone: it was removed or moved"):
+        quick(tmp_path, callbacks=[Remover()], **LONG)
+    assert not list(tmp_path.rglob("*.safetensors"))
+
+
+def test_a_failure_is_saved_beside_the_checkpoints_and_the_run_goes_on_from_it(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        fails_at(patch, 60, DataError("the loss is nan"))
+        with pytest.raises(DataError, match=r"(?s)the loss is nan.*the training so far is saved, go on with: argosy"):
+            quick(tmp_path, **LONG)
+    run = only_run(tmp_path)
+    assert step_of(run.checkpoint) == 200
+    assert 200 < step_of(run.crash) < 400
+    assert argosy.resume(run.path, show_progress=False).env_steps == 800
+    assert not run.crash.exists()
+
+
+def test_what_fails_again_at_once_is_dropped_for_the_last_checkpoint(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        fails_at(patch, 60, DataError("the loss is nan"))
+        with pytest.raises(DataError):
+            quick(tmp_path, **LONG)
+    run = only_run(tmp_path)
+    with monkeypatch.context() as patch:
+        fails_at(patch, 1, DataError("the loss is nan"))
+        with pytest.raises(DataError, match="leads here again and was dropped, go on with: argosy resume"):
+            argosy.resume(run.path, show_progress=False)
+    assert step_of(run.checkpoint) == 200
+    assert argosy.resume(run.path, show_progress=False).env_steps == 800
+
+
+@pytest.mark.parametrize("error", [RuntimeError("CUDA error"), MemoryError("no memory"), IndexError("out of range")])
+def test_any_error_says_how_to_go_on(tmp_path, monkeypatch, error):
+    with monkeypatch.context() as patch:
+        fails_at(patch, 60, error)
+        with pytest.raises(type(error)) as caught:
+            quick(tmp_path, **LONG)
+    (note,) = caught.value.__notes__
+    assert note.startswith("the last checkpoint is whole, go on with: argosy resume")
+    run = only_run(tmp_path)
+    assert not run.crash.exists()
+    assert argosy.resume(run.path, show_progress=False).env_steps == 800
+
+
+def test_an_error_before_the_first_checkpoint_leaves_something_to_go_on_from(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        fails_at(patch, 5, RuntimeError("CUDA error"))
+        with pytest.raises(RuntimeError) as caught:
+            quick(tmp_path, **LONG)
+    assert caught.value.__notes__[0].startswith("the training so far is saved, go on with: argosy resume")
+    assert argosy.resume(only_run(tmp_path).path, show_progress=False).env_steps == 800
+
+
+def test_an_infinite_observation_never_enters_the_buffer(tmp_path, monkeypatch):
+    record = Collector._record
+    steps = [0]
+
+    def poisoned(self, rows, act, stored, obs_next, *rest):
+        steps[0] += 1
+        if steps[0] == 120:
+            obs_next = np.full_like(obs_next, np.inf)
+        return record(self, rows, act, stored, obs_next, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Collector, "_record", poisoned)
+        with pytest.raises(
+            argosy.errors.EnvError, match=r"obs_next\[0\] = inf in step .*nothing of this step was stored"
+        ):
+            quick(tmp_path, **LONG)
+    run = only_run(tmp_path)
+    assert argosy.resume(run.path, show_progress=False).env_steps == 800
+
+
+def test_one_process_at_a_time(run):
+    holder = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            f"from argosy.files import claim; import time, pathlib; claim(pathlib.Path({str(run.path)!r}), 'x');"
+            "print('has it', flush=True); time.sleep(100)",
+        ],
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert holder.stdout.readline() == b"has it\n"
+        with pytest.raises(ConfigError, match=rf"is in use by process {holder.pid} on .*end it first"):
+            argosy.resume(run.path, total_steps=1000, show_progress=False)
+    finally:
+        holder.kill()
+        holder.wait()
+    (run.path / ".checkpoint.safetensors.123.part").write_bytes(b"half")
+    assert argosy.resume(run.path, total_steps=1000, show_progress=False).env_steps == 1000
+    assert not list(run.path.glob(".*"))
+
+
+def test_env_processes_die_with_their_owner_even_while_an_env_hangs(tmp_path):
+    script = f"""
+import sys, time, os
+sys.path.insert(0, {str(tmp_path)!r})
+import gymnasium
+from argosy.env import SubprocVectorEnv
+
+class Hanging(gymnasium.Wrapper):
+    def step(self, action):
+        print(os.getpid(), flush=True)
+        time.sleep(1000)
+
+env = SubprocVectorEnv([lambda: Hanging(gymnasium.make("CartPole-v1"))] * 2)
+env.reset()
+env.step([0, 0])
+"""
+    owner = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    pids = [int(owner.stdout.readline()) for _ in range(2)]
+    owner.kill()
+    owner.wait()
+    deadline = time.monotonic() + 10.0
+    while any(alive(pid) for pid in pids):
+        assert time.monotonic() < deadline, "an env process outlives its owner"
+        time.sleep(0.05)
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
