@@ -28,7 +28,7 @@ _FILTERS = (None, "gzip", "lzf")
 _BLOCK = 512  # the smallest user block there is
 _MARK = b"argosy crc32 "
 _HDF5 = b"\x89HDF\r\n\x1a\n"
-_CHUNK = 1 << 24
+_CHUNK = 1 << 16
 
 
 def create_hdf5(path: str | PathLike[str]) -> Any:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from argosy.distributed.fleet import Fleet
     from argosy.distributed.roles import Plan
 
+HOW_TO_END = "end it first, e.g. by `argosy fleet stop`"
+
 
 class FolderClaim:
     """Holds a run's folder for this driver until `release`, or until its process ends in whatever way.
@@ -35,7 +37,7 @@ class FolderClaim:
         if resume:
             self._fits(info, resume)
         directory.mkdir(parents=True, exist_ok=True)
-        self._file = claim(directory, "end it first, e.g. by `argosy fleet stop`")
+        self._file = claim(directory, HOW_TO_END)
         try:
             self.generation = self._begin(info, name, resume)
             """Number of drivers that this run has had before."""
@@ -54,12 +56,7 @@ class FolderClaim:
         info = directory / "fleet.json"
         cls._fits(info, resume)
         if info.exists():
-            probe = cls.__new__(cls)
-            probe._file = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-            try:
-                probe._lock(info)
-            finally:
-                probe.release()
+            os.close(claim(directory, HOW_TO_END))
 
     def release(self) -> None:
         """Let the next driver have the folder."""

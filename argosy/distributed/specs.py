@@ -145,6 +145,7 @@ class PolicySpec:
             ("callbacks", experiment.callbacks, (), "iterate over the FleetRun, which yields a Snapshot each second"),
             ("env.wait_num", experiment.env.wait_num, None, "use ActorGroup(ring=...), whose groups wait for no other"),
             ("trainer.checkpoint_epochs", experiment.trainer.checkpoint_epochs, 1, "set PolicySpec.save_updates"),
+            ("trainer.keep_checkpoints", experiment.trainer.keep_checkpoints, 3, "a fleet keeps its newest state"),
         ):
             if value != unset:
                 raise ConfigError(f"{name} is {value}, which a fleet does not know; leave it out, and {instead}")

@@ -116,10 +116,9 @@ def test_watch_makes_a_film(trained, tmp_path, capsys):
         assert gif.n_frames > 1
 
 
-def test_resume_of_a_finished_run_gives_its_result_again(trained, capsys):
-    result = trained[1]
-    assert cli.main(["resume", result["run_dir"], "--json", "--quiet"]) == 0
-    assert json.loads(capsys.readouterr().out) == result
+def test_resume_of_a_finished_run_says_so(trained, capsys):
+    assert cli.main(["resume", trained[1]["run_dir"], "--json", "--quiet"]) == 2
+    assert "has finished" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("vector", ["dummy", "subproc"])

@@ -212,7 +212,7 @@ def test_a_second_launch_under_one_name_is_refused_before_ray_starts(tmp_path, c
     try:
         code, told = launched(tmp_path, "--resume", capsys=capsys)
         assert code == 2
-        assert "in use by a driver that runs" in told.err
+        assert "is in use by process" in told.err
     finally:
         claim.release()
     code, told = launched(tmp_path, "--resume", "--name", "other", capsys=capsys)

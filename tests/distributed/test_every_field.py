@@ -106,6 +106,7 @@ REFUSED = {
     "callbacks": ("bonus:Hears",),
     "env.wait_num": 2,
     "trainer.checkpoint_epochs": 5,
+    "trainer.keep_checkpoints": 5,
     "data": "file.hdf5",
 }
 

@@ -11,7 +11,7 @@ def test_one_driver_at_a_time(tmp_path):
     first = FolderClaim(folder, "x", resume=False)
     assert first.generation == 0
     for resume in (True, False):
-        with pytest.raises(ConfigError, match=r"in use by a driver that runs \(process \d+"):
+        with pytest.raises(ConfigError, match=r"is in use by process \d+"):
             FolderClaim(folder, "x", resume=resume)
     first.release()
     second = FolderClaim(folder, "x", resume=True)
