@@ -37,7 +37,7 @@ if "drawn" not in registered_environments():
     register("drawn", Drawn)
 
 
-def trained(folder, interval_s=0.1, **settings):
+def trained(folder, **settings):
     description = {
         "name": "test",
         "policies": {"p": PolicySpec(experiment=PPO)},
@@ -45,7 +45,7 @@ def trained(folder, interval_s=0.1, **settings):
         "evaluation": EvalGroup(num_envs=2, episodes=2),
         "stop": FleetStop(updates=4, wall_s=60),
     }
-    run = FleetRun(Fleet(**description | settings), folder, interval_s=interval_s)
+    run = FleetRun(Fleet(**description | settings), folder, interval_s=0.1)
     assert run.run().reason == "updates reached", run.supervisor.failures
     return run
 
@@ -176,8 +176,8 @@ def test_a_policy_of_one_s_own_is_made_again(tmp_path, monkeypatch):
 
 
 def test_a_fleet_begins_with_another_run_and_a_run_with_a_fleet(one, tmp_path):
-    policies = {"p": PolicySpec(experiment=dataclasses.replace(PPO, init=str(one)))}
-    run = trained(tmp_path / "run", policies=policies, sync=True, interval_s=0.005)  # its first version is kept
+    spec = PolicySpec(experiment=dataclasses.replace(PPO, init=str(one)), publish_updates=50)
+    run = trained(tmp_path / "run", policies={"p": spec})  # few versions are published, so that the first is kept
     first, best = argosy.load(run.directory, version=-1), argosy.load(one)
     assert first.version == -1 < best.version
     assert all(value.equal(best.state_dict()[name]) for name, value in first.state_dict().items())
