@@ -4,6 +4,7 @@ import contextlib
 import os
 import stat
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -11,9 +12,20 @@ import pytest
 from small_workers import Placed
 
 from argosy.distributed import Resources
-from argosy.distributed.host.base import end
+from argosy.distributed.host.base import PeerLostError, end
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="scheduling is Linux's")
+
+
+def answer(peer, method):
+    """What a worker says, as soon as it has been built."""
+    deadline = time.monotonic() + 60.0
+    while True:
+        try:
+            return peer.call(method).result(60)
+        except PeerLostError:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
 
 def test_what_workers_get_of_the_cpu(ray_launcher, monkeypatch):
@@ -25,9 +37,8 @@ def test_what_workers_get_of_the_cpu(ray_launcher, monkeypatch):
     }
     handles = [ray_launcher.start(name, 0, Placed, resources) for name, resources in asked.items()]
     try:
-        answers = {name: ray_launcher.connect(name).call("told") for name in asked}
-        alone, behind, told = (answers[name].result(60) for name in asked)
-        flushing = ray_launcher.connect("alone").call("flushes_denormals").result(60)
+        alone, behind, told = (answer(ray_launcher.connect(name), "told") for name in asked)
+        flushing = answer(ray_launcher.connect("alone"), "flushes_denormals")
     finally:
         end(handles, 5.0)
     # its thread, the one that answers, how its threads wait for each other
