@@ -216,7 +216,7 @@ class Experiment:
             data = json.loads(Path(path).read_text())
         except FileNotFoundError:
             raise ConfigError(f"there is no file {str(path)!r}") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ConfigError(f"{str(path)!r} is not a readable JSON file ({error})") from None
         if not isinstance(data, dict):
             raise ConfigError(f"{str(path)!r} holds {type(data).__name__}; an experiment is a JSON object")

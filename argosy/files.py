@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from argosy.errors import ConfigError
+from argosy.errors import MALFORMED, ArgosyError, CheckpointError, ConfigError
 
 
 def write_atomically(path: Path, data: bytes | bytearray | memoryview) -> None:
@@ -23,6 +25,37 @@ def write_atomically(path: Path, data: bytes | bytearray | memoryview) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def damage_named(path: Path) -> Iterator[None]:
+    """Say of which file it is when what is made of its contents fails, because they were made up or damaged.
+
+    Raises:
+        CheckpointError: names the file.
+    """
+    try:
+        yield
+    except ArgosyError:
+        raise
+    except MALFORMED as error:
+        raise CheckpointError(f"{str(path)!r} is damaged: {type(error).__name__}: {str(error)[:500]}") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the JSON object that a file holds.
+
+    Raises:
+        CheckpointError: it cannot be read, or holds something else.
+    """
+    try:
+        with damage_named(path):
+            data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CheckpointError(f"{str(path)!r} cannot be read: {error}") from error
+    if not isinstance(data, dict):
+        raise CheckpointError(f"{str(path)!r} is damaged: it holds {type(data).__name__}, not a JSON object")
+    return data
 
 
 def remove_torn(folder: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import socket
 import time
@@ -12,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from argosy.cli.fleetview import table
-from argosy.errors import ConfigError, nearest
+from argosy.errors import CheckpointError, ConfigError, nearest
+from argosy.files import damage_named, read_json
 
 
 def main(args: Sequence[str]) -> int:
@@ -45,21 +45,21 @@ def _status(folder: Path, as_json: bool) -> int:
     if not path.is_file():
         print(f"{folder.name}: starting")
         return 0
-    text = path.read_text()
     if as_json:
-        print(text)
+        print(path.read_text())
         return 0
-    status = json.loads(text)
+    status = read_json(path)
     age = time.time() - path.stat().st_mtime
     print(f"{folder.name}: {_state(folder, status)}, as of {age:.0f} s ago")
-    wall_s = status["before_s"] + status["wall_s"]
-    print(f"  {wall_s:.0f} s, {status['steps_per_s']:,.0f} steps/s, {status['updates_per_s']:,.1f} updates/s")
-    for name, steps in status["env_steps"].items():
-        evaluated = status["evaluations"].get(name)
-        shown = "" if evaluated is None else f", return {evaluated['return_mean']:.1f} (version {evaluated['version']})"
-        print(f"  {name}: {steps:,} steps, {status['updates'][name]:,} updates{shown}")
-    rows = [(name, worker["state"], str(worker["restarts"])) for name, worker in status["workers"].items()]
-    print("", *table(("worker", "state", "restarts"), rows), sep="\n  ")
+    with damage_named(path):
+        wall_s = status["before_s"] + status["wall_s"]
+        print(f"  {wall_s:.0f} s, {status['steps_per_s']:,.0f} steps/s, {status['updates_per_s']:,.1f} updates/s")
+        for name, steps in status["env_steps"].items():
+            found = status["evaluations"].get(name)
+            shown = "" if found is None else f", return {found['return_mean']:.1f} (version {found['version']})"
+            print(f"  {name}: {steps:,} steps, {status['updates'][name]:,} updates{shown}")
+        rows = [(name, worker["state"], str(worker["restarts"])) for name, worker in status["workers"].items()]
+        print("", *table(("worker", "state", "restarts"), rows), sep="\n  ")
     return 0
 
 
@@ -72,11 +72,15 @@ def _list(runs: Path) -> int:
     rows = []
     for folder in (file.parent for file in files):
         path = folder / "status.json"
-        status = json.loads(path.read_text()) if path.is_file() else {}
-        evaluated = [f"{result['return_mean']:.1f}" for result in status.get("evaluations", {}).values()]
-        counts = (sum(status.get(key, {}).values()) for key in ("env_steps", "updates"))
-        shown = [f"{count:,}" for count in counts]
-        rows.append((folder.name, *shown, ", ".join(evaluated) or "-", _state(folder, status)))
+        try:
+            status = read_json(path) if path.is_file() else {}
+            with damage_named(path):
+                evaluated = [f"{result['return_mean']:.1f}" for result in status.get("evaluations", {}).values()]
+                counts = (sum(status.get(key, {}).values()) for key in ("env_steps", "updates"))
+                shown = [f"{count:,}" for count in counts]
+                rows.append((folder.name, *shown, ", ".join(evaluated) or "-", _state(folder, status)))
+        except CheckpointError as error:  # the others are shown all the same
+            rows.append((folder.name, "-", "-", "-", str(error)))
     print(*table(("fleet", "steps", "updates", "evaluated", "state"), rows), sep="\n")
     return 0
 
@@ -97,7 +101,7 @@ def _stop(folder: Path, wait_s: float) -> int:
     deadline = time.monotonic() + wait_s
     while time.monotonic() < deadline:
         status = folder / "status.json"
-        if not _alive(folder) or (status.is_file() and json.loads(status.read_text())["done"]):
+        if not _alive(folder) or (status.is_file() and read_json(status).get("done")):
             print(f"{folder.name} has stopped")
             return 0
         time.sleep(0.2)
@@ -107,12 +111,13 @@ def _stop(folder: Path, wait_s: float) -> int:
 
 def _alive(folder: Path) -> bool:
     """Whether the driver runs; one on another machine counts as running while it writes its status."""
-    info = json.loads((folder / "fleet.json").read_text())
-    if info["host"] != socket.gethostname():
+    info = read_json(folder / "fleet.json")
+    if info.get("host") != socket.gethostname():
         path = folder / "status.json"
         return path.is_file() and time.time() - path.stat().st_mtime < 30
     try:
-        os.kill(info["pid"], 0)
+        with damage_named(folder / "fleet.json"):
+            os.kill(info["pid"], 0)
     except ProcessLookupError:
         return False
     except PermissionError:

@@ -248,8 +248,8 @@ def _load_node(layout: Sequence[Any], buffers: Iterator[memoryview], depth: int 
     if len(layout) == 3 and layout[0] == "array":  # nearly every leaf is one: first, and without the cost of matching
         buffer = next(buffers)
         array: np.ndarray = np.ndarray(layout[2], _dtype(layout[1]), buffer)
-        if array.nbytes != buffer.nbytes:
-            raise DataError(f"an array of {array.nbytes} bytes lies in {buffer.nbytes}: the message is damaged")
+        if array.nbytes != len(buffer):
+            raise DataError(f"an array of {array.nbytes} bytes lies in {len(buffer)}: the message is damaged")
         return array
     match layout:
         case ["node", str(name), dict(parts)] if depth < _MAX_DEPTH:

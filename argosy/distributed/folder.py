@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from argosy.errors import ConfigError
-from argosy.files import claim, write_atomically
+from argosy.files import claim, damage_named, read_json, write_atomically
 from argosy.run.fleet import write_agents
 from argosy.run.saved import Own, write_description
 
@@ -75,7 +75,8 @@ class FolderClaim:
     @staticmethod
     def _begin(info: Path, name: str, resume: bool) -> int:
         FolderClaim._fits(info, resume)
-        generation = json.loads(info.read_text())["generation"] + 1 if resume else 0
+        with damage_named(info):
+            generation = read_json(info)["generation"] + 1 if resume else 0
         content = {"name": name, "generation": generation, "pid": os.getpid(), "host": socket.gethostname()}
         write_atomically(info, json.dumps(content).encode())
         return int(generation)

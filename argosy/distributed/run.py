@@ -26,7 +26,7 @@ from argosy.distributed.standstill import Standstill
 from argosy.distributed.store.parameters import ParameterStore
 from argosy.distributed.workers.env_failures import EnvFailures
 from argosy.distributed.workers.evaluation import EvalResult, Listener
-from argosy.errors import ConfigError
+from argosy.errors import MALFORMED, ConfigError
 from argosy.files import write_atomically
 from argosy.logger import Loggers
 from argosy.run.loggers import make_loggers
@@ -294,7 +294,7 @@ def _results_of(file: Path) -> list[EvalResult]:
     """Return what a resumed run has found so far; a line that a dying driver left half-written is passed over."""
     results = []
     for line in file.read_text().splitlines() if file.exists() else ():
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(*MALFORMED):
             results.append(EvalResult(**json.loads(line)))
     return results
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from argosy.distributed.workers.evaluation import EvalResult
+from argosy.errors import CheckpointError
+from argosy.files import read_json
 
 WINDOW_S = 10.0
 """Rates are of this time: those of a second jump with every rollout that comes in."""
@@ -117,8 +119,8 @@ class Counts:
     def of(cls, status: Path) -> Counts:
         """Read them from the last snapshot of a run, if there is one."""
         try:
-            said = json.loads(status.read_text())
-        except (OSError, ValueError):
+            said = read_json(status)
+        except CheckpointError:
             return cls()
         return cls(**{field.name: said[field.name] for field in dataclasses.fields(cls) if field.name in said})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +13,8 @@ from gymnasium import spaces
 from argosy.config import Plain
 
 Space = spaces.Space[Any]
+MAX_ELEMENTS = 1 << 26
+"""Of a space that is read; more would be memory that somebody's file asks for."""
 
 
 def space_to_plain(space: Space) -> dict[str, Plain] | None:
@@ -51,6 +54,8 @@ def space_from_plain(data: Mapping[str, Any]) -> Space:
         return spaces.Dict(OrderedDict(pairs))
     if kind == "Box":
         dtype, shape = np.dtype(data["dtype"]).type, tuple(data["shape"])
+        if math.prod(shape) > MAX_ELEMENTS:
+            raise ValueError(f"a Box of shape {shape}")
         low, high = (np.broadcast_to(np.asarray(data[bound], dtype), shape) for bound in ("low", "high"))
         return spaces.Box(low, high, dtype=dtype)
     if kind == "Discrete":
@@ -58,6 +63,9 @@ def space_from_plain(data: Mapping[str, Any]) -> Space:
     if kind == "MultiDiscrete":
         return spaces.MultiDiscrete(data["nvec"], dtype=np.dtype(data["dtype"]).type, start=data["start"])
     if kind == "MultiBinary":
+        shape = tuple(data["n"]) if isinstance(data["n"], list) else (data["n"],)
+        if math.prod(shape) > MAX_ELEMENTS:
+            raise ValueError(f"a MultiBinary space of shape {shape}")
         return spaces.MultiBinary(data["n"])
     raise ValueError(f"unknown space {kind!r}")
 

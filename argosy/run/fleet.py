@@ -14,8 +14,8 @@ from argosy.collect.seats import Arena
 from argosy.collect.source import Agents, EnvSource
 from argosy.config import to_plain
 from argosy.data import CollectStats
-from argosy.errors import CheckpointError, ConfigError
-from argosy.files import write_atomically
+from argosy.errors import ConfigError
+from argosy.files import damage_named, read_json, write_atomically
 from argosy.policy import Policy
 from argosy.process import computing_threads
 from argosy.run.folder import environment_of
@@ -69,10 +69,14 @@ def read_fleet(
         ConfigError: what the environments were made with was not written down.
     """
     asked = named_policy(path, fleet_policies(path), policy)
-    try:
-        data: dict[str, Any] = json.loads((path / FILE).read_text())
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{str(path)!r} does not say who plays in this fleet: {error}") from error
+    data = read_json(path / FILE)
+    with damage_named(path / FILE):
+        return _made(path, data, asked, version, tag, trust=trust)
+
+
+def _made(
+    path: Path, data: Mapping[str, Any], asked: str, version: int | None, tag: str | None, *, trust: bool
+) -> Played:
     if data["env_args"] is None:
         raise ConfigError(f"the environments of {str(path)!r} were made with arguments that JSON cannot hold")
     files = {name: find_policy(path, policy=name) for name in {spec["policy"] for spec in data["agents"]}}

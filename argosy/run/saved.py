@@ -23,7 +23,7 @@ from argosy.env import task_spaces
 from argosy.env.plain import space_from_plain, space_to_plain
 from argosy.errors import CheckpointError, ConfigError, nearest
 from argosy.experiment import Experiment
-from argosy.files import write_atomically
+from argosy.files import damage_named, read_json, write_atomically
 from argosy.named import check_trusted, trust_names
 from argosy.policy import Policy, PolicyCheckpoint, policy_class
 from argosy.process import usable_device
@@ -293,13 +293,11 @@ def read_spaces(folder: Path) -> tuple[Space, Space] | None:
     Raises:
         CheckpointError: their file cannot be read.
     """
-    try:
+    with damage_named(folder / "policy.json"):
         plain = [_description(folder)[name] for name in ("observation_space", "action_space")]
         if None in plain:  # of a run from before they were written down, or their elements are no arrays
             return None
         return space_from_plain(plain[0]), space_from_plain(plain[1])
-    except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"the spaces in {str(folder / 'policy.json')!r} cannot be read: {error!r}") from error
 
 
 def _read_own(folder: Path, *, trust: bool) -> Own | None:
@@ -308,18 +306,15 @@ def _read_own(folder: Path, *, trust: bool) -> Own | None:
     if trust:
         trust_names(data)
     check_trusted(data, repr(str(folder / "policy.json")))
-    return None if data["own"] is None else Own(**data["own"])
+    with damage_named(folder / "policy.json"):
+        return None if data["own"] is None else Own(**data["own"])
 
 
 def _description(folder: Path) -> dict[str, Any]:
     file = folder / "policy.json"
     if not file.is_file():
         return {"observation_space": None, "action_space": None, "own": None}
-    try:
-        data: dict[str, Any] = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{str(file)!r} cannot be read: {error!r}") from error
-    return data
+    return read_json(file)
 
 
 def _name_of(code: Callable[..., object] | None) -> str | None:
@@ -335,7 +330,8 @@ def _version(folder: Path, version: int | None, tag: str | None) -> Path:
         raise CheckpointError(f"version is {version} and tag {tag!r}; give one of them")
     if version is None:
         index = folder / "index.json"  # whoever died between a version and the index has left the latest only
-        tags: dict[str, int] = {LATEST: kept[-1], **(json.loads(index.read_text())["tags"] if index.exists() else {})}
+        with damage_named(index):
+            tags = {LATEST: kept[-1], **(read_json(index)["tags"] if index.exists() else {})}
         if tag is None:
             tag = BEST if BEST in tags else LATEST
         if tag not in tags:

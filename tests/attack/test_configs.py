@@ -1,5 +1,6 @@
 """Damaged and made-up descriptions of runs: named errors, no code imported, bounded time."""
 
+import contextlib
 import copy
 import json
 import sys
@@ -7,12 +8,14 @@ import time
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
-from argosy.env.plain import space_from_plain, space_to_plain
+from argosy.env.plain import space_to_plain
 from argosy.errors import ArgosyError
 from argosy.experiment import Experiment
 from argosy.logger import read_jsonl
 from argosy.presets import preset
+from argosy.run.saved import read_spaces
 
 VALUES = [
     None, True, -1, 0, 2**70, -(2**70), 1e308, float("nan"), float("inf"), "", "x" * 10_000, "\x00", "a:b", "os:abort",
@@ -52,7 +55,8 @@ def changed(tree, rng):
 @pytest.mark.parametrize(("seed", "count"), [(0, 300), pytest.param(1, 10_000, marks=pytest.mark.slow)])
 def test_a_made_up_experiment_is_named(tmp_path, seed, count):
     rng, path = np.random.default_rng(seed), tmp_path / "config.json"
-    whole = [preset(name, "CartPole-v1").to_dict() for name in ("dqn", "ppo")] + [preset("sac", "Pendulum-v1").to_dict()]
+    tasks = {"dqn": "CartPole-v1", "ppo": "CartPole-v1", "sac": "Pendulum-v1"}
+    whole = [preset(name, task).to_dict() for name, task in tasks.items()]
     modules = set(sys.modules)
     for number in range(count):
         text = json.dumps(changed(whole[number % 3], rng))
@@ -61,10 +65,8 @@ def test_a_made_up_experiment_is_named(tmp_path, seed, count):
             text = text[:at] + str(rng.choice(["[", "}", '"', "\\u12", "9" * 5000, "[" * 5000])) + text[at:]
         path.write_text(text)
         start = time.perf_counter()
-        try:
+        with contextlib.suppress(ArgosyError):
             Experiment.load(path)
-        except ArgosyError as error:
-            assert len(str(error)) < 20_000
         assert time.perf_counter() - start < 5.0
     assert "antigravity" not in set(sys.modules) - modules
 
@@ -81,19 +83,16 @@ def test_what_is_no_experiment_is_named(tmp_path, text):
 
 
 @pytest.mark.parametrize(("seed", "count"), [(0, 500), pytest.param(1, 10_000, marks=pytest.mark.slow)])
-def test_made_up_spaces_are_named(seed, count):
-    from gymnasium import spaces
-
+def test_made_up_spaces_are_named(tmp_path, seed, count):
     rng = np.random.default_rng(seed)
     whole = space_to_plain(
         spaces.Dict({"a": spaces.Box(-1, 1, (3,)), "b": spaces.Discrete(4), "c": spaces.MultiDiscrete([2, 3])})
     )
     for _ in range(count):
-        made = changed(whole, rng)
-        try:
-            space_from_plain(made)
-        except ArgosyError:
-            continue
+        made = {"observation_space": changed(whole, rng), "action_space": changed(whole, rng), "own": None}
+        (tmp_path / "policy.json").write_text(json.dumps(changed(made, rng)))
+        with contextlib.suppress(ArgosyError):
+            read_spaces(tmp_path)
 
 
 def test_damaged_metrics_are_read_as_far_as_they_are_whole(tmp_path):

@@ -70,7 +70,7 @@ def test_the_folder_says_the_spaces_and_an_env_does_where_it_does_not(run):
     file.write_text(json.dumps({**data, "observation_space": None}))
     assert argosy.load(run.path).observation_space == expected
     file.write_text("{")
-    with pytest.raises(CheckpointError, match=r"policy\.json' cannot be read"):
+    with pytest.raises(CheckpointError, match=r"policy\.json' is damaged"):
         argosy.load(run.path)
 
 

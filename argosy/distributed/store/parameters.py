@@ -17,7 +17,7 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from argosy.errors import CheckpointError, ConfigError, nearest
-from argosy.files import write_atomically
+from argosy.files import damage_named, read_json, write_atomically
 from argosy.policy.base import PolicyCheckpoint
 from argosy.trainer.blob import Blob, check, decode, encode
 
@@ -302,12 +302,10 @@ class ParameterStore:
         for torn in folder.glob(".*.tmp"):
             torn.unlink()
         index_path = folder / "index.json"
-        try:
-            index = json.loads(index_path.read_text()) if index_path.exists() else {}
+        with damage_named(index_path):
+            index = read_json(index_path) if index_path.exists() else {}
             tags = {str(tag): int(version) for tag, version in index.get("tags", {}).items()}
             metadata = {int(v): cast(Metadata, values) for v, values in index.get("metadata", {}).items()}
-        except (ValueError, AttributeError, TypeError) as error:
-            raise CheckpointError(f"{index_path} cannot be read ({error}); remove it to keep the versions") from error
         found: list[int] = []
         for path in folder.glob("*.safetensors"):
             if path.stem.lstrip("-").isdigit():
