@@ -27,6 +27,7 @@ _SPARE_BYTES = 1 << 16
 _FILTERS = (None, "gzip", "lzf")
 _BLOCK = 512  # the smallest user block there is
 _MARK = b"argosy crc32 "
+_BEHIND_SUM = len(_MARK) + 8
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _CHUNK = 1 << 16
 
@@ -60,9 +61,10 @@ def open_hdf5(path: str | PathLike[str]) -> Any:
     h5py, name = require("h5py", "hdf5"), os.fspath(path)
     try:
         with open(path, "rb") as file:
-            head = file.read(_BLOCK)
-            given = head[len(_MARK) : len(_MARK) + 8]
-            if head.startswith(_MARK) and b"%08x" % _crc(file) != given:
+            head = file.read(_BEHIND_SUM)
+            if not head.startswith((_MARK, _HDF5)):
+                raise DataError(f"{name} is damaged, or no HDF5 file: it begins with {head[:12]!r}")
+            if head.startswith(_MARK) and b"%08x" % _crc(file) != head[len(_MARK) :]:
                 raise DataError(
                     f"{name} is damaged: its checksum does not fit. If you have changed it yourself, say so with "
                     f"argosy.data.sign_hdf5({name!r})"
@@ -73,8 +75,8 @@ def open_hdf5(path: str | PathLike[str]) -> Any:
 
 
 def _crc(file: Any) -> int:
-    """Checksum of all that stands behind the user block."""
-    file.seek(_BLOCK)
+    """Checksum of all that stands behind it."""
+    file.seek(_BEHIND_SUM)
     crc = 0
     while part := file.read(_CHUNK):
         crc = zlib.crc32(part, crc)
