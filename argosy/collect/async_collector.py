@@ -72,7 +72,7 @@ class AsyncCollector(Collector):
 
     def _ready(self, reset_kwargs: Mapping[str, object]) -> Rows:
         """Return the rows of all envs, reset together where all need it."""
-        if self._rows is None or self._pending_seed is not None or self._stale.all():
+        if self._rows is None or self._pending_seeds is not None or self._stale.all():
             while self._at_work.any():
                 try:
                     self._at_work[self._async_env.recv().env_id] = False  # of episodes that were given up

@@ -18,7 +18,7 @@ from argosy.data.stats import CollectStats
 from argosy.env import Infos, Obs, VectorEnv, as_vector_env, info_column
 from argosy.errors import ConfigError
 from argosy.policy import Policy, RolloutRequest
-from argosy.rng import Rng
+from argosy.rng import Rng, spawn_seeds
 
 _EMPTY = Batch()
 STAGING_FROM = 4
@@ -61,7 +61,7 @@ class Collector:
         self._check_kind()
         self.buffer = buffer
         self.rng = Rng(seed)
-        self._pending_seed = None if seed is None else self.rng.draw_seed()
+        self._pending_seeds = None if seed is None else spawn_seeds(self.rng.draw_seed(), self.env.num_envs)
         self._step_hooks = [h.on_step for h in hooks if type(h).on_step is not CollectHook.on_step]
         self._episode_hooks = [h.on_episode for h in hooks if type(h).on_episode is not CollectHook.on_episode]
         self._rows: Rows | None = None
@@ -156,7 +156,7 @@ class Collector:
     def reset_env(self, seed: int | None = None) -> None:
         """Start new episodes at the next `collect`; with `seed`, from envs that are seeded anew."""
         if seed is not None:
-            self._pending_seed = seed
+            self._pending_seeds = spawn_seeds(seed, self.env.num_envs)
         self._abandon()
 
     def reset_buffer(self, keep_statistics: bool = False) -> None:
@@ -169,14 +169,14 @@ class Collector:
         self.collect_step, self.collect_episode, self.collect_time = 0, 0, 0.0
 
     def state_dict(self) -> CollectorState:
-        """Return what a collector needs to go on: generators, counters, the seed to come, wrappers and hooks.
+        """Return what a collector needs to go on: generators, counters, the seeds to come, wrappers and hooks.
 
         Simulators cannot give their state: call `restart_envs` first, so that going on and resuming are the same.
         """
         return {
             "rng": self.rng.state_dict(),
             "counters": {"step": self.collect_step, "episode": self.collect_episode, "time": self.collect_time},
-            "pending_seed": self._pending_seed,
+            "pending_seeds": self._pending_seeds,
             "env": self.env.state_dict() if isinstance(self.env, HasState) else None,
             "hooks": [hook.state_dict() for hook in self.hooks],
         }
@@ -187,7 +187,7 @@ class Collector:
         counters = state["counters"]
         self.collect_step, self.collect_episode = int(counters["step"]), int(counters["episode"])
         self.collect_time = float(counters["time"])
-        self._pending_seed = state["pending_seed"]
+        self._pending_seeds = state["pending_seeds"]
         self._stale[:] = True
         if state["env"] is not None and isinstance(self.env, HasState):
             self.env.load_state_dict(state["env"])
@@ -266,7 +266,7 @@ class Collector:
             return self._rows
         taking_part = np.ones(self.env.num_envs, dtype=bool) if quota is None else quota > 0
         ids = np.flatnonzero(self._stale & taking_part)
-        if self._rows is None or self._pending_seed is not None or len(ids) == len(taking_part):
+        if self._rows is None or self._pending_seeds is not None or len(ids) == len(taking_part):
             self._rows = self._first_rows(reset_kwargs)
         elif len(ids):
             obs, _ = self.env.reset(ids, **reset_kwargs)
@@ -278,9 +278,9 @@ class Collector:
     def _first_rows(self, reset_kwargs: Mapping[str, object]) -> Rows:
         """Reset all envs, seeded anew where a seed waits."""
         n = self.env.num_envs
-        if self._pending_seed is not None:
-            self.env.seed(self._pending_seed)
-            self._pending_seed = None
+        if self._pending_seeds is not None:
+            self.env.seed(self._pending_seeds)
+            self._pending_seeds = None
         obs, _ = self.env.reset(None, **reset_kwargs)
         check_finite("obs", obs, np.arange(n), None)
         self._stale[:] = False

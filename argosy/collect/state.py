@@ -28,6 +28,6 @@ class CollectorState(TypedDict):
 
     rng: RngState
     counters: dict[str, float]
-    pending_seed: int | None
+    pending_seeds: list[int] | None
     env: Mapping[str, object] | None
     hooks: list[dict[str, np.ndarray]]

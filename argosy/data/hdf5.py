@@ -63,7 +63,9 @@ def open_hdf5(path: str | PathLike[str]) -> Any:
         with open(path, "rb") as file:
             head = file.read(_BEHIND_SUM)
             if not head.startswith((_MARK, _HDF5)):
-                raise DataError(f"{name} is damaged, or no HDF5 file: it begins with {head[:12]!r}")
+                raise DataError(
+                    f"{name} cannot be read as an HDF5 file: it is none, or damaged; it begins with {head[:12]!r}"
+                )
             if head.startswith(_MARK) and b"%08x" % _crc(file) != head[len(_MARK) :]:
                 raise DataError(
                     f"{name} is damaged: its checksum does not fit. If you have changed it yourself, say so with "

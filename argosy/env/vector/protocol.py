@@ -125,7 +125,9 @@ def env_seeds(seed: int | Iterable[int | None] | None, n: int) -> list[int | Non
     if seed is None:
         return [None] * n
     if isinstance(seed, int | np.integer):
-        return [int(own) & 0x7FFFFFFF for own in np.random.SeedSequence(int(seed)).generate_state(n)]
+        from argosy.rng import spawn_seeds  # here: it brings torch, which spawned workers do without
+
+        return [*spawn_seeds(int(seed), n)]
     seeds = [None if s is None else int(s) for s in seed]
     if len(seeds) != n:
         raise ConfigError(f"seed is a list of {len(seeds)}; {n} envs need as many seeds")
