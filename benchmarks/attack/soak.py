@@ -4,8 +4,9 @@
     python benchmarks/attack/soak.py fleet --hours 2
     python benchmarks/attack/soak.py local --gather       the line and the picture of the samples so far
 
-Looked at is the whole tree of processes, whose numbers are added up; all it writes (its temporary files, too) lies in one folder. A curve is flat
-if it grows, by the median of its slopes (Theil and Sen) after the first quarter, within `BOUNDS`.
+Looked at is the whole tree of processes, whose numbers are added up; all it writes (its temporary files, too) lies in
+one folder. A curve is flat if it grows, by the median of its slopes (Theil and Sen) after the first quarter, within
+`BOUNDS`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetSto
 from argosy.presets import preset
 
 tiny = Resources(num_cpus=0.1)
-experiment = preset("ppo", "CartPole-v1", seed=1, threads=1, env={"num_envs": 1, "test_num_envs": 1})
+one = {"num_envs": 1, "test_num_envs": 1}
+experiment = preset("ppo", "CartPole-v1", seed=1, threads=1, env=one, stop={"test_return": None})
 fleet = Fleet(
     name="soak",
     policies={"ppo": PolicySpec(experiment=experiment, trainer_resources=tiny)},
