@@ -158,6 +158,7 @@ def check_algorithm(
     observation: str = "vector",
     learns: tuple[str, ...] = ("policy",),
     follows: tuple[str, ...] = (),
+    bootstraps: bool = True,
 ) -> None:
     """Run all checks.
 
@@ -170,6 +171,7 @@ def check_algorithm(
         observation: one of `observation_kinds`.
         learns: parts of its state whose every parameter one update must change.
         follows: parts that one update may leave alone, but nothing else than `update` may change.
+        bootstraps: whether it values the successors of a sample.
     """
     cls, space = algorithm_class(name), observation_space(observation, action_space)
 
@@ -181,6 +183,7 @@ def check_algorithm(
     _check_update(make(), learns, follows)
     _check_stats(make())
     _check_acting_is_learning(make())
+    _check_ends(make, bootstraps)
     if memory is not None:
         _check_sequences_cut_anywhere(make)
     _check_same_seed(make)
@@ -243,6 +246,23 @@ def _check_acting_is_learning(algorithm: Any) -> None:
             np.testing.assert_allclose(analysis.act.numpy(), batch.act, rtol=1e-5, atol=1e-5)
         if "value" in batch.policy:
             np.testing.assert_allclose(analysis.value.numpy(), batch.policy.value, rtol=1e-5, atol=1e-5)
+
+
+def _check_ends(make: Any, bootstraps: bool) -> None:
+    """What comes after a terminated row counts for nothing, after a truncated one as after any other."""
+
+    def losses(end: str | None) -> dict[str, float]:
+        algorithm = make()
+        batch = make_batch(algorithm, 6)
+        rows = np.zeros_like(batch.terminated) if end is None else batch[end]
+        other = observations(algorithm.policy.observation_space, rows.shape, np.random.default_rng(7))
+        tree.assign(batch.obs_next, rows, tree.index(other, rows))
+        metrics = algorithm.update(batch).metrics()
+        return {name: value for name, value in metrics.items() if name.startswith("loss/")}
+
+    plain, terminated, truncated = (losses(end) for end in (None, "terminated", "truncated"))
+    assert terminated == pytest.approx(plain, rel=1e-6, abs=1e-6), "a terminated row bootstraps"
+    assert (truncated != pytest.approx(plain, rel=1e-6, abs=1e-6)) == bootstraps, "a truncated row does not bootstrap"
 
 
 def _check_sequences_cut_anywhere(make: Any) -> None:

@@ -4,6 +4,7 @@
 | --- | --- |
 | `CASES` | by a name: a config and an action space for `check_algorithm` |
 | `LEARNS`, `FOLLOWS` | parts of its state, see `check_algorithm`; default: the policy, none |
+| `BOOTSTRAPS` | whether it values the successors of a sample; default: yes |
 | `RANGES` | pairs of a setting and a value that it refuses |
 | `RESUME` | settings with which a run is interrupted and resumed; default: none |
 """
@@ -15,7 +16,7 @@ from typing import Any
 
 from argosy.algorithm import ALGORITHMS
 
-DEFAULTS: dict[str, Any] = {"LEARNS": ("policy",), "FOLLOWS": (), "RESUME": {}}
+DEFAULTS: dict[str, Any] = {"LEARNS": ("policy",), "FOLLOWS": (), "BOOTSTRAPS": True, "RESUME": {}}
 
 
 def declared(name: str, what: str) -> Any:

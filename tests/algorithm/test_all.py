@@ -44,6 +44,7 @@ def test_check_algorithm(case, memory, observation, tmp_path):
         observation=observation,
         learns=declared(name, "LEARNS"),
         follows=declared(name, "FOLLOWS"),
+        bootstraps=declared(name, "BOOTSTRAPS"),
     )
 
 

@@ -20,6 +20,7 @@ CASES = {
     "multi-discrete": (BCConfig(optim=OptimConfig(kind="adamw", weight_decay=0.01)), spaces.MultiDiscrete([2, 3])),
     "box": (BCConfig(optim=OptimConfig(max_grad_norm=0.5)), BOX),
 }
+BOOTSTRAPS = False
 RANGES = [("gamma", 1.5)]
 
 

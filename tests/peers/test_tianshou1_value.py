@@ -1,0 +1,36 @@
+"""Value-based algorithms have the losses and gradients of Tianshou 1.0's."""
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from peers import Gradients, layers, load, take_over
+
+from argosy.algorithm import DQN, QRDQN, DQNConfig, QRDQNConfig, Task
+from argosy.net import NetConfig
+
+OBS = spaces.Box(-np.inf, np.inf, (4,), np.float32)
+NET = NetConfig(hidden_sizes=(8, 8))
+PLAIN = ["model.model.0", "model.model.2", "model.model.4"]
+
+CASES = {
+    "dqn": (DQN, DQNConfig(loss="mse"), 1.0),
+    "dqn_single": (DQN, DQNConfig(loss="mse", double=False), 1.0),
+    "dqn_huber": (DQN, DQNConfig(), 1.0),
+    "qrdqn": (QRDQN, QRDQNConfig(num_quantiles=5, double=True), 1.0),
+}
+
+
+def plain(policy, prefix):
+    return layers([*policy.backbone.trunk, policy.head], [f"{prefix}.{name}" for name in PLAIN])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_loss_and_gradient_are_the_peers(case):
+    cls, config, scale = CASES[case]
+    recorded = load(f"tianshou1_value-{case}")
+    algorithm = cls.make(config, Task(observation_space=OBS, action_space=spaces.Discrete(3), net=NET))
+    online = plain(algorithm.policy, "online")
+    take_over([*online, *plain(algorithm.policy_target, "target")], recorded)
+    algorithm.optim = Gradients(online)
+    algorithm.update(recorded.batch)
+    algorithm.optim.check(recorded, "loss", scale)
