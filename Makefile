@@ -7,7 +7,7 @@ READY := $(VENV)/.installed
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint type format docs bench clean
+.PHONY: help setup demo test test-all lint type format docs bench attack clean
 
 help:  ## show this help
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -51,6 +51,9 @@ docs: $(READY)  ## build the documentation into site/ (strict)
 
 bench: $(READY)  ## measure speed against the floor and peers, update docs/benchmarks.md
 	@$(BIN)/python benchmarks/speed.py
+
+attack: $(READY)  ## run the attacks that are missing (hours; says how long first), update docs/reliability.md
+	@$(BIN)/python benchmarks/attack/run.py
 
 clean:  ## remove what the other verbs made, .venv and runs excepted
 	rm -rf site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -1,14 +1,13 @@
 """Damaged and made-up descriptions of runs: named errors, no code imported, bounded time."""
 
-import contextlib
 import copy
 import json
 import sys
-import time
 
 import numpy as np
 import pytest
 from gymnasium import spaces
+from tally import none_raw, tally
 
 from argosy.env.plain import space_to_plain
 from argosy.errors import ArgosyError
@@ -52,22 +51,30 @@ def changed(tree, rng):
     return tree
 
 
-@pytest.mark.parametrize(("seed", "count"), [(0, 300), pytest.param(1, 10_000, marks=pytest.mark.slow)])
-def test_a_made_up_experiment_is_named(tmp_path, seed, count):
-    rng, path = np.random.default_rng(seed), tmp_path / "config.json"
+def made_up_experiments(count, seed, folder):
+    """Read so many descriptions of runs, each changed in a few places; nothing they name is imported."""
+    rng, path = np.random.default_rng(seed), folder / "config.json"
     tasks = {"dqn": "CartPole-v1", "ppo": "CartPole-v1", "sac": "Pendulum-v1"}
     whole = [preset(name, task).to_dict() for name, task in tasks.items()]
+
+    def reads():
+        for number in range(count):
+            text = json.dumps(changed(whole[number % 3], rng))
+            if rng.random() < 0.2:
+                at = int(rng.integers(len(text)))
+                text = text[:at] + str(rng.choice(["[", "}", '"', "\\u12", "9" * 5000, "[" * 5000])) + text[at:]
+            path.write_text(text)
+            yield lambda: Experiment.load(path)
+
+    return tally(reads(), ArgosyError, limit_s=5.0)
+
+
+@pytest.mark.parametrize(("seed", "count"), [(0, 300), pytest.param(1, 10_000, marks=pytest.mark.slow)])
+def test_a_made_up_experiment_is_named(tmp_path, seed, count):
     modules = set(sys.modules)
-    for number in range(count):
-        text = json.dumps(changed(whole[number % 3], rng))
-        if rng.random() < 0.2:
-            at = int(rng.integers(len(text)))
-            text = text[:at] + str(rng.choice(["[", "}", '"', "\\u12", "9" * 5000, "[" * 5000])) + text[at:]
-        path.write_text(text)
-        start = time.perf_counter()
-        with contextlib.suppress(ArgosyError):
-            Experiment.load(path)
-        assert time.perf_counter() - start < 5.0
+    counts = made_up_experiments(count, seed, tmp_path)
+    assert none_raw(counts), counts
+    assert counts["refused"] > count // 3
     assert "antigravity" not in set(sys.modules) - modules
 
 
@@ -82,28 +89,49 @@ def test_what_is_no_experiment_is_named(tmp_path, text):
         Experiment.load(path)
 
 
-@pytest.mark.parametrize(("seed", "count"), [(0, 500), pytest.param(1, 10_000, marks=pytest.mark.slow)])
-def test_made_up_spaces_are_named(tmp_path, seed, count):
+def made_up_spaces(count, seed, folder):
+    """Read so many descriptions of spaces, each changed in a few places."""
     rng = np.random.default_rng(seed)
     whole = space_to_plain(
         spaces.Dict({"a": spaces.Box(-1, 1, (3,)), "b": spaces.Discrete(4), "c": spaces.MultiDiscrete([2, 3])})
     )
-    for _ in range(count):
-        made = {"observation_space": changed(whole, rng), "action_space": changed(whole, rng), "own": None}
-        (tmp_path / "policy.json").write_text(json.dumps(changed(made, rng)))
-        with contextlib.suppress(ArgosyError):
-            read_spaces(tmp_path)
+
+    def reads():
+        for _ in range(count):
+            made = {"observation_space": changed(whole, rng), "action_space": changed(whole, rng), "own": None}
+            (folder / "policy.json").write_text(json.dumps(changed(made, rng)))
+            yield lambda: read_spaces(folder)
+
+    return tally(reads(), ArgosyError)
 
 
-def test_damaged_metrics_are_read_as_far_as_they_are_whole(tmp_path):
-    rng, path = np.random.default_rng(0), tmp_path / "metrics.jsonl"
-    lines = [json.dumps({"env_step": i, "x": 1.0}) for i in range(20)]
-    for _ in range(300):
-        data = bytearray("\n".join(lines).encode())
-        data[int(rng.integers(len(data)))] ^= 1 << int(rng.integers(8))
-        path.write_bytes(data[: int(rng.integers(1, len(data)))])
-        try:
-            rows = read_jsonl(path)
-        except ArgosyError:
-            continue
+@pytest.mark.parametrize(("seed", "count"), [(0, 500), pytest.param(1, 10_000, marks=pytest.mark.slow)])
+def test_made_up_spaces_are_named(tmp_path, seed, count):
+    counts = made_up_spaces(count, seed, tmp_path)
+    assert none_raw(counts), counts
+
+
+def damaged_metrics(count, seed, folder):
+    """Read so many files of metrics with a bit flipped and cut short: as far as they are whole."""
+    rng, path = np.random.default_rng(seed), folder / "metrics.jsonl"
+    whole = "\n".join(json.dumps({"env_step": i, "x": 1.0}) for i in range(20)).encode()
+
+    def read():
+        rows = read_jsonl(path)
         assert all(isinstance(row, dict) for row in rows)
+        assert all(isinstance(row["env_step"], int | float | None) for row in rows)
+
+    def reads():
+        for _ in range(count):
+            data = bytearray(whole)
+            data[int(rng.integers(len(data)))] ^= 1 << int(rng.integers(8))
+            path.write_bytes(data[: int(rng.integers(1, len(data)))])
+            yield read
+
+    return tally(reads(), ArgosyError)
+
+
+@pytest.mark.parametrize(("seed", "count"), [(0, 300), pytest.param(1, 10_000, marks=pytest.mark.slow)])
+def test_damaged_metrics_are_read_as_far_as_they_are_whole(tmp_path, seed, count):
+    counts = damaged_metrics(count, seed, tmp_path)
+    assert none_raw(counts), counts
