@@ -1,6 +1,7 @@
 """The table of algorithms, a line each: module, class, config. Type checkers read it as imports, argosy as a table."""
 
 from argosy.algorithm.bc import BC as BC, BCConfig as BCConfig
+from argosy.algorithm.c51 import C51 as C51, C51Config as C51Config
 from argosy.algorithm.dqn import DQN as DQN, DQNConfig as DQNConfig
 from argosy.algorithm.ppo import PPO as PPO, PPOConfig as PPOConfig
 from argosy.algorithm.qrdqn import QRDQN as QRDQN, QRDQNConfig as QRDQNConfig

@@ -13,18 +13,16 @@ from argosy.net import NetConfig
 from argosy.policy.q import QAnalysis, QPolicy
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class QuantileAnalysis(QAnalysis):
     """What `QuantilePolicy` says; its `q` is the mean over the quantiles."""
 
-    quantiles: torch.Tensor | None = None
+    quantiles: torch.Tensor
     """[..., num_actions, N] quantiles of the return."""
 
     def quantiles_of(self, act: torch.Tensor) -> torch.Tensor:
         """[..., N] quantiles of actions [...]."""
-        assert self.quantiles is not None
-        index = act.unsqueeze(-1).unsqueeze(-1).expand(*act.shape, 1, self.quantiles.shape[-1])
-        return self.quantiles.gather(-2, index).squeeze(-2)
+        return self.quantiles.take_along_dim(act[..., None, None], dim=-2).squeeze(-2)
 
     @property
     def quantiles_taken(self) -> torch.Tensor:
@@ -72,7 +70,7 @@ class QuantilePolicy(QPolicy):
         self, output: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None
     ) -> QuantileAnalysis:
         quantiles = output.reshape(*output.shape[:-1], self.num_actions, self.num_quantiles)
-        return QuantileAnalysis(quantiles.mean(dim=-1), mask, act, quantiles)
+        return QuantileAnalysis(quantiles.mean(dim=-1), mask, act, quantiles=quantiles)
 
     def _values(self, output: np.ndarray) -> np.ndarray:
         values: np.ndarray = output.reshape(-1, self.num_actions, self.num_quantiles).mean(axis=-1)

@@ -5,7 +5,7 @@ import pytest
 from gymnasium import spaces
 from peers import Gradients, layers, load, take_over
 
-from argosy.algorithm import DQN, QRDQN, DQNConfig, QRDQNConfig, Task
+from argosy.algorithm import C51, DQN, QRDQN, C51Config, DQNConfig, QRDQNConfig, Task
 from argosy.net import NetConfig
 
 OBS = spaces.Box(-np.inf, np.inf, (4,), np.float32)
@@ -16,6 +16,7 @@ CASES = {
     "dqn": (DQN, DQNConfig(loss="mse"), 1.0),
     "dqn_single": (DQN, DQNConfig(loss="mse", double=False), 1.0),
     "dqn_huber": (DQN, DQNConfig(), 1.0),
+    "c51": (C51, C51Config(num_atoms=7, v_min=-2.0, v_max=3.0, double=True), 1.0),
     "qrdqn": (QRDQN, QRDQNConfig(num_quantiles=5, double=True), 1.0),
 }
 

@@ -10,7 +10,7 @@ import numpy as np
 import recorder
 import torch
 from tianshou.data import Batch, ReplayBuffer
-from tianshou.policy import DQNPolicy, QRDQNPolicy
+from tianshou.policy import C51Policy, DQNPolicy, QRDQNPolicy
 from tianshou.utils.net.common import Net
 
 ROWS, OBS, ACTIONS, GAMMA = 16, 4, 3, 0.9
@@ -81,6 +81,7 @@ CASES = {
     "dqn": lambda: discrete(DQNPolicy, net()),
     "dqn_single": lambda: discrete(DQNPolicy, net(), is_double=False),
     "dqn_huber": lambda: discrete(DQNPolicy, net(), weighted=False, clip_loss_grad=True),  # its Huber takes no weights
+    "c51": lambda: discrete(C51Policy, net(num_atoms=7, softmax=True), num_atoms=7, v_min=-2.0, v_max=3.0),
     "qrdqn": lambda: discrete(QRDQNPolicy, net(num_atoms=5), num_quantiles=5),
 }
 

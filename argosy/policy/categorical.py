@@ -1,0 +1,88 @@
+"""Policy of categorical distributions: the best action by the mean of its return's distribution over fixed atoms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from argosy.net import NetConfig
+from argosy.policy.q import QAnalysis, QPolicy
+
+
+@dataclass(frozen=True, kw_only=True)
+class CategoricalAnalysis(QAnalysis):
+    """What `CategoricalPolicy` says; its `q` is the mean of the distribution."""
+
+    log_probs: torch.Tensor
+    """[..., num_actions, N] log-probabilities of the atoms."""
+    support: torch.Tensor
+    """[N] where the atoms are."""
+
+    def log_probs_of(self, act: torch.Tensor) -> torch.Tensor:
+        """[..., N] log-probabilities for actions [...]."""
+        return self.log_probs.take_along_dim(act[..., None, None], dim=-2).squeeze(-2)
+
+    @property
+    def log_probs_taken(self) -> torch.Tensor:
+        """[..., N] log-probabilities for the stored actions."""
+        assert self.act is not None, "successors have no stored actions"
+        return self.log_probs_of(self.act)
+
+
+class CategoricalPolicy(QPolicy):
+    """A `QPolicy` whose network gives, for each action, the probabilities of N values of the return.
+
+    Args:
+        observation_space: space of one observation; a Dict may hold an action mask.
+        action_space: a Discrete space.
+        net: shape of the network.
+        num_atoms: N.
+        v_min: the smallest value.
+        v_max: the largest value.
+        dueling: see `QPolicy`.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        net: NetConfig | None = None,
+        *,
+        num_atoms: int = 51,
+        v_min: float = -10.0,
+        v_max: float = 10.0,
+        dueling: bool = False,
+    ) -> None:
+        super().__init__(observation_space, action_space, net, dueling=dueling, atoms=num_atoms)
+        self.num_atoms = num_atoms
+        self.register_buffer("support", torch.linspace(v_min, v_max, num_atoms), persistent=False)
+        self.support: torch.Tensor
+
+    def analyze(self, sample: Any) -> CategoricalAnalysis:
+        """Distributions with gradient; `sample` has obs [..., *obs] and act [...]."""
+        analysis = super().analyze(sample)
+        assert isinstance(analysis, CategoricalAnalysis)
+        return analysis
+
+    def analyze_next(self, sample: Any, rows: tuple[torch.Tensor, ...] | None = None) -> CategoricalAnalysis:
+        """Distributions at `obs_next` [..., *obs]."""
+        analysis = super().analyze_next(sample, rows)
+        assert isinstance(analysis, CategoricalAnalysis)
+        return analysis
+
+    def _analysis(
+        self, output: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None
+    ) -> CategoricalAnalysis:
+        log_probs = output.reshape(*output.shape[:-1], self.num_actions, self.num_atoms).log_softmax(dim=-1)
+        q = log_probs.exp() @ self.support
+        return CategoricalAnalysis(q, mask, act, log_probs=log_probs, support=self.support)
+
+    def _values(self, output: np.ndarray) -> np.ndarray:
+        logits = output.reshape(-1, self.num_actions, self.num_atoms)
+        odds = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        values: np.ndarray = odds @ self.support.cpu().numpy() / odds.sum(axis=-1)
+        return values
