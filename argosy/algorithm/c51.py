@@ -10,7 +10,7 @@ Details that matter:
    Kullback-Leibler divergence; this divergence is the priority (Hessel et al., 2018, https://arxiv.org/abs/1710.02298).
 4. The target network values the greedy action: the online network's choice with `double`, as in double DQN, else its
    own, as in the paper.
-5. n-step returns, dueling streams, masks and exploration are those of DQN.
+5. n-step returns, dueling streams, noisy layers, masks and exploration are those of DQN.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from argosy.algorithm.optim import OptimConfig
 from argosy.config import check_range
 from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import NetConfig, TargetUpdate, frozen_copy
+from argosy.net.noisy import noise_of
 from argosy.ops.categorical import categorical_projection
 from argosy.policy import EpsilonConfig
 from argosy.policy.categorical import CategoricalPolicy
@@ -51,6 +52,8 @@ class C51Config(AlgorithmConfig):
     """Choose the next action by the online network (detail 4)."""
     dueling: bool = False
     """Split the last hidden layer into a value and an advantage stream."""
+    noisy_std: float = 0.0
+    """Deviation with which the layers' noise starts, e.g. 0.5; 0: no noise."""
     target_update_freq: int = 500
     """Updates between two steps of the target network."""
     tau: float = 1.0
@@ -61,6 +64,7 @@ class C51Config(AlgorithmConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, "num_atoms", ge=2)
+        check_range(self, "noisy_std", ge=0.0)
         for name in ("n_step", "target_update_freq"):
             check_range(self, name, ge=1)
         check_range(self, "tau", gt=0.0, le=1.0)
@@ -93,6 +97,7 @@ class C51(Algorithm[C51Config, C51Stats]):
         self.policy_target = frozen_copy(policy)
         self.optim = config.optim.build(policy)
         self.update_target = TargetUpdate(self.policy_target, policy, config.tau, config.target_update_freq)
+        self.noise = noise_of(policy, self.policy_target)
         policy.explore_by(config.exploration.build(policy.num_actions))
 
     @classmethod
@@ -107,6 +112,7 @@ class C51(Algorithm[C51Config, C51Stats]):
                 v_min=config.v_min,
                 v_max=config.v_max,
                 dueling=config.dueling,
+                noisy_std=config.noisy_std,
             )
         )
         return cls(config, policy)
@@ -114,8 +120,9 @@ class C51(Algorithm[C51Config, C51Stats]):
     def update(self, batch: TransitionBatch) -> C51Stats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
         batch = self.prepare(batch)
-        analysis = self.policy.analyze(batch)
-        target_BN = self._target(batch)  # noqa: N806  # the suffix says the shape
+        with self.noise(self.rng):
+            analysis = self.policy.analyze(batch)
+            target_BN = self._target(batch)  # noqa: N806  # the suffix says the shape
         cross_entropy = -(target_BN * analysis.log_probs_taken).sum(dim=-1)
         loss = batch_mean(batch.weight * cross_entropy, batch)
         grad_norm = self.optim.step(loss)

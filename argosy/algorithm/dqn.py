@@ -11,6 +11,8 @@ Details that matter:
 4. The Huber loss with threshold 1 is the paper's clipping of the error to [-1, 1].
 5. Dueling streams (Wang et al., 2016, https://arxiv.org/abs/1511.06581): a value and an advantage per action.
 6. Exploration falls linearly from `eps_start` to `eps_end` over the first `eps_decay_steps` env steps.
+7. Noisy networks (Fortunato et al., 2018, https://arxiv.org/abs/1706.10295): all linear layers draw noise for each act
+   that explores and, online and target apart, for each update.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from argosy.algorithm.optim import OptimConfig
 from argosy.config import check_choice, check_range
 from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import NetConfig, TargetUpdate, frozen_copy
+from argosy.net.noisy import noise_of
 from argosy.policy import EpsilonConfig, QPolicy
 
 # Shapes: B batch, A actions. With memory, [B] becomes [T, B].
@@ -44,6 +47,8 @@ class DQNConfig(AlgorithmConfig):
     """Choose the next action by the online network (detail 1)."""
     dueling: bool = False
     """Split the last hidden layer into a value and an advantage stream (detail 5)."""
+    noisy_std: float = 0.0
+    """Deviation with which the layers' noise starts, e.g. 0.5; 0: no noise (detail 7)."""
     loss: Literal["huber", "mse"] = "huber"
     """Loss of the temporal-difference error (detail 4)."""
     target_update_freq: int = 500
@@ -56,6 +61,7 @@ class DQNConfig(AlgorithmConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, "n_step", ge=1)
+        check_range(self, "noisy_std", ge=0.0)
         check_choice(self, "loss", ("huber", "mse"))
         check_range(self, "target_update_freq", ge=1)
         check_range(self, "tau", gt=0.0, le=1.0)
@@ -87,20 +93,25 @@ class DQN(Algorithm[DQNConfig, DQNStats]):
         self.policy_target = frozen_copy(policy)
         self.optim = config.optim.build(policy)
         self.update_target = TargetUpdate(self.policy_target, policy, config.tau, config.target_update_freq)
+        self.noise = noise_of(policy, self.policy_target)
         policy.explore_by(config.exploration.build(policy.num_actions))
 
     @classmethod
     def build(cls, config: DQNConfig, task: Task) -> Self:
         """Make the Q-network and the algorithm."""
-        net = task.net or cls.default_net
-        policy = task.policy_or(lambda: QPolicy(task.observation_space, task.action_space, net, dueling=config.dueling))
-        return cls(config, policy)
+
+        def make() -> QPolicy:
+            net, dueling, std = task.net or cls.default_net, config.dueling, config.noisy_std
+            return QPolicy(task.observation_space, task.action_space, net, dueling=dueling, noisy_std=std)
+
+        return cls(config, task.policy_or(make))
 
     def update(self, batch: TransitionBatch) -> DQNStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
         batch = self.prepare(batch)
-        q_taken = self.policy.analyze(batch).q_taken
-        td_error = q_taken - (batch.rew + batch.discount * self._next_value(batch))
+        with self.noise(self.rng):
+            q_taken = self.policy.analyze(batch).q_taken
+            td_error = q_taken - self._target(batch)
         loss = batch_mean(batch.weight * self._loss(td_error), batch)
         grad_norm = self.optim.step(loss)
         self.update_target()
@@ -108,11 +119,11 @@ class DQN(Algorithm[DQNConfig, DQNStats]):
         return DQNStats(**metrics, priorities=batch_priorities(td_error, batch))
 
     @torch.no_grad()
-    def _next_value(self, batch: TransitionBatch) -> torch.Tensor:
-        """Value [B] of the best allowed next action (detail 1)."""
+    def _target(self, batch: TransitionBatch) -> torch.Tensor:
+        """Return [B]: reward and discounted value of the best allowed next action (details 1, 3)."""
         target = self.policy_target.analyze_next(batch)
         chooser = self.policy.analyze_next(batch) if self.config.double else target
-        return target.of(chooser.greedy)
+        return batch.rew + batch.discount * target.of(chooser.greedy)
 
     def _loss(self, td_error: torch.Tensor) -> torch.Tensor:
         """Loss [B] of each error (detail 4)."""

@@ -44,6 +44,7 @@ class CategoricalPolicy(QPolicy):
         v_min: the smallest value.
         v_max: the largest value.
         dueling: see `QPolicy`.
+        noisy_std: see `QPolicy`.
     """
 
     def __init__(
@@ -56,8 +57,9 @@ class CategoricalPolicy(QPolicy):
         v_min: float = -10.0,
         v_max: float = 10.0,
         dueling: bool = False,
+        noisy_std: float = 0.0,
     ) -> None:
-        super().__init__(observation_space, action_space, net, dueling=dueling, atoms=num_atoms)
+        super().__init__(observation_space, action_space, net, dueling=dueling, noisy_std=noisy_std, atoms=num_atoms)
         self.num_atoms = num_atoms
         self.register_buffer("support", torch.linspace(v_min, v_max, num_atoms), persistent=False)
         self.support: torch.Tensor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import nn
 from argosy.data import Batch, SampleBatch
 from argosy.data.protocols import ObsBatchProtocol
 from argosy.net import Backbone, DuelingHead, Linear, NetConfig
+from argosy.net.noisy import add_noise
 from argosy.policy.base import NetPolicy, PolicyState, RolloutRequest, RolloutResult
 
 
@@ -51,6 +53,7 @@ class QPolicy(NetPolicy):
         action_space: a Discrete space.
         net: shape of the Q-network.
         dueling: split the last hidden layer into a value and an advantage stream.
+        noisy_std: deviation of the noise of every linear layer at the start (`argosy.net.noisy`); 0: no noise.
         atoms: numbers per action that the network gives; a subclass makes a value of them.
     """
 
@@ -63,6 +66,7 @@ class QPolicy(NetPolicy):
         net: NetConfig | None = None,
         *,
         dueling: bool = False,
+        noisy_std: float = 0.0,
         atoms: int = 1,
     ) -> None:
         net = net or NetConfig()
@@ -73,6 +77,7 @@ class QPolicy(NetPolicy):
         if dueling:
             self.head = DuelingHead(width, self.backbone.last_hidden, self.num_actions, net.activation, atoms=atoms)
         self._remember(self.backbone)
+        self.noise = add_noise(self, noisy_std) if noisy_std else None
 
     def forward(self, batch: ObsBatchProtocol, state: PolicyState = None) -> Batch:
         """Greedy actions [...] for `batch.obs`, and Q [..., num_actions] as `logits`."""
@@ -83,7 +88,8 @@ class QPolicy(NetPolicy):
 
     def rollout(self, requests: RolloutRequest) -> RolloutResult:
         """Actions [B] int64."""
-        (output,), memory = self._outputs(requests, (self.backbone, self.head))
+        with nullcontext() if self.noise is None else self.noise(self.rng, requests.is_evaluation):
+            (output,), memory = self._outputs(requests, (self.backbone, self.head))
         q, mask = self._values(output), self._mask(requests.obs)
         act = (q if mask is None else np.where(mask, q, -np.inf)).argmax(axis=-1)
         return self._result(act, requests, memory, mask=mask)

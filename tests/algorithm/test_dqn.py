@@ -19,11 +19,13 @@ CASES = {
         spaces.Discrete(3),
     ),
     "dueling": (DQNConfig(target_update_freq=2, dueling=True), spaces.Discrete(3)),
+    "noisy": (DQNConfig(target_update_freq=2, noisy_std=0.5), spaces.Discrete(3)),
 }
 FOLLOWS = ("policy_target", "update_target")
 RANGES = [
     ("gamma", 1.5),
     ("n_step", 0),
+    ("noisy_std", -0.5),
     ("loss", "l1"),
     ("tau", 0.0),
     ("target_update_freq", 0),
@@ -55,7 +57,7 @@ def with_tables(config, online, target, observation_space=OBS):
 
 
 def next_value(algorithm, obs_next):
-    return algorithm._next_value(Batch(obs_next=obs_next)).tolist()
+    return algorithm._target(Batch(obs_next=obs_next, rew=torch.zeros(()), discount=torch.ones(()))).tolist()
 
 
 def batch(obs, act, rew, obs_next, discount, weight=(1.0,)):

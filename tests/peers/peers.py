@@ -5,7 +5,7 @@
 
     recorded = load("tianshou1_value-dqn")
     online = layers([*policy.backbone.trunk, policy.head], ["online.model.model.0", ...])
-    take_over(online, recorded)               # argosy's parameters become the peer's
+    take_over(online, recorded)               # our parameters become the peer's
     algorithm.optim = Gradients(online)       # stands for the optimiser: keeps loss and gradients, moves nothing
     algorithm.update(recorded.batch)
     algorithm.optim.check(recorded, "loss")   # the loss and every gradient are equal
@@ -16,9 +16,10 @@ A new case: a function in the peer's file, `python PEER_ROOM.py recorded CASE` i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -65,15 +66,24 @@ class Pair:
         return torch.from_numpy(np.concatenate([arrays[name] for name in self.names]))
 
 
-def layers(ours: Iterable[nn.Module], theirs: Sequence[str | tuple[str, ...]]) -> list[Pair]:
-    """Pair weights and biases of layers with the peer's, in order; modules without parameters are left out."""
+def layers(
+    ours: Iterable[nn.Module], theirs: Sequence[str | tuple[str, ...]], names: Mapping[str, str] = MappingProxyType({})
+) -> list[Pair]:
+    """Pair the parameters of layers with the peer's, in order; modules without parameters are left out.
+
+    Args:
+        ours: the layers.
+        theirs: MODULE.LAYER of the peer, or several whose parameters lie one after the other in one of ours.
+        names: how the peer calls a layer's `weight` and so on, where it has another name.
+    """
     own = [layer for layer in ours if next(layer.parameters(), None) is not None]
     pairs = []
-    for layer, names in zip(own, theirs, strict=True):
-        names = (names,) if isinstance(names, str) else names
-        view = torch.t if isinstance(layer, Linear) else torch.Tensor.detach
-        pairs.append(Pair(layer.weight, tuple(f"{name}.weight" for name in names), view))
-        pairs.append(Pair(layer.bias, tuple(f"{name}.bias" for name in names), torch.Tensor.detach))
+    for layer, prefixes in zip(own, theirs, strict=True):
+        prefixes = (prefixes,) if isinstance(prefixes, str) else prefixes
+        for name, parameter in layer.named_parameters():
+            lies = isinstance(layer, Linear) and parameter.dim() == 2
+            keys = tuple(f"{prefix}.{names.get(name, name)}" for prefix in prefixes)
+            pairs.append(Pair(parameter, keys, torch.t if lies else torch.Tensor.detach))
     return pairs
 
 

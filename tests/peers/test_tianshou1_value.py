@@ -1,11 +1,14 @@
 """Value-based algorithms have the losses and gradients of Tianshou 1.0's."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 from peers import Gradients, layers, load, take_over
 
-from argosy.algorithm import C51, DQN, QRDQN, C51Config, DQNConfig, QRDQNConfig, Task
+from argosy.algorithm import C51, DQN, QRDQN, C51Config, DQNConfig, QRDQNConfig, Rainbow, RainbowConfig, Task
 from argosy.net import NetConfig
 
 OBS = spaces.Box(-np.inf, np.inf, (4,), np.float32)
@@ -35,3 +38,35 @@ def test_loss_and_gradient_are_the_peers(case):
     algorithm.optim = Gradients(online)
     algorithm.update(recorded.batch)
     algorithm.optim.check(recorded, "loss", scale)
+
+
+NOISY = {"weight": "mu_W", "weight_std": "sigma_W", "bias": "mu_bias", "bias_std": "sigma_bias"}
+
+
+def dueling(policy, prefix):
+    names = ["model.model.0", ("V.model.0", "Q.model.0"), "V.model.2", "Q.model.2"]
+    own = [policy.backbone.trunk[0], policy.head.hidden, policy.head.value, policy.head.advantage]
+    return layers(
+        own, [tuple(f"{prefix}.{n}" for n in ([name] if isinstance(name, str) else name)) for name in names], NOISY
+    )
+
+
+def test_loss_and_gradient_of_noisy_dueling_networks_are_the_peers():
+    recorded = load("tianshou1_value-rainbow")
+    config = RainbowConfig(num_atoms=7, v_min=-2.0, v_max=3.0)
+    algorithm = Rainbow.make(config, Task(observation_space=OBS, action_space=spaces.Discrete(3), net=NET))
+    online = dueling(algorithm.policy, "online")
+    take_over([*online, *dueling(algorithm.policy_target, "target")], recorded)
+
+    noisy = algorithm.noise.layers
+
+    @contextmanager
+    def given(rng):
+        draws = map(torch.from_numpy, recorded.draws)
+        for layer, drawn in zip(noisy, zip(draws, draws, strict=True), strict=True):
+            layer.noise = drawn
+        yield
+
+    algorithm.optim, algorithm.noise = Gradients(online), given
+    algorithm.update(recorded.batch)
+    algorithm.optim.check(recorded, "loss")

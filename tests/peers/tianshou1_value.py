@@ -10,8 +10,9 @@ import numpy as np
 import recorder
 import torch
 from tianshou.data import Batch, ReplayBuffer
-from tianshou.policy import C51Policy, DQNPolicy, QRDQNPolicy
+from tianshou.policy import C51Policy, DQNPolicy, QRDQNPolicy, RainbowPolicy, modelfree
 from tianshou.utils.net.common import Net
+from tianshou.utils.net.discrete import NoisyLinear
 
 ROWS, OBS, ACTIONS, GAMMA = 16, 4, 3, 0.9
 DISCRETE = gym.spaces.Discrete(ACTIONS)
@@ -36,13 +37,15 @@ def filled(act, truncates=True):
     return buffer
 
 
-def learn(policy, buffer, modules, weighted=True, draws=()):
-    """Let a policy learn from all of a buffer, with importance weights, and record it."""
+def learn(policy, buffer, modules, weighted=True, draws=(), before=lambda model: None):
+    """Let a policy learn from all of a buffer, with importance weights, and record it; `before` sees both networks."""
     policy.train()
     policy._iter = 1  # else the target network is copied first
     torch.manual_seed(2)
     for parameter in policy.model_old.parameters():
         parameter.data += 0.3 * torch.randn(parameter.shape)
+    before(policy.model)
+    before(policy.model_old)
     batch, indices = buffer.sample(0)
     weight = np.random.default_rng(3).uniform(0.5, 1.0, ROWS).astype(np.float32) if weighted else np.ones(ROWS)
     given = {
@@ -60,7 +63,7 @@ def learn(policy, buffer, modules, weighted=True, draws=()):
     return recorder.record(modules, given, stats.get_loss_stats_dict(), draws)
 
 
-def discrete(cls, net, weighted=True, modules=None, draws=(), **settings):
+def discrete(cls, net, weighted=True, modules=None, draws=(), before=lambda model: None, **settings):
     act = np.random.default_rng(0).integers(ACTIONS, size=ROWS)
     policy = cls(
         model=net,
@@ -70,7 +73,34 @@ def discrete(cls, net, weighted=True, modules=None, draws=(), **settings):
         target_update_freq=100,
         **settings,
     )
-    return learn(policy, filled(act), modules or {}, weighted, draws)
+    return learn(policy, filled(act), modules or {}, weighted, draws, before)
+
+
+def rainbow():
+    """Noise is given; the first layers of both streams, one layer in argosy, share that of their input."""
+    streams = {"hidden_sizes": [8], "linear_layer": NoisyLinear}
+    online = Net(
+        OBS,
+        ACTIONS,
+        hidden_sizes=(8,),
+        num_atoms=7,
+        softmax=True,
+        dueling_param=(streams, streams),
+        linear_layer=NoisyLinear,
+    )
+    modelfree.rainbow._sample_noise = lambda model: True
+    draws = []
+
+    def draw(model):
+        value, advantage = model.V.model, model.Q.model
+        for layer in (layer for layer in model.modules() if isinstance(layer, NoisyLinear)):
+            layer.sample()
+        advantage[0].eps_p.copy_(value[0].eps_p)
+        for first, *more in ([model.model.model[0]], [value[0], advantage[0]], [value[2]], [advantage[2]]):
+            draws.append(first.eps_p.clone())
+            draws.append(torch.cat([layer.eps_q for layer in (first, *more)]))
+
+    return discrete(RainbowPolicy, online, draws=draws, before=draw, num_atoms=7, v_min=-2.0, v_max=3.0)
 
 
 def net(**settings):
@@ -82,6 +112,7 @@ CASES = {
     "dqn_single": lambda: discrete(DQNPolicy, net(), is_double=False),
     "dqn_huber": lambda: discrete(DQNPolicy, net(), weighted=False, clip_loss_grad=True),  # its Huber takes no weights
     "c51": lambda: discrete(C51Policy, net(num_atoms=7, softmax=True), num_atoms=7, v_min=-2.0, v_max=3.0),
+    "rainbow": rainbow,
     "qrdqn": lambda: discrete(QRDQNPolicy, net(num_atoms=5), num_quantiles=5),
 }
 
