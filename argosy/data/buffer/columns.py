@@ -220,10 +220,14 @@ class Field:
     def __init__(self, name: str, slots: int, make_column: ColumnMaker, optional: bool = False) -> None:
         self.name, self.slots, self.make_column, self.optional = name, slots, make_column, optional
         self.columns: dict[Key, Column] = {}
+        self.single: Column | None = None
+        """The column, where the field is one array."""
 
     def declare(self, key: Key, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         """Allocate one column."""
-        self.columns[key] = self.make_column(".".join((self.name, *key)), shape, dtype, self.slots)
+        column = self.columns[key] = self.make_column(".".join((self.name, *key)), shape, dtype, self.slots)
+        if key == ():
+            self.single = column
 
     def declare_like(self, value: object, lift: bool, dtype: np.dtype[Any] | None = None) -> None:
         """Allocate what the first rows need (`lift`: a single one), in the `dtype` given or their own.
@@ -244,9 +248,8 @@ class Field:
 
     def check(self, value: object, rows: int, lift: bool, writes: Writes) -> None:
         """Append to `writes` what has to be written; raises DataError before anything is."""
-        single = self.columns.get(())
-        if single is not None and not self.optional:
-            writes.append((single, single.check(value, rows, lift)))
+        if self.single is not None and not self.optional:
+            writes.append((self.single, self.single.check(value, rows, lift)))
             return
         flat = flatten(value)
         if not self.optional and flat.keys() != self.columns.keys():
@@ -259,7 +262,6 @@ class Field:
 
     def take(self, index: IntArray) -> Tree:
         """Gather the rows at `index`."""
-        single = self.columns.get(())
-        if single is not None:
-            return single.take(index)
+        if self.single is not None:
+            return self.single.take(index)
         return unflatten({key: column.take(index) for key, column in self.columns.items()}) if self.columns else {}

@@ -38,21 +38,24 @@ class NoColumnError(DataError, AttributeError):
     """A column that is not there (yet); also an AttributeError, so that `hasattr(buffer, "obs")` says no."""
 
 
-def column_data(storage: Storage, name: str) -> Any:
-    """Return a field as it is stored, all slots [maxsize, ...].
+def as_attribute(storage_type: type[Storage], name: str) -> None:
+    """Let buffers have the field `name` as an attribute, all slots [maxsize, ...], unless they have one so called.
 
-    Raises:
-        NoColumnError: it is one of a transition's, and not there (yet).
-        AttributeError: there is none of this name.
+    A property for each, because a class with `__getattr__` pays for every attribute: 6 % of a sample.
     """
-    field = vars(storage).get("fields", {}).get(name)
-    if name == "obs_next" and field is not None and storage.successors is not None:
-        raise NoColumnError("the buffer has no column 'obs_next' (ignore_obs_next=True); index it: buffer[i].obs_next")
-    if field is None and name in COLUMNS:
-        raise NoColumnError(f"the buffer has no column {name!r} yet: nothing was stored")
-    if field is None:
-        raise AttributeError(f"{type(storage).__name__!r} object has no attribute {name!r}")
-    return as_batch({name: unflatten({key: column.data for key, column in field.columns.items()})})[name]
+
+    def column(storage: Storage) -> Any:
+        field = vars(storage).get("fields", {}).get(name)
+        if field is None:
+            raise NoColumnError(f"the buffer has no column {name!r} yet: nothing was stored")
+        if name == "obs_next" and storage.successors is not None:
+            raise NoColumnError(
+                "the buffer has no column 'obs_next' (ignore_obs_next=True); index it: buffer[i].obs_next"
+            )
+        return as_batch({name: unflatten({key: column.data for key, column in field.columns.items()})})[name]
+
+    if not hasattr(storage_type, name):
+        setattr(storage_type, name, property(column))
 
 
 def own_fields(storage: Storage, given: Iterable[str] = ()) -> list[str]:
@@ -60,6 +63,7 @@ def own_fields(storage: Storage, given: Iterable[str] = ()) -> list[str]:
     for name in given:
         if name not in storage.fields and name not in KNOWN:
             storage.fields[name] = Field(name, storage.maxsize, storage.make_column, optional=True)
+            as_attribute(type(storage), name)
     return [name for name, field in storage.fields.items() if name not in KNOWN and (given or field.columns)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from argosy.data.buffer.columns import (
 from argosy.data.buffer.devices import column_maker
 from argosy.data.buffer.priority import Priorities, Priority
 from argosy.data.buffer.rings import Added, BoolArray, IntArray, Rings
-from argosy.data.buffer.state import COLUMNS, KNOWN, column_data, own_fields
+from argosy.data.buffer.state import COLUMNS, KNOWN, as_attribute, own_fields
 from argosy.data.buffer.successors import Successors
 from argosy.data.protocols import TransitionLike
 from argosy.errors import ConfigError, DataError, nearest
@@ -77,11 +77,6 @@ class Storage:
         """By name; empty until the first rows come."""
         self.successors: Successors | None = None
         self.priorities = None if priority is None else Priorities(priority, self.maxsize)
-
-    if not TYPE_CHECKING:  # a type checker knows no fields of one's own
-
-        def __getattr__(self, name: str) -> Any:
-            return column_data(self, name)
 
     def __len__(self) -> int:
         return self.rings.total
@@ -387,3 +382,7 @@ class Storage:
         rows = self.fields["obs"].columns[key].take(self.rings.next(index))
         self.successors.patch(key, index, rows)
         return rows
+
+
+for _name in COLUMNS:
+    as_attribute(Storage, _name)

@@ -75,7 +75,7 @@ def _update(nodes: DoubleArray, size: int, leaf: IntArray, priority: DoubleArray
 
 
 @compiled(int64[::1](_NODES, types.Array(float64, 1, "C")))
-def _find(nodes: DoubleArray, mass: DoubleArray) -> IntArray:
+def _find_mass(nodes: DoubleArray, mass: DoubleArray) -> IntArray:
     node = np.ones(len(mass), np.int64)
     leaves = level = len(nodes) // 2
     while level > 1:  # all go down one level, so that the machine waits for memory once per level, not for each
@@ -89,6 +89,11 @@ def _find(nodes: DoubleArray, mass: DoubleArray) -> IntArray:
             mass[i] -= below * right
             node[i] = left + right
     return node - leaves
+
+
+@compiled(int64[::1](_NODES, _VALUES))
+def _find(nodes: DoubleArray, fraction: DoubleArray) -> IntArray:
+    return _find_mass(nodes, fraction * nodes[1])
 
 
 @compiled(float32[::1](_NODES, _SLOTS, float64, float64))
@@ -166,11 +171,11 @@ class SumTree:
 
         Rounding may make it a neighbour, but never one that holds no row (unless none does).
         """
-        return self.find_mass(fraction * self.nodes[1])
+        return _find(self.nodes, fraction)
 
     def find_mass(self, mass: DoubleArray) -> IntArray:
         """Return, for each mass [B] (which is overwritten), the first slot up to which the numbers sum to more."""
-        return _find(self.nodes, mass)
+        return _find_mass(self.nodes, mass)
 
     def weights(self, slot: IntArray, beta: float, stored: int | None) -> npt.NDArray[np.float32]:
         """Return (stored * number / total)^-beta; with None, divided by the largest of them."""
