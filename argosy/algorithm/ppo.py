@@ -13,35 +13,36 @@ Details that matter:
 5. Dual clip (Ye et al., 2020, https://arxiv.org/abs/1912.09729): where adv < 0, the objective is no less than
    dual_clip * adv.
 6. Value clip: the worse of the plain error and that of a value which moved by `clip_ratio` at most.
-7. Return scaling: the critic predicts returns divided by their running standard deviation (not centred).
-8. The learning rate may fall linearly to 0; passes may stop early when the KL divergence passes `target_kl`.
+7. The critic may predict returns divided by their running standard deviation, or PopArt's (see `ScaledLinear`).
+8. Learning rate and entropy bonus may fall linearly; passes may stop early when the KL divergence passes `target_kl`.
 9. Layers start orthogonal, the actor's last one small (see `ActorCriticPolicy`); Adam's epsilon is 1e-5.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import Self
 
 import torch
 from gymnasium import spaces
 
-from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_standardised
+from argosy.algorithm.actor_critic import ActorCriticConfig
+from argosy.algorithm.base import Algorithm, Task, annealed, batch_mean, batch_standardised
 from argosy.algorithm.optim import OptimConfig
-from argosy.config import check_choice, check_range
-from argosy.data import Batch, RunningMeanStd, TrainingStats, TrajectoryBatch
+from argosy.config import check_range
+from argosy.data import Batch, TrainingStats, TrajectoryBatch
 from argosy.errors import ConfigError
 from argosy.net import NetConfig
-from argosy.ops import gae
+from argosy.ops import explained_variance
 from argosy.policy import ActorCriticPolicy
-from argosy.policy.rollouts import minibatches, rollout_values, rows_to_learn
+from argosy.policy.rollouts import advantage_rows, critic_units, minibatches
 
 TERMS = ("loss_policy", "loss_value", "entropy", "approx_kl", "clip_fraction")  # the loss is their weighted sum
 # Shapes: T time, B envs, N = T * B rows of the rollout, M rows of a minibatch. With memory, [M] becomes [T, M].
 
 
 @dataclass(frozen=True, kw_only=True)
-class PPOConfig(AlgorithmConfig):
+class PPOConfig(ActorCriticConfig):
     """Hyper-parameters of PPO; docs/glossary.md explains each at length."""
 
     gae_lambda: float = 0.95
@@ -62,20 +63,14 @@ class PPOConfig(AlgorithmConfig):
     """Normalise advantages per minibatch (detail 3)."""
     recompute_advantage: bool = False
     """Estimate advantages anew before every pass (detail 2)."""
-    return_scaling: bool = False
-    """Let the critic predict scaled returns (detail 7)."""
     value_coef: float = 0.5
     """Weight of the value loss (a mean squared error)."""
     entropy_coef: float = 0.0
     """Weight of the entropy bonus."""
+    entropy_coef_end: float | None = None
+    """What it is at the end of the run, reached on a line; None: the same."""
     target_kl: float | None = None
     """Stop passing over a rollout when the approximate KL divergence exceeds this; None: never."""
-    log_std_init: float = 0.0
-    """Continuous actions: initial logarithm of the deviation, which does not depend on the observation."""
-    action_scaling: bool | None = None
-    """Stretch actions in [-1, 1] to a Box's bounds; None: where it has finite ones."""
-    action_bound_method: Literal["auto", "clip", "tanh"] | None = "auto"
-    """Keep Box actions in bounds before the env sees them; "auto" clips, None does nothing."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,11 +79,10 @@ class PPOConfig(AlgorithmConfig):
         for name in ("repeat_per_collect", "batch_size"):
             check_range(self, name, ge=1)
         check_range(self, "target_kl", gt=0.0)
-        check_range(self, "log_std_init", ge=-10.0, le=2.0)
         check_range(self, "dual_clip", gt=1.0)
         check_range(self, "value_coef", ge=0.0)
-        check_range(self, "entropy_coef", ge=0.0)
-        check_choice(self, "action_bound_method", ("auto", "clip", "tanh", None))
+        for name in ("entropy_coef", "entropy_coef_end"):
+            check_range(self, name, ge=0.0)
         if self.normalize_adv and self.batch_size == 1:
             raise ConfigError(
                 "PPOConfig.batch_size is 1, of which normalize_adv leaves 0; use >= 2 or normalize_adv=False"
@@ -125,34 +119,29 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
     def __init__(self, config: PPOConfig, policy: ActorCriticPolicy) -> None:
         super().__init__(config, policy)
         self.optim = config.optim.build(policy)
-        self.return_stat = RunningMeanStd(())
         self.term_weights = torch.tensor((1.0, config.value_coef, -config.entropy_coef, 0.0, 0.0), device=self.device)
 
     @classmethod
     def build(cls, config: PPOConfig, task: Task) -> Self:
         """Make the actor-critic and the algorithm."""
-        policy = task.policy_or(
-            lambda: ActorCriticPolicy(
-                task.observation_space,
-                task.action_space,
-                task.net or cls.default_net,
-                log_std_init=config.log_std_init,
-                action_scaling=config.action_scaling,
-                action_bound_method=config.action_bound_method,
-            )
-        )
-        return cls(config, policy)
+        return cls(config, config.make_policy(task, cls.default_net))
+
+    def schedule(self, env_step: int, max_env_step: int) -> None:
+        """Set learning rate and entropy bonus (detail 8)."""
+        super().schedule(env_step, max_env_step)
+        config = self.config
+        self.term_weights[2] = -annealed(config.entropy_coef, config.entropy_coef_end, env_step, max_env_step)
 
     def update(self, batch: TrajectoryBatch) -> PPOStats:
         """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp/value; maybe mask."""
         rollout = self.prepare(batch)
-        rows = self._rows(rollout)
+        discounts = self.config.gamma, self.config.gae_lambda
+        rows = advantage_rows(self.policy, rollout, *discounts)
         history: list[torch.Tensor] = []  # of each gradient step: means of the TERMS
         norms: list[torch.Tensor | None] = []
         for epoch in range(self.config.repeat_per_collect):
             if epoch > 0 and self.config.recompute_advantage:
-                adv, returns = self._advantages(rollout, *rollout_values(self.policy, rollout, anew=True))
-                fresh = rows_to_learn(self.policy, rollout, Batch(adv=adv, returns=returns / self._scale))
+                fresh = advantage_rows(self.policy, rollout, *discounts, anew=True)
                 rows.adv, rows.returns = fresh.adv, fresh.returns
             first = len(history)
             for mb in minibatches(self.policy, rows, self.config.batch_size, self.rng):
@@ -162,13 +151,12 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
             target_kl = self.config.target_kl
             if target_kl is not None and torch.stack(history[first:]).mean(0)[TERMS.index("approx_kl")] > target_kl:
                 break
-        unexplained = (rows.returns - rows.value).var(correction=0) / rows.returns.var(correction=0).clamp(min=1e-8)
         means = torch.stack(history).mean(0)
         stats = self._finish(
             loss=means @ self.term_weights,
             **dict(zip(TERMS, means, strict=True)),
             grad_norm=None if norms[0] is None else torch.stack([norm for norm in norms if norm is not None]).mean(),
-            explained_variance=1.0 - unexplained,
+            explained_variance=explained_variance(rows.value, rows.returns),
         )
         return PPOStats(**stats, gradient_steps=len(history))
 
@@ -184,35 +172,13 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
         if config.dual_clip is not None:
             loss_policy = torch.where(adv < 0.0, torch.min(loss_policy, -config.dual_clip * adv), loss_policy)
 
-        error = (now.value - mb.returns).square()
+        value = critic_units(self.policy, now.value)
+        error = (value - mb.returns).square()
         if config.value_clip:
-            near = mb.value + (now.value - mb.value).clamp(-config.clip_ratio, config.clip_ratio)
+            near = mb.value + (value - mb.value).clamp(-config.clip_ratio, config.clip_ratio)
             error = torch.max(error, (near - mb.returns).square())
 
         with torch.no_grad():
             kl, is_clipped = ratio - 1.0 - log_ratio, ((ratio - 1.0).abs() > config.clip_ratio).float()
         means = batch_mean(torch.stack((loss_policy, error, now.entropy, kl, is_clipped)), mb)  # five in one reduction
         return means @ self.term_weights, means
-
-    def _rows(self, rollout: TrajectoryBatch) -> Batch:
-        """The rollout as rows [N, ...] that minibatches are drawn from."""
-        value, value_next = rollout_values(self.policy, rollout)
-        adv, returns = self._advantages(rollout, value, value_next)
-        if self.config.return_scaling:
-            self.return_stat.update((returns[rollout.mask] if "mask" in rollout else returns).cpu().numpy())
-        rows = Batch(obs=rollout.obs, act=rollout.act, logp=rollout.policy.logp, value=value, adv=adv)
-        rows.returns = returns / self._scale
-        return rows_to_learn(self.policy, rollout, rows)
-
-    def _advantages(
-        self, rollout: TrajectoryBatch, value: torch.Tensor, value_next: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """-> (adv [T, B], returns [T, B]), both in units of reward, from V(obs) and V(obs_next) (details 1 and 7)."""
-        value, value_next = value * self._scale, value_next * self._scale
-        gamma, gae_lambda = self.config.gamma, self.config.gae_lambda
-        return gae(rollout.rew, value, value_next, rollout.terminated, rollout.cut, gamma, gae_lambda)
-
-    @property
-    def _scale(self) -> float:
-        """What one unit of the critic is worth in reward (detail 7)."""
-        return max(float(self.return_stat.std), 1e-4) if self.config.return_scaling else 1.0

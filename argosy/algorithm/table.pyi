@@ -1,5 +1,6 @@
 """The table of algorithms, a line each: module, class, config. Type checkers read it as imports, argosy as a table."""
 
+from argosy.algorithm.a2c import A2C as A2C, A2CConfig as A2CConfig
 from argosy.algorithm.bc import BC as BC, BCConfig as BCConfig
 from argosy.algorithm.c51 import C51 as C51, C51Config as C51Config
 from argosy.algorithm.dqn import DQN as DQN, DQNConfig as DQNConfig

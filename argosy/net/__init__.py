@@ -5,6 +5,8 @@ from argosy.net.config import NetConfig
 from argosy.net.encoder import Encoder, NatureCNN, register_encoder
 from argosy.net.heads import DuelingHead, EnsembleCritic, EnsembleLinear, EnsembleMLP
 from argosy.net.memory import Memory
+from argosy.net.scaling import ScaledLinear
+from argosy.net.statistics import RunningStatistics
 from argosy.net.targets import TargetUpdate, frozen_copy, orthogonal_
 
 __all__ = [
@@ -19,6 +21,8 @@ __all__ = [
     "Memory",
     "NatureCNN",
     "NetConfig",
+    "RunningStatistics",
+    "ScaledLinear",
     "SmallForward",
     "TargetUpdate",
     "frozen_copy",

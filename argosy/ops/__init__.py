@@ -9,12 +9,13 @@ from argosy.ops.distributions import (
     gaussian_sample,
     squashed_gaussian_log_prob,
 )
-from argosy.ops.returns import gae, values_next
+from argosy.ops.returns import explained_variance, gae, values_next
 
 __all__ = [
     "categorical_entropy",
     "categorical_log_prob",
     "categorical_sample",
+    "explained_variance",
     "gae",
     "gaussian_entropy",
     "gaussian_log_prob",

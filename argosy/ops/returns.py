@@ -68,3 +68,8 @@ def gae(
             adv.append(carry)
         adv_TB = torch.stack(adv[::-1])  # noqa: N806  # the suffix says the shape
         return adv_TB, adv_TB + value
+
+
+def explained_variance(value: torch.Tensor, returns: torch.Tensor) -> torch.Tensor:
+    """Return 1 - Var(returns - value) / Var(returns), a scalar: 1 for a perfect critic, 0 for a constant one."""
+    return 1.0 - (returns - value).var(correction=0) / returns.var(correction=0).clamp(min=1e-8)

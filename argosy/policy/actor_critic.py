@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch import nn
 from argosy.data import Batch, SampleBatch
 from argosy.data.protocols import ObsBatchProtocol
 from argosy.errors import ConfigError, SpaceError
-from argosy.net import Backbone, Linear, NetConfig, orthogonal_
+from argosy.net import Backbone, Linear, NetConfig, ScaledLinear, orthogonal_
 from argosy.ops import (
     categorical_entropy,
     categorical_log_prob,
@@ -229,6 +229,7 @@ class ActorCriticPolicy(NetPolicy):
         net: shape of the networks; `shared_backbone` matters here.
         log_std_init: initial logarithm of a Gaussian actor's deviation.
         critic: whether there is a value function; imitation needs none.
+        value_scaling: whether its last layer predicts scaled returns, see `ScaledLinear`; None: no.
         action_scaling: see `Policy`.
         action_bound_method: see `Policy`.
 
@@ -246,6 +247,7 @@ class ActorCriticPolicy(NetPolicy):
         *,
         log_std_init: float = 0.0,
         critic: bool = True,
+        value_scaling: Literal["std", "popart"] | None = None,
         action_scaling: bool | None = None,
         action_bound_method: ActionBound = "auto",
     ) -> None:
@@ -265,7 +267,8 @@ class ActorCriticPolicy(NetPolicy):
             self.critic = self.actor if net.shared_backbone else Backbone(observation_space, net, self._no_input)
         self.action_head = _action_head(action_space, self.actor.out_features, log_std_init)
         if self.critic is not None:
-            self.value_head = Linear(self.critic.out_features, 1)
+            width = self.critic.out_features
+            self.value_head = ScaledLinear(width, 1, value_scaling) if value_scaling else Linear(width, 1)
         orthogonal_(self.actor, 2**0.5)
         if self.critic is not None:
             orthogonal_(self.critic, 2**0.5)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any, cast
 
-import numpy as np
 import torch
 from gymnasium import spaces
 from torch import nn
@@ -13,82 +12,7 @@ from torch import nn
 from argosy.data import tree
 from argosy.data.protocols import Obs
 from argosy.errors import ConfigError
-
-CLIP = 10.0
-EPSILON = 1e-8
-
-
-def _alone(array: np.ndarray) -> np.ndarray:
-    return array
-
-
-class RunningStatistics(nn.Module):
-    """Mean and population variance of the rows of one array, in float64, merged as by Chan, Golub and LeVeque (1979).
-
-    New rows wait (`take_in`) until `merge`, so that what acts and what learns sees the same numbers in between.
-    Before the first merge: mean 0, variance 1.
-    """
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        super().__init__()
-        self.shape = shape
-        for name in ("", "waiting_"):
-            self.register_buffer(f"{name}count", torch.zeros((), dtype=torch.float64))
-            self.register_buffer(f"{name}mean", torch.zeros(shape, dtype=torch.float64))
-        self.register_buffer("var", torch.ones(shape, dtype=torch.float64))
-        self.register_buffer("waiting_squares", torch.zeros(shape, dtype=torch.float64))
-        self.count: torch.Tensor
-        self.mean: torch.Tensor
-        self.var: torch.Tensor
-        self.waiting_count: torch.Tensor
-        self.waiting_mean: torch.Tensor
-        self.waiting_squares: torch.Tensor
-        self.pool: Callable[[np.ndarray], np.ndarray] = _alone
-        """Sums an array over all trainers of a group; by itself there is one."""
-
-    @torch.no_grad()
-    def take_in(self, rows: torch.Tensor) -> None:
-        """Let rows [..., *shape] wait."""
-        rows = rows.to(self.mean.device, torch.float64).reshape(-1, *self.shape)
-        if len(rows) == 0:
-            return
-        mean = rows.mean(dim=0)
-        squares = (rows - mean).square().sum(dim=0)
-        total = self.waiting_count + len(rows)
-        delta = mean - self.waiting_mean
-        self.waiting_squares += squares + delta.square() * (self.waiting_count * len(rows) / total)
-        self.waiting_mean += delta * (len(rows) / total)
-        self.waiting_count.copy_(total)
-
-    @torch.no_grad()
-    def merge(self) -> None:
-        """Count the rows that wait, here and in all trainers of the group, which call this together."""
-        count, mean = self._pooled(self.waiting_count), self.waiting_mean
-        if count == 0:
-            return
-        mean = self._pooled(mean * self.waiting_count) / count
-        spread = (self.waiting_mean - mean).square() * self.waiting_count
-        squares = self._pooled(self.waiting_squares + spread)
-        total, delta = self.count + count, mean - self.mean
-        # Before the first rows `var` is a placeholder of weight 0
-        squares = squares + self.var * self.count + delta.square() * (self.count * count / total)
-        self.mean += delta * (count / total)
-        self.var.copy_(squares / total)
-        self.count.copy_(total)
-        for waiting in (self.waiting_count, self.waiting_mean, self.waiting_squares):
-            waiting.zero_()
-
-    def _pooled(self, value: torch.Tensor) -> torch.Tensor:
-        return torch.from_numpy(np.asarray(self.pool(value.cpu().numpy()))).to(value.device).reshape(value.shape)
-
-    def norm(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return rows [..., *shape] minus their mean over their deviation, clipped to [-10, 10], as float32."""
-        return ((rows.double() - self.mean) / (self.var + EPSILON).sqrt()).clamp(-CLIP, CLIP).float()
-
-    def norm_array(self, rows: np.ndarray) -> np.ndarray:
-        """Do the same in numpy, for acting on a CPU: to the last bit, and faster for a few rows."""
-        scaled: np.ndarray = (rows - self.mean.numpy()) / np.sqrt(self.var.numpy() + EPSILON)
-        return np.asarray(scaled.clip(-CLIP, CLIP), np.float32)
+from argosy.net import RunningStatistics
 
 
 class Normaliser(nn.Module):

@@ -13,7 +13,8 @@ from typing import cast
 import torch
 
 from argosy.data import Batch, TrajectoryBatch, channels_last, take_rows, tree
-from argosy.ops import values_next
+from argosy.net import ScaledLinear
+from argosy.ops import gae, values_next
 from argosy.policy.actor_critic import ActorCriticAnalysis
 from argosy.policy.base import Policy
 from argosy.rng import Rng
@@ -60,6 +61,46 @@ def rollout_values(
 
 def _value(analysis: object) -> torch.Tensor:
     return cast(ActorCriticAnalysis, analysis).value
+
+
+def advantage_rows(
+    policy: Policy, rollout: TrajectoryBatch, gamma: float, gae_lambda: float, *, anew: bool = False
+) -> Batch:
+    """Make rows to learn from: `obs, act, logp`, advantages `adv`, `value` and `returns`.
+
+    Advantages are in units of reward, the last two, which are for the critic, in those that it learns in (see
+    `critic_units`).
+
+    Args:
+        policy: its analysis has a `value`.
+        rollout: tensors [T, B, ...].
+        gamma: discount factor.
+        gae_lambda: see `gae`.
+        anew: estimate all by the present parameters; returns do not count in the critic's statistics once more.
+    """
+    value, value_next = rollout_values(policy, rollout, anew=anew)
+    adv, returns = gae(rollout.rew, value, value_next, rollout.terminated, rollout.cut, gamma, gae_lambda)
+    rows = Batch(obs=rollout.obs, act=rollout.act, logp=rollout.policy.logp, adv=adv)
+    head = scaled_head(policy)
+    rows.value = value if head is None else head.scaled(value)
+    if head is not None and not anew:
+        head.take_in(returns[rollout.mask] if "mask" in rollout else returns)
+        if head.keeps_outputs:
+            rows.value = head.scaled(value)
+    rows.returns = critic_units(policy, returns)
+    return rows_to_learn(policy, rollout, rows)
+
+
+def critic_units(policy: Policy, values: torch.Tensor) -> torch.Tensor:
+    """Return values [...] in the units in which the policy's critic learns: those of its last layer, if this scales."""
+    head = scaled_head(policy)
+    return values if head is None else head.scaled(values)
+
+
+def scaled_head(policy: Policy) -> ScaledLinear | None:
+    """Return the last layer of the policy's critic if it scales returns."""
+    head = getattr(policy, "value_head", None)
+    return head if isinstance(head, ScaledLinear) else None
 
 
 def rows_to_learn(policy: Policy, rollout: TrajectoryBatch, rows: Batch) -> Batch:

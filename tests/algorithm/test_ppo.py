@@ -9,14 +9,15 @@ from argosy.algorithm.ppo import TERMS
 from argosy.data import Batch
 from argosy.errors import ConfigError
 from argosy.net import NetConfig
-from argosy.policy.rollouts import minibatches, rollout_values
+from argosy.policy import ActorCriticPolicy
+from argosy.policy.rollouts import advantage_rows, minibatches, rollout_values
 
 OBS = spaces.Box(-10, 10, (1,), np.float32)
 
 CASES = {
     "discrete": (PPOConfig(repeat_per_collect=2, batch_size=8), spaces.Discrete(3)),
     "multi-discrete": (
-        PPOConfig(repeat_per_collect=3, batch_size=None, recompute_advantage=True),
+        PPOConfig(repeat_per_collect=3, batch_size=None, recompute_advantage=True, popart=True),
         spaces.MultiDiscrete([2, 3]),
     ),
     "box": (
@@ -29,6 +30,7 @@ RANGES = [
     ("gae_lambda", 2.0),
     ("clip_ratio", -1.0),
     ("dual_clip", 1.0),
+    ("entropy_coef_end", -0.1),
     ("batch_size", 0),
     ("repeat_per_collect", 0),
     ("target_kl", 0.0),
@@ -81,6 +83,10 @@ def tensors(batch):
     return batch
 
 
+def rows_of(algorithm, data):
+    return advantage_rows(algorithm.policy, data, algorithm.config.gamma, algorithm.config.gae_lambda)
+
+
 def column(*values):
     return np.asarray(values, np.float32).reshape(-1, 1)
 
@@ -100,7 +106,7 @@ def test_truncation_bootstraps_from_the_true_successor_and_termination_from_noth
     )
     data = tensors(data)
     data.policy.value = torch.from_numpy(column(1, 2, 3, 4))
-    _, returns = algorithm._advantages(data, *rollout_values(algorithm.policy, data))
+    returns = rows_of(algorithm, data).returns
     # row 3: 1 + 0.5 * 6; row 2: 1; row 1: 1 + 0.5 * 100; row 0: 1 + 0.5 * returns[1]
     assert returns.flatten().tolist() == pytest.approx([26.5, 51.0, 1.0, 4.0])
     assert [rows.flatten().tolist() for rows in asked] == [[100.0, 6.0]]  # successors of cut, living rows alone
@@ -110,10 +116,10 @@ def test_values_stored_when_acting_are_used_and_missing_ones_computed():
     algorithm = make()
     asked = value_is_observation(algorithm)
     stored = Batch(logp=np.zeros((6, 2), np.float32), value=np.full((6, 2), 7.0, np.float32))
-    assert (algorithm._rows(tensors(rollout(policy=stored))).value == 7.0).all()
+    assert (rows_of(algorithm, tensors(rollout(policy=stored))).value == 7.0).all()
     assert sum(len(rows) for rows in asked) == 2  # only the last rows' successors
     data = rollout()
-    rows = algorithm._rows(tensors(data))
+    rows = rows_of(algorithm, tensors(data))
     assert rows.value.tolist() == data.obs.ravel().tolist()
 
 
@@ -130,7 +136,7 @@ def test_values_of_a_long_rollout_are_computed_in_pieces(monkeypatch):
 
 def test_rows_keep_time_and_env_together():
     data = tensors(rollout())
-    rows = make()._rows(data)
+    rows = rows_of(make(), data)
     for key in ("obs", "act"):
         assert torch.equal(rows[key].reshape(6, 2, *rows[key].shape[1:]), data[key])
     assert torch.equal(rows.logp.reshape(6, 2), data.policy.logp)
@@ -217,14 +223,18 @@ def test_a_large_divergence_stops_the_passes():
     assert stats.gradient_steps % 3 == 0
 
 
-def test_advantages_are_estimated_anew_before_every_pass_but_the_first():
-    for recompute, count in ((False, 1), (True, 4)):
+def test_advantages_are_estimated_anew_before_every_pass_but_the_first(monkeypatch):
+    for recompute, count in ((False, [False]), (True, [False, True, True, True])):
         algorithm = make(repeat_per_collect=4, batch_size=None, recompute_advantage=recompute)
         calls = []
-        estimate = algorithm._advantages
-        algorithm._advantages = lambda *args, calls=calls, estimate=estimate: calls.append(1) or estimate(*args)
+
+        def estimate(*args, anew=False, calls=calls):
+            calls.append(anew)
+            return advantage_rows(*args, anew=anew)
+
+        monkeypatch.setattr("argosy.algorithm.ppo.advantage_rows", estimate)
         algorithm.update(rollout())
-        assert len(calls) == count
+        assert calls == count
 
 
 def test_return_scaling_leaves_advantages_in_rewards_and_gives_the_critic_unit_deviation():
@@ -233,23 +243,48 @@ def test_return_scaling_leaves_advantages_in_rewards_and_gives_the_critic_unit_d
         value_is_observation(each)
     rew = 100 * np.random.default_rng(1).normal(size=(50, 2)).astype(np.float32)
     data = tensors(rollout(T=50, rew=rew))
-    rows, plain_rows = algorithm._rows(data), plain._rows(data)
-    torch.testing.assert_close(rows.adv, plain_rows.adv)  # the deviation was 1 before the first rollout
+    rows, plain_rows = rows_of(algorithm, data), rows_of(plain, data)
+    torch.testing.assert_close(rows.adv, plain_rows.adv)
     std = plain_rows.returns.std(correction=0).item()
     torch.testing.assert_close(rows.returns, plain_rows.returns / std, rtol=1e-4, atol=1e-5)
-    assert float(algorithm.return_stat.std) == pytest.approx(std, rel=1e-4)
-    # From now on the critic's outputs count in units of that deviation, those of successors too
-    data.policy.value = torch.ones(50, 2)
-    adv, _ = algorithm._advantages(data, *rollout_values(algorithm.policy, data))
-    data.obs_next, data.policy.value = data.obs_next * std, torch.full((50, 2), std)
-    expected, _ = plain._advantages(data, *rollout_values(plain.policy, data))
-    torch.testing.assert_close(adv, expected, rtol=1e-3, atol=0.05)
+    assert algorithm.policy.value_head.std.item() == pytest.approx(std, rel=1e-4)
 
 
 def test_recomputing_counts_each_return_once():
     algorithm = make(return_scaling=True, recompute_advantage=True, repeat_per_collect=5)
     algorithm.update(rollout(T=6, B=2))
-    assert algorithm.return_stat.count == 12
+    assert algorithm.policy.value_head.statistics.count == 12
+
+
+@pytest.mark.parametrize("scaling", ["return_scaling", "popart"])
+def test_the_value_loss_is_in_units_of_the_critic(scaling):
+    algorithm = make(**{scaling: True})
+    head = algorithm.policy.value_head
+    head.take_in(torch.tensor([-30.0, 50.0]))  # mean 10, deviation 40
+    algorithm.policy.analyze = lambda mb: Batch(
+        logp=torch.zeros(2), entropy=torch.zeros(2), value=torch.tensor([10.0, 90.0])
+    )
+    _, means = algorithm._loss(minibatch(returns=head.scaled(torch.tensor([50.0, 50.0])).tolist()))
+    assert means[TERMS.index("loss_value")].item() == pytest.approx(1.0)
+
+
+def test_policies_of_ones_own_scale_returns_by_the_same_layer_or_are_refused():
+    own = lambda observation_space, action_space: ActorCriticPolicy(observation_space, action_space)  # noqa: E731
+    task = Task(observation_space=OBS, action_space=spaces.Discrete(2), policy=own)
+    with pytest.raises(ConfigError, match=r"PPOConfig\.return_scaling or popart is True, but ActorCriticPolicy has no"):
+        PPO.make(PPOConfig(popart=True), task)
+    assert isinstance(PPO.make(PPOConfig(), task).policy, ActorCriticPolicy)
+
+
+def test_schedule_of_the_entropy_bonus():
+    algorithm = make(entropy_coef=0.1, entropy_coef_end=0.02)
+    algorithm.schedule(250, 1000)
+    assert algorithm.term_weights.tolist() == pytest.approx([1.0, 0.5, -0.08, 0.0, 0.0])
+    algorithm.schedule(1100, 1000)
+    assert algorithm.term_weights[2].item() == pytest.approx(-0.02)
+    constant = make(entropy_coef=0.1)
+    constant.schedule(250, 1000)
+    assert constant.term_weights[2].item() == pytest.approx(-0.1)
 
 
 def test_uneven_rollouts_in_one_column_work():

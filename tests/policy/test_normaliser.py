@@ -14,9 +14,8 @@ from gymnasium import spaces
 from argosy.algorithm import BC, DQN, PPO, SAC, BCConfig, DQNConfig, PPOConfig, SACConfig, Task
 from argosy.data import Batch
 from argosy.errors import ConfigError, DataError
-from argosy.net import NetConfig
+from argosy.net import NetConfig, RunningStatistics
 from argosy.policy import Normaliser, QPolicy, RolloutRequest
-from argosy.policy.normaliser import RunningStatistics
 
 VECTOR = spaces.Box(-np.inf, np.inf, (2,), np.float32)
 MIXED = spaces.Dict(

@@ -28,7 +28,7 @@ from argosy.algorithm.base import Algorithm
 from argosy.data import RunningMeanStd
 from argosy.distributed.host.base import Peer, PeerLostError
 from argosy.errors import DataError
-from argosy.policy.normaliser import RunningStatistics
+from argosy.net import RunningStatistics
 from argosy.trainer.statefile import dump_state, load_state
 
 _c10d: Any = dist  # its type hints leave out half of what it documents

@@ -1,0 +1,58 @@
+"""What algorithms with an actor-critic policy say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from argosy.algorithm.base import AlgorithmConfig, Task
+from argosy.config import check_choice, check_range
+from argosy.errors import ConfigError
+from argosy.net import NetConfig
+from argosy.policy import ActorCriticPolicy
+from argosy.policy.rollouts import scaled_head
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActorCriticConfig(AlgorithmConfig):
+    """Settings of the policy, the same for every algorithm that has such a one."""
+
+    return_scaling: bool = False
+    """Let the critic predict returns divided by their running deviation."""
+    popart: bool = False
+    """Let it predict centred ones as well, and keep its outputs where the statistics move (PopArt)."""
+    log_std_init: float = 0.0
+    """Continuous actions: initial logarithm of the deviation, which does not depend on the observation."""
+    action_scaling: bool | None = None
+    """Stretch actions in [-1, 1] to a Box's bounds; None: where it has finite ones."""
+    action_bound_method: Literal["auto", "clip", "tanh"] | None = "auto"
+    """Keep Box actions in bounds before the env sees them; "auto" clips, None does nothing."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "log_std_init", ge=-10.0, le=2.0)
+        check_choice(self, "action_bound_method", ("auto", "clip", "tanh", None))
+
+    def make_policy(self, task: Task, default_net: NetConfig) -> ActorCriticPolicy:
+        """Make the policy of a task, or take the task's own.
+
+        Raises:
+            ConfigError: returns are to be scaled, and the task's own policy does not.
+        """
+        policy = task.policy_or(
+            lambda: ActorCriticPolicy(
+                task.observation_space,
+                task.action_space,
+                task.net or default_net,
+                log_std_init=self.log_std_init,
+                value_scaling="popart" if self.popart else "std" if self.return_scaling else None,
+                action_scaling=self.action_scaling,
+                action_bound_method=self.action_bound_method,
+            )
+        )
+        if (self.return_scaling or self.popart) and scaled_head(policy) is None:
+            raise ConfigError(
+                f"{type(self).__name__}.return_scaling or popart is True, but {type(policy).__name__} has no"
+                " `value_head` of the class argosy.net.ScaledLinear; leave them out, or give it one"
+            )
+        return policy
