@@ -253,6 +253,7 @@ class RayLauncher:
             "num_gpus": resources.num_gpus,
             "resources": dict(resources.custom) or None,
             "max_concurrency": 100_000,  # calls that wait for news or for a forward pass cost next to nothing
+            "enable_task_events": False,  # Ray's server would keep a record of each call: 300 MB an hour
         }
         if resources.memory_bytes is not None:
             options["memory"] = resources.memory_bytes

@@ -96,7 +96,8 @@ class RayEnvWorker(EnvWorker):
     ) -> None:
         self.ray = _running_ray()
         self.first, self.num_envs, self.hang_timeout_s = first, len(env_fns), hang_timeout_s
-        self.actor = self.ray.remote(_Actor).options(num_cpus=num_cpus).remote(list(env_fns), first)
+        options = {"num_cpus": num_cpus, "enable_task_events": False}  # no record of each step in Ray's server
+        self.actor = self.ray.remote(_Actor).options(**options).remote(list(env_fns), first)
         self._sent: deque[object] = deque()
         self._spaces: EnvSpaces | None = None
 

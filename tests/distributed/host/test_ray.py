@@ -61,3 +61,26 @@ def test_a_local_ray_listens_on_loopback_alone_and_keeps_its_token_private(ray_l
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     token = folder / "auth_token"
     assert not token.exists() or stat.S_IMODE(token.stat().st_mode) == 0o600
+
+
+def test_ray_keeps_no_record_of_calls(ray_launcher):
+    """Its server would grow with each of them."""
+    import ray
+
+    @ray.remote
+    def recorded():
+        return None
+
+    handle = ray_launcher.start("unrecorded", 0, Placed, Resources())
+    try:
+        peer = ray_launcher.connect("unrecorded")
+        for _ in range(20):
+            answer(peer, "told")
+        ray.get(recorded.remote())
+        deadline = time.monotonic() + 30.0
+        while not any(event["cat"] == "task::recorded" for event in ray.timeline()):
+            assert time.monotonic() < deadline  # what comes later than the calls is there
+            time.sleep(0.2)
+        assert not [event for event in ray.timeline() if "_HostActor" in event["cat"]]
+    finally:
+        end([handle], 5.0)
