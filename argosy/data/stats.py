@@ -140,27 +140,30 @@ TrainingStatsT = TypeVar("TrainingStatsT", bound=TrainingStats)
 
 
 class TrainingStatsMean(Generic[TrainingStatsT]):
-    """Mean of the numbers of many updates; a number that an update left None does not count there."""
+    """Mean of the numbers of many updates; a number that an update left None does not count there.
 
-    def __init__(self) -> None:
+    Args:
+        totals: sum and count of each number so far, by its name; kept up to date, for a checkpoint to hold.
+    """
+
+    def __init__(self, totals: dict[str, list[float]] | None = None) -> None:
         self._last: TrainingStatsT | None = None
-        self._sums: dict[str, float] = {}
-        self._counts: dict[str, int] = {}
+        self._totals = {} if totals is None else totals
 
     def add(self, stats: TrainingStatsT) -> None:
         """Take in one update's numbers."""
         self._last = stats
-        sums, counts = self._sums, self._counts
         for name, value in stats.__dict__.items():
             if type(value) is float or _is_number(name, value):
-                sums[name] = sums.get(name, 0.0) + value
-                counts[name] = counts.get(name, 0) + 1
+                total = self._totals.setdefault(name, [0.0, 0])
+                total[0] += float(value)
+                total[1] += 1
 
     def mean(self) -> TrainingStatsT | None:
-        """Return the mean over all updates so far, without priorities; None before the first one."""
+        """Return the mean over all updates so far, without priorities; None before the first one of this object."""
         if self._last is None:
             return None
-        changes: dict[str, Any] = {name: total / self._counts[name] for name, total in self._sums.items()}
+        changes: dict[str, Any] = {name: total / count for name, (total, count) in self._totals.items()}
         return dataclasses.replace(self._last, priorities=None, **changes)
 
 

@@ -56,6 +56,10 @@ class TrainerState:
     recent_returns: list[float] = field(default_factory=list)
     """Of the last training episodes, for the progress bar and `test_in_train`."""
     logged_step: int = 0
+    logged_time: float = 0.0
+    """Seconds of training, without tests, at the last record."""
+    since_log: dict[str, list[float]] = field(default_factory=dict)
+    """Sums and counts of the updates' numbers since then."""
     collect_time: float = 0.0
     update_time: float = 0.0
     test_time: float = 0.0
@@ -162,8 +166,6 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         self.state = TrainerState()
         self._tell = listeners(self.callbacks)
         self._interrupted = False
-        self._since_log = TrainingStatsMean[TrainingStatsT]()
-        self._log_time = 0.0
         self._bar = ProgressBar(self.show_progress)
 
     # what a user calls
@@ -177,7 +179,8 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
             self._bar.close()
             raise StopIteration
         self._interrupted = False
-        self._log_time = start = time.perf_counter()
+        self._since_log = TrainingStatsMean[TrainingStatsT](self.state.since_log)
+        start = time.perf_counter()
         try:
             self._bar.open(self.length, self.position)
             return self._epoch(start)
@@ -322,8 +325,8 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         self._bar.move(position)
         if position - state.logged_step < self.log_interval_steps:
             return
-        now = time.perf_counter()
-        metrics = {"time/steps_per_s": (position - state.logged_step) / max(now - self._log_time, 1e-9)}
+        seconds = state.total_time - state.test_time
+        metrics = {"time/steps_per_s": (position - state.logged_step) / max(seconds - state.logged_time, 1e-9)}
         if state.recent_returns:
             metrics["episode/return_mean"] = float(np.mean(state.recent_returns))
             self._bar.show(**{"return": metrics["episode/return_mean"]})
@@ -333,8 +336,8 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
             if "loss/total" in metrics:
                 self._bar.show(loss=metrics["loss/total"])
         self._log(metrics)
-        state.logged_step, self._log_time = position, now
-        self._since_log = TrainingStatsMean()
+        state.logged_step, state.logged_time = position, seconds
+        state.since_log.clear()
 
     def _log(self, metrics: dict[str, float]) -> None:
         if self.logger is not None:

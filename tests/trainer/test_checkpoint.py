@@ -13,7 +13,7 @@ import pytest
 import torch
 from declared import declared
 from gymnasium import spaces
-from parts import counting, envs, parts
+from parts import MemoryLogger, counting, envs, parts
 
 from argosy.algorithm import ALGORITHMS, Task, algorithm_class
 from argosy.collect import Collector
@@ -177,6 +177,31 @@ def test_offline_training_goes_on_with_the_same_samples(tmp_path: Path) -> None:
     resumed.run()
     drawn = [batch.indices.tolist() for batch in on.algorithm.batches]
     assert [batch.indices.tolist() for batch in resumed.algorithm.batches] == drawn[5:]
+
+
+@pytest.mark.parametrize("name", ONLINE)
+def test_records_count_what_was_before_a_checkpoint_too(tmp_path: Path, name: str) -> None:
+    def make() -> BaseTrainer[Any]:
+        trainer = make_trainer(name)  # epochs of 120 steps
+        trainer.logger, trainer.log_interval_steps = MemoryLogger(), 180
+        return trainer
+
+    def records(trainer: BaseTrainer[Any]) -> list[tuple[Any, ...]]:
+        trained = [record for record in trainer.logger.records if "time/steps_per_s" in record[2]]
+        seconds = [180 / metrics.pop("time/steps_per_s") for _, _, metrics in trained]
+        assert sum(seconds) == pytest.approx(trainer.state.logged_time)
+        return trained
+
+    on = make()
+    next(on)
+    save_checkpoint(tmp_path / "checkpoint", on)
+    on.run()
+    resumed = make()
+    load_checkpoint(tmp_path / "checkpoint", resumed)
+    resumed.run()
+    whole = records(on)
+    assert [step for step, *_ in whole] == [180, 360]
+    assert records(resumed) == whole
 
 
 def test_the_global_generators_go_on(tmp_path: Path) -> None:
