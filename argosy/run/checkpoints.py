@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from pathlib import Path
 from typing import Any
 
 from argosy.errors import CallbackError, CheckpointError, DataError, EnvError
 from argosy.run.folder import RunFolder
-from argosy.trainer.base import BaseTrainer
+from argosy.trainer.base import BaseTrainer, TrainerState
 from argosy.trainer.checkpoint import KIND, restore_checkpoint, save_checkpoint
 from argosy.trainer.statefile import read_state
 
@@ -28,13 +29,18 @@ class Checkpoints:
     def __init__(self, folder: RunFolder, keep: int) -> None:
         self.folder, self.keep = folder, keep
         self._again = False
+        self._saved: TrainerState | None = None
 
     def save(self, trainer: BaseTrainer[Any]) -> bool:
         """Save the run; False (and a warning) if that is not possible now, e.g. because the disk is full.
 
+        Saving starts new episodes, so what is saved already is not saved again: it would be another run that goes on.
+
         Raises:
             CheckpointError: the run's folder is gone.
         """
+        if trainer.state == self._saved:
+            return True
         new = self._path("-new")
         try:
             self._check_folder()
@@ -43,13 +49,10 @@ class Checkpoints:
             self._check_folder()
             warnings.warn(f"no checkpoint was written, the run goes on and will try again: {error}", stacklevel=2)
             return False
-        numbered = [self._path(f"-{i}" if i else "") for i in range(self.keep)]
-        for older, newer in zip(numbered[:0:-1], numbered[-2::-1], strict=True):
-            if newer.exists():
-                newer.replace(older)
-        new.replace(numbered[0])
+        self._keep(new)
         self.folder.crash.unlink(missing_ok=True)
         self._again = False
+        self._saved = copy.deepcopy(trainer.state)
         return True
 
     def load(self, trainer: BaseTrainer[Any]) -> None:
@@ -72,6 +75,9 @@ class Checkpoints:
                 warnings.warn(f"{problems[0]}; the run goes on from {path.name}", stacklevel=2)
             restore_checkpoint(path, state, trainer)
             self._again = path == self.folder.crash
+            self._saved = None if self._again or problems else copy.deepcopy(trainer.state)
+            if path == self._path("-new"):
+                self._keep(path)  # the process before this one died before it could
             return
         raise problems[0]
 
@@ -91,6 +97,14 @@ class Checkpoints:
                 if not self._kept():
                     return f"nothing could be saved ({problem})"
         return f"the last checkpoint is whole, {resume}"
+
+    def _keep(self, new: Path) -> None:
+        """Let a new checkpoint be the newest of those that are kept; goes on where a kill has interrupted it."""
+        numbered = [self._path(f"-{i}" if i else "") for i in range(self.keep)]
+        free = next((i for i, path in enumerate(numbered) if not path.exists()), self.keep - 1)
+        for i in range(free, 0, -1):
+            numbered[i - 1].replace(numbered[i])
+        new.replace(numbered[0])
 
     def _kept(self) -> list[Path]:
         """Paths of the checkpoints, newest first."""

@@ -1,5 +1,6 @@
 """What a run goes on from, whatever befell it."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -83,6 +84,26 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_gives_the_same_run(run,
     assert step_of(run.checkpoint) == 800
     ours, theirs = parameters(run.checkpoint), parameters(finished.checkpoint)
     assert all(np.array_equal(ours[name], theirs[name]) for name in theirs)
+
+
+def test_a_run_that_lacks_its_result_alone_is_not_saved_again(run):
+    saved = run.checkpoint.read_bytes()
+    result = run.result.read_text()
+    run.result.unlink()
+    argosy.resume(run.path, show_progress=False)
+    assert run.checkpoint.read_bytes() == saved
+    assert json.loads(run.result.read_text()) | {"run_dir": ""} == json.loads(result) | {"run_dir": ""}
+
+
+def test_a_checkpoint_that_a_kill_has_left_half_way_takes_its_place(run):
+    run.result.unlink()
+    run.checkpoint.rename(run.path / "checkpoint-new.safetensors")
+    argosy.resume(run.path, show_progress=False)
+    assert {path.name: step_of(path) for path in run.path.glob("checkpoint*")} == {
+        "checkpoint.safetensors": 800,
+        "checkpoint-1.safetensors": 600,
+        "checkpoint-2.safetensors": 400,
+    }
 
 
 def test_a_full_disk_is_said_and_the_run_goes_on_and_tries_again(tmp_path, monkeypatch):
