@@ -60,6 +60,16 @@ class Attack:
 REFUSED = ("accepted", "raw", "slow", "greedy")
 READ = ("raw", "slow", "greedy")
 ATTACKS = {
+    "kills": Attack(
+        "SIGKILL of a local run, then resume",
+        1000,
+        "test_kills:kills",
+        ("torn", "lost", "different", "left_running", "left_in_shm"),
+        ("starting", "writing", "ending", "chains"),
+        part=50,
+        each_s=2.0,
+        unit="kills",
+    ),
     "states": Attack("damaged checkpoints and states", 2000, "test_states:damaged_states", REFUSED),
     "versions": Attack("damaged parameter versions", 2000, "test_versions:damaged_versions", REFUSED),
     "hdf5": Attack("damaged HDF5 files", 2000, "test_hdf5:damaged_files", REFUSED),
