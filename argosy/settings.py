@@ -124,6 +124,8 @@ class TrainerConfig:
     """Epochs between two full checkpoints (0: only when the run ends or is interrupted)."""
     keep_checkpoints: int = 3
     """Newest full checkpoints to keep; if the newest one is damaged, the one before it is used."""
+    standstill_s: float | None = 60.0
+    """Seconds without any step or update after which the run says so, and where its processes are (None: never)."""
 
     def __post_init__(self) -> None:
         counts = ("max_epoch", "total_steps", "step_per_epoch", "step_per_collect", "episode_per_test", "batch_size")
@@ -133,6 +135,7 @@ class TrainerConfig:
         check_range(self, "start_steps", ge=0)
         check_range(self, "checkpoint_epochs", ge=0)
         check_range(self, "keep_checkpoints", ge=1)
+        check_range(self, "standstill_s", gt=0.0)
         if self.start_steps >= self.length:
             steps = f"{self.max_epoch} x {self.step_per_epoch}" if self.total_steps is None else self.total_steps
             raise ConfigError(

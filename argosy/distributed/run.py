@@ -7,7 +7,7 @@ import dataclasses
 import json
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +17,8 @@ from argosy.config import to_plain
 from argosy.distributed.curriculum import Curriculum
 from argosy.distributed.fleet import Fleet
 from argosy.distributed.folder import FolderClaim, check_describable, describe
-from argosy.distributed.host.base import Launcher, Resources, ThreadLauncher
+from argosy.distributed.host.base import Launcher, ThreadLauncher
+from argosy.distributed.host.placement import check_resources
 from argosy.distributed.host.supervisor import Failure, FleetError, Supervisor
 from argosy.distributed.roles import Plan, actor_name, eval_name, trainer_name
 from argosy.distributed.snapshot import Counts, Rates
@@ -26,10 +27,11 @@ from argosy.distributed.standstill import Standstill
 from argosy.distributed.store.parameters import ParameterStore
 from argosy.distributed.workers.env_failures import EnvFailures
 from argosy.distributed.workers.evaluation import EvalResult, Listener
-from argosy.errors import MALFORMED, ConfigError
+from argosy.errors import MALFORMED
 from argosy.files import write_atomically
 from argosy.logger import Loggers
 from argosy.run.loggers import make_loggers
+from argosy.stacks import shown
 from argosy.unread import warn_of_unread
 
 _GENERATION = 1_000_000
@@ -51,6 +53,7 @@ class FleetRun:
     Raises:
         ConfigError: the folder holds a run and `resume` is not asked for, or the reverse; another driver is at it; or
             the description does not fit the environment or the cluster's resources.
+        FleetError: (while it runs) a worker failed too often, or what the workers run on is gone.
     """
 
     def __init__(
@@ -70,7 +73,7 @@ class FleetRun:
             warn_of_unread(spec.experiment)
         plan = Plan.make(fleet, directory.absolute())
         roles = plan.roles()
-        _check_resources(self._launcher, {role.name: role.resources for role in roles})
+        check_resources(self._launcher, {role.name: role.resources for role in roles})
         check_describable(fleet)
         self._claim = FolderClaim(directory, fleet.name, resume=resume)
         describe(plan)
@@ -90,11 +93,12 @@ class FleetRun:
         self._listeners = [Listener(self._launcher.connect(eval_name(i))) for i in range(fleet.evaluation.count)]
         self._env_failures = EnvFailures(self._launcher.connect)
         self._stats: dict[str, Mapping[str, float]] = {}
-        self._standstill = Standstill(fleet.restart.standstill_s)
+        self._standstill = Standstill(fleet.experiment.trainer.standstill_s)
         self._started, self._threads = time.monotonic(), torch.get_num_threads()
         self._rates, self._last = Rates(), cast("Snapshot | None", None)
         self._reached: set[str] = set()
         self._heard = False  # of all trainers, how far they are
+        self._lost = ""
 
     def __enter__(self) -> FleetRun:
         return self
@@ -137,7 +141,8 @@ class FleetRun:
             return
         self._closed = True
         try:
-            self._finish_trainers()
+            if not self._lost:  # then there is nobody who could tell them, but for what stops them
+                self._finish_trainers()
         finally:
             self.supervisor.stop()
             self._claim.release()
@@ -145,7 +150,7 @@ class FleetRun:
             if self._logger is not None:
                 self._logger.close()
             if self._last is not None and not self._last.done:
-                last = dataclasses.replace(self._last, done=True, reason="stopped")
+                last = dataclasses.replace(self._last, done=True, reason=self._lost or "stopped")
                 write_atomically(self.directory / "status.json", last.to_json().encode())
 
     def _finish_trainers(self, timeout_s: float = 20.0) -> None:
@@ -173,16 +178,40 @@ class FleetRun:
         """Look after the workers until the next snapshot is due, or the work is done."""
         due = time.monotonic() + self._interval_s
         while True:
+            self._check_launcher()
             self.supervisor.poll()
             snapshot = self._snapshot()
             if snapshot.done or time.monotonic() >= due:
                 if snapshot.standstill and not (self._last and self._last.standstill):
-                    warnings.warn(f"fleet {self.fleet.name!r}: {snapshot.standstill}", stacklevel=4)
+                    self._warn(snapshot.standstill)
                 self._log(snapshot)
                 self._last = snapshot
                 self._rates.add(snapshot)
                 return snapshot
             time.sleep(0.05)
+
+    def _check_launcher(self) -> None:
+        """End a fleet whose workers have nothing to run on any more.
+
+        Raises:
+            FleetError: says what is gone, what is kept, and how to go on.
+        """
+        self._lost = self._launcher.lost()
+        if self._lost:
+            bounds = [f"{spec.save_updates} of {n!r}" for n, spec in self.fleet.policies.items() if spec.learns]
+            raise FleetError(
+                f"fleet {self.fleet.name!r} cannot go on: {self._lost}. What it has learned is in "
+                f"{str(self.directory)!r}, but for the last updates, at most {', '.join(bounds) or 'none'} "
+                "(save_updates); go on with --resume (resume=True)"
+            )
+
+    def _warn(self, standstill: str) -> None:
+        """Say that nothing moves, and write down where every worker is."""
+        log = self.directory / "standstill.log"
+        text = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {standstill}\n{shown(self.supervisor.stacks())}"
+        with contextlib.suppress(OSError), log.open("a") as file:  # a full disk: the warning is what counts
+            file.write(text)
+        warnings.warn(f"fleet {self.fleet.name!r}: {standstill}; where each worker is: {str(log)!r}", stacklevel=5)
 
     def _snapshot(self) -> Snapshot:
         self._hear_evaluations()
@@ -228,7 +257,7 @@ class FleetRun:
             updates_per_s=updates_per_s,
             done=reason != "",
             reason=reason,
-            standstill="" if reason else self._standstill.look(workers, wall_s),
+            standstill="" if reason else self.supervisor.unplaced() or self._standstill.look(workers, wall_s),
         )
 
     def _hear_evaluations(self) -> None:
@@ -301,42 +330,3 @@ def _results_of(file: Path) -> list[EvalResult]:
 
 def _counted(trainers: Mapping[str, object], before: Mapping[str, int]) -> dict[str, int]:
     return {name: before.get(name, 0) for name in trainers}
-
-
-def _check_resources(launcher: Launcher, wanted: Mapping[str, Resources]) -> None:
-    """Refuse a fleet that the cluster can never hold.
-
-    Raises:
-        ConfigError: names what is asked for and what there is.
-    """
-    nodes = launcher.nodes()
-    if nodes is None:
-        return
-    has = [node.amounts() for node in nodes]
-    for name, resources in wanted.items():
-        asked = resources.amounts()
-        if not any(_fits(asked, node) for node in has):
-            raise ConfigError(
-                f"worker {name!r} asks for {_shown(asked)}, and no node has as much; there are "
-                f"{'; '.join(_shown(node) for node in has)}"
-            )
-    in_all, total = _sum([resources.amounts() for resources in wanted.values()]), _sum(has)
-    if not _fits(in_all, total):
-        raise ConfigError(
-            f"the fleet's {len(wanted)} workers ask for {_shown(in_all)} in all, the cluster has {_shown(total)}; use "
-            "fewer workers, smaller shares (Resources), or more machines"
-        )
-
-
-def _fits(asked: Mapping[str, float], has: Mapping[str, float]) -> bool:
-    return all(amount <= has.get(key, 0.0) + 1e-9 for key, amount in asked.items())
-
-
-def _sum(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    keys = sorted({key for part in parts for key in part})
-    return {key: sum(part.get(key, 0.0) for part in parts) for key in keys}
-
-
-def _shown(amounts: Mapping[str, float]) -> str:
-    """Say amounts in words; Ray's own names of nodes, with a colon, are nobody's to ask for."""
-    return ", ".join(f"{amount:g} {key}" for key, amount in amounts.items() if amount and ":" not in key) or "nothing"

@@ -45,7 +45,8 @@ class Snapshot:
     before_s: float = 0.0
     """Seconds that earlier drivers of this run have taken."""
     standstill: str = ""
-    """That nothing was learned for `RestartConfig.standstill_s`, and who waits for whom; "" while all is well."""
+    """That nothing was learned for `trainer.standstill_s`, and who waits for whom, or which worker no node can hold; ""
+    while all is well."""
 
     @property
     def total_wall_s(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,11 +22,11 @@ class Standstill:
 
     Args:
         patience_s: seconds in which no trainer has taken anything in or made an update (in a fleet without trainers:
-            nobody has made a step) after which the fleet stands still.
+            nobody has made a step) after which the fleet stands still; None: never.
     """
 
-    def __init__(self, patience_s: float) -> None:
-        self._patience_s = patience_s
+    def __init__(self, patience_s: float | None) -> None:
+        self._patience_s = math.inf if patience_s is None else patience_s
         self._moved: tuple[float, ...] = ()
         self._since = 0.0
         self._then: Workers = {}

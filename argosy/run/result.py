@@ -64,6 +64,12 @@ class BestPolicy:
         self.experiment, self.folder, self.trainer = experiment, folder, trainer
         self.env = trainer.test_collector.env
         self.confirmed: CollectStats | None = None
+        self._judge: Collector | None = None
+
+    @property
+    def steps(self) -> int:
+        """Steps of the evaluation that is under way, or was the last one."""
+        return 0 if self._judge is None else self._judge.collect_step
 
     def reaches_target(self, test_return: float) -> bool:
         """Whether the current policy has reached `stop.test_return`, confirmed by `stop.episodes` fresh episodes."""
@@ -118,4 +124,5 @@ class BestPolicy:
     def _evaluate(self, policy: Policy) -> CollectStats:
         """Play the episodes that a run is evaluated by: the same ones for every policy of the run."""
         seed = spawn_seeds(self.experiment.seed, 5)[4]
-        return Collector(policy, self.env, seed=seed).collect(n_episode=self.experiment.stop.episodes)
+        self._judge = Collector(policy, self.env, seed=seed)
+        return self._judge.collect(n_episode=self.experiment.stop.episodes)

@@ -22,6 +22,7 @@ from argosy.run.folder import RunFolder
 from argosy.run.loggers import make_loggers
 from argosy.run.result import BestPolicy, Result
 from argosy.run.saved import write_description
+from argosy.run.standstill import Watch
 from argosy.trainer.checkpoint import collectors_of
 from argosy.unread import warn_of_unread
 
@@ -124,6 +125,7 @@ def _train(
     with contextlib.ExitStack() as stack:
         stack.enter_context(tuned_process())
         stack.enter_context(computing_threads(experiment.threads))
+        watch = stack.enter_context(Watch(experiment.trainer.standstill_s, folder.path))
         begun = experiment.replaced({"init": None}) if from_checkpoint else experiment
         trainer = build(begun, show_progress=show_progress, callbacks=callbacks)
         for collector in collectors_of(trainer).values():
@@ -141,6 +143,7 @@ def _train(
         logger = make_loggers(experiment.logger, folder.path, description, resume_step)
         stack.callback(logger.close)
         best = BestPolicy(experiment, folder, trainer)
+        watch.follow(trainer, lambda: best.steps)
         trainer.logger, trainer.stop_fn, trainer.save_best_fn = logger, best.reaches_target, best.save
         interrupted = _loop(experiment.trainer.checkpoint_epochs, checkpoints, trainer)
         checkpoints.save(trainer)

@@ -77,6 +77,16 @@ ATTACKS = {
     "configs": Attack("made-up config.json", 2000, "test_configs:made_up_experiments", READ, ("accepted",)),
     "spaces": Attack("made-up policy.json", 2000, "test_configs:made_up_spaces", READ, ("accepted",)),
     "metrics": Attack("damaged metrics.jsonl", 2000, "test_configs:damaged_metrics", READ, ("accepted",)),
+    "fleet_kills": Attack(
+        "SIGKILLs of a fleet's processes",
+        200,
+        "test_fleets:fleet_kills",
+        ("torn", "lost", "stuck", "unclean", "left_running", "left_in_shm"),
+        ("resumed",),
+        20,
+        8.0,
+        "kills",
+    ),
 }
 
 

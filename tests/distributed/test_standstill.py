@@ -1,12 +1,13 @@
 """Fleets that would stand still go on, are refused, or say why."""
 
-import dataclasses
+import re
 import time
 
+import gymnasium as gym
+import numpy as np
 import pytest
 
 from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec, StalenessConfig
-from argosy.distributed.host.supervisor import RestartConfig
 from argosy.distributed.standstill import Standstill
 from argosy.errors import ConfigError
 from argosy.presets import preset
@@ -49,9 +50,8 @@ def forever(fields, policy):
 
 def test_a_fleet_that_learns_nothing_says_so_once_and_why(tmp_path):
     """Its segments are processed for longer than it has patience."""
-    patient = RestartConfig(standstill_s=1.0)
-    spec = {"buffers": 1, "process": forever}
-    description = fleet(spec=spec, restart=patient, stop=FleetStop(updates=1, wall_s=3))
+    impatient = PPO.replaced({"trainer.standstill_s": 1.0})
+    description = fleet(impatient, {"buffers": 1, "process": forever}, stop=FleetStop(updates=1, wall_s=3))
     run = FleetRun(description, tmp_path / "run", interval_s=0.1)
     with pytest.warns(UserWarning, match="fleet 'still': nothing was learned for 1 s") as said, run:
         snapshots = list(run)
@@ -61,6 +61,42 @@ def test_a_fleet_that_learns_nothing_says_so_once_and_why(tmp_path):
     assert "actor.0: waits for its segments to be taken" in shown[-1]
     assert "trainer.p.0: waits for segments" in shown[-1]
     assert "buffer.p.0: processed 0 segments" in shown[-1]
+    log = (tmp_path / "run" / "standstill.log").read_text()
+    assert str(tmp_path / "run" / "standstill.log") in str(said[0].message)
+    of_buffer = log[log.index("-- buffer.p.0:") :]
+    assert "in forever\n" in of_buffer
+    assert "-- " in log[: log.index("-- buffer.p.0:")]
+
+
+class Stuck(gym.Env):
+    """Hangs in its twentieth step, for as long as the test takes."""
+
+    observation_space = gym.spaces.Box(-1, 1, (3,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+    steps = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(3, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        while self.steps >= 20:
+            time.sleep(0.1)
+        return np.zeros(3, np.float32), 0.0, False, False, {}
+
+
+def test_envs_that_hang_in_processes_of_a_worker_are_told_of_with_their_stacks(tmp_path):
+    gym.register("Stuck-v0", Stuck)
+    env = {"num_envs": 2, "vector": "subproc"}
+    stuck = PPO.replaced({"task": "Stuck-v0", "env": env, "trainer.standstill_s": 2.0})
+    run = FleetRun(fleet(stuck, stop=FleetStop(updates=1, wall_s=15)), tmp_path / "run", interval_s=0.1)
+    with pytest.warns(UserWarning, match="actor.0: stands in a step of its environments"), run:
+        next(snapshot for snapshot in run if snapshot.standstill)
+    log = (tmp_path / "run" / "standstill.log").read_text()
+    of_actor = log[log.index("-- actor.0:") :]
+    assert re.search(r"-- .*env 1 \(pid \d+, busy with env 1\)", of_actor)
+    assert re.search(r"test_standstill.py\", line \d+ in step", of_actor)
 
 
 def workers(**said):
@@ -97,6 +133,7 @@ def test_without_trainers_steps_count():
     )
 
 
-def test_patience_is_positive():
-    with pytest.raises(ConfigError, match="standstill_s"):
-        dataclasses.replace(RestartConfig(), standstill_s=0.0)
+def test_patience_may_be_endless():
+    watch = Standstill(None)
+    assert watch.look(workers(actor_0={"steps": 1.0}), 0.0) == ""
+    assert watch.look(workers(actor_0={"steps": 1.0}), 1e9) == ""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 import threading
 import time
 import traceback
@@ -18,7 +17,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from argosy.env.worker.process import env_stacks
 from argosy.errors import ArgosyError
+from argosy.stacks import shown, thread_stack
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -156,9 +157,8 @@ class Host:
         )
 
     def stack(self) -> str:
-        """Return where the polling thread is now, for the report on a hanging worker."""
-        frame = sys._current_frames().get(self._thread.ident or 0)
-        return "".join(traceback.format_stack(frame)) if frame is not None else "(the thread has ended)"
+        """Return where the polling thread and its processes of environments are, for the report on one that hangs."""
+        return thread_stack(self._thread.ident) + shown(env_stacks(self._thread.ident))
 
     def stop(self) -> Future[None]:
         """Ask the thread to close the worker and end; the future is done when it has."""
@@ -248,6 +248,9 @@ class Launcher(Protocol):
     def nodes(self) -> list[Resources] | None:
         """Return what each node has that workers can be placed on; None: nothing is counted."""
 
+    def lost(self) -> str:
+        """Say what all workers need and that is gone for good; "" while it is there. Called many times a second."""
+
     def close(self) -> None:
         """Free what belongs to no single worker."""
 
@@ -270,6 +273,10 @@ class ThreadLauncher:
     def nodes(self) -> list[Resources] | None:
         """Threads are not counted."""
         return None
+
+    def lost(self) -> str:
+        """Threads live as long as this process."""
+        return ""
 
     def close(self) -> None:
         """Forget the workers."""

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any
 
 from argosy.distributed.host.base import Beat, Build, Context, Handle, Host, Peer, PeerLostError, Resources, Worker
 from argosy.distributed.host.guardian import Guardian
+from argosy.distributed.host.vital import VitalSigns
 from argosy.errors import ArgosyError, ConfigError, require
 from argosy.process import tune_process, yield_cpu
 
@@ -151,6 +152,7 @@ class _RayHandle:
     actor: Any
     name: str
     namespace: str
+    lost: Callable[[], str]
 
     def beat(self) -> Future[Beat]:
         return _translated(self.ray, self.actor.beat.remote(), self.name)
@@ -163,6 +165,8 @@ class _RayHandle:
 
     def kill(self) -> None:
         self.ray.kill(self.actor)
+        if self.lost():
+            return  # it ends with its raylet, and nobody would answer
         # The name is free a moment later; a successor of the same name has to wait for it.
         deadline = time.monotonic() + 10.0
         while time.monotonic() < deadline:
@@ -201,6 +205,7 @@ class RayLauncher:
         self.namespace = namespace
         self._owns = not ray.is_initialized()
         self._guardian: Guardian | None = None
+        self._vital_signs = VitalSigns(ray, is_local=self._owns and address is None)
         self._chose_mode = False
         if not self._owns:
             return
@@ -209,15 +214,18 @@ class RayLauncher:
         if address is None:
             _check_shared_memory(object_store_bytes)
             _keep_token_private()
-            with _on_loopback():
-                ray.init(
-                    address="local",
-                    num_cpus=num_cpus,
-                    object_store_memory=object_store_bytes,
-                    namespace=namespace,
-                    **quiet,
-                    _node_ip_address="127.0.0.1",
-                )
+            try:
+                with _on_loopback():
+                    ray.init(
+                        address="local",
+                        num_cpus=num_cpus,
+                        object_store_memory=object_store_bytes,
+                        namespace=namespace,
+                        **quiet,
+                        _node_ip_address="127.0.0.1",
+                    )
+            except Exception as error:  # Ray raises nothing more special where one of its processes does not start
+                raise FleetStartError(f"a local Ray could not be started: {error}") from error
             _keep_token_private()
             self._guardian = Guardian()
             return
@@ -273,18 +281,25 @@ class RayLauncher:
             )
         except ValueError as error:
             raise FleetStartError(f"worker {name!r} could not be started: {error}") from error
-        return _RayHandle(self._ray, actor, name, self.namespace)
+        return _RayHandle(self._ray, actor, name, self.namespace, self.lost)
 
     def connect(self, name: str) -> Peer:
         """Return a peer that finds the actor by name."""
         return _RayPeer(self._ray, self.namespace, name)
 
+    def lost(self) -> str:
+        """Say which part of Ray is gone for good."""
+        return self._vital_signs()
+
     def close(self) -> None:
         """Stop the local Ray that this launcher started."""
+        lost = self.lost() if self._guardian is not None and self._ray.is_initialized() else ""
         if self._owns and self._ray.is_initialized():
             self._ray.shutdown()
         self._forget_mode()
         if self._guardian is not None:
+            if lost:
+                self._guardian.finish()  # helpers that nobody has told to end
             self._guardian.close()
             self._guardian = None
 

@@ -6,15 +6,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 from typing import Literal
 
 from argosy.config import check_range
 from argosy.distributed.host.base import Beat, Build, Handle, Launcher, PeerLostError, Resources, end
+from argosy.distributed.host.placement import lacking
 from argosy.errors import ArgosyError
 
 _LAST_WORDS_S = 1.0
+_PLACED_S = 5.0
+"""A worker that was not placed by then is looked for a node; also the time between two looks."""
 State = Literal["starting", "running", "done", "waiting", "stopped"]
 
 
@@ -46,21 +48,13 @@ class RestartConfig:
     """Seconds that one poll may take before the worker counts as hanging."""
     start_s: float = 120.0
     """Seconds that starting a worker may take."""
-    standstill_s: float = 60.0
-    """Seconds in which nothing is learned after which the fleet says so, and who waits for whom."""
+    failed_starts: int = 3
+    """Starts of one worker in a row that may fail before the fleet gives up, however long they take."""
 
     def __post_init__(self) -> None:
         check_range(self, "budget", ge=0)
-        for name in (
-            "window_s",
-            "backoff_s",
-            "max_backoff_s",
-            "beat_s",
-            "silence_s",
-            "watchdog_s",
-            "start_s",
-            "standstill_s",
-        ):
+        check_range(self, "failed_starts", ge=1)
+        for name in ("window_s", "backoff_s", "max_backoff_s", "beat_s", "silence_s", "watchdog_s", "start_s"):
             check_range(self, name, gt=0.0)
 
 
@@ -101,6 +95,13 @@ class _Charge:
     started_at: float = 0.0
     beat: Beat | None = None
     restarts: deque[float] = field(default_factory=deque)
+    failed_starts: int = 0
+    """In a row."""
+
+    @property
+    def never_heard(self) -> bool:
+        """Whether it was started and has given no sign of life yet."""
+        return self.state == "starting" and self.beat is None
 
 
 class Supervisor:
@@ -128,6 +129,7 @@ class Supervisor:
         self._launcher, self._on_failure = launcher, on_failure
         self._first = first_incarnation
         self._charges = {role.name: _Charge(role, incarnation=first_incarnation - 1) for role in roles}
+        self._unplaced, self._looked_at = "", 0.0
 
     def poll(self) -> None:
         """Start what is due, ask how the others are, and deal with the answers.
@@ -155,6 +157,26 @@ class Supervisor:
     def restarts(self) -> Mapping[str, int]:
         """Return how often each worker was started again."""
         return {name: max(0, charge.incarnation - self._first) for name, charge in self._charges.items()}
+
+    def unplaced(self) -> str:
+        """Say which workers wait in vain for a node that has what they ask for, and for what; "" if none does."""
+        now = time.monotonic()
+        late = [
+            charge.role
+            for charge in self._charges.values()
+            if charge.never_heard and now - charge.started_at > _PLACED_S
+        ]
+        if now - self._looked_at > _PLACED_S:  # the nodes are asked for over the network
+            nodes, self._looked_at = self._launcher.nodes() if late else None, now
+            said = [] if nodes is None else [lacking(role.name, role.resources, nodes) for role in late]
+            self._unplaced = "; ".join(filter(None, said))
+        return self._unplaced if late else ""
+
+    def stacks(self, timeout_s: float = 5.0) -> dict[str, str]:
+        """Return where each worker is, by name, as far as they tell within `timeout_s`."""
+        asked = {name: charge.handle.stack() for name, charge in self._charges.items() if charge.handle is not None}
+        wait(asked.values(), timeout_s)
+        return {name: _told(stack) for name, stack in asked.items()}
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """End all workers, giving them `timeout_s` to close, all at the same time."""
@@ -191,10 +213,9 @@ class Supervisor:
 
     def _stack(self, charge: _Charge) -> str:
         assert charge.handle is not None
-        try:
-            return charge.handle.stack().result(timeout=5.0)
-        except (PeerLostError, FutureTimeoutError) as error:
-            return f"(its stack could not be read: {error})"
+        stack = charge.handle.stack()
+        wait([stack], 5.0)
+        return _told(stack)
 
     def _failed(self, charge: _Charge, now: float, reason: str, traceback: str) -> None:
         name, config = charge.role.name, self.config
@@ -208,7 +229,9 @@ class Supervisor:
                     traceback += f"\nworker {other.role.name!r} of its group {fault[0]}:\n{fault[1]}"
         while charge.restarts and now - charge.restarts[0] > config.window_s:
             charge.restarts.popleft()
-        spent = len(charge.restarts) >= config.budget
+        charge.failed_starts = charge.failed_starts + 1 if charge.state == "starting" else 0
+        spent = len(charge.restarts) >= config.budget or charge.failed_starts >= config.failed_starts
+        too_often = self._too_often(charge) if spent else ""
         pause = min(config.max_backoff_s, config.backoff_s * 2 ** len(charge.restarts))
         for one in group:
             if one.handle is not None:
@@ -216,11 +239,17 @@ class Supervisor:
             one.handle, one.asked, one.state = None, None, "stopped" if spent else "waiting"
             one.due = max(one.due, now + pause)
         if spent:
-            raise FleetError(
-                f"worker {name!r} {reason}; it was restarted {len(charge.restarts)} times within "
-                f"{config.window_s:.0f} s, more are not allowed (restart.budget). Its last traceback:\n{traceback}"
-            )
+            raise FleetError(f"worker {name!r} {reason}; {too_often}. Its last traceback:\n{traceback}")
         charge.restarts.append(now)
+
+    def _too_often(self, charge: _Charge) -> str:
+        config, role = self.config, charge.role
+        said = f"{charge.failed_starts} starts in a row have failed, more are not allowed (restart.failed_starts)"
+        if len(charge.restarts) >= config.budget:
+            said = f"it was restarted {len(charge.restarts)} times within {config.window_s:.0f} s"
+            said += ", more are not allowed (restart.budget)"
+        nodes = self._launcher.nodes() if charge.never_heard else None
+        return "; ".join(filter(None, [said, "" if nodes is None else lacking(role.name, role.resources, nodes)]))
 
     def _note(self, charge: _Charge, reason: str, traceback: str) -> None:
         failure = Failure(
@@ -232,6 +261,14 @@ class Supervisor:
         )
         self.failures.append(failure)
         self._on_failure(failure)
+
+
+def _told(stack: Future[str]) -> str:
+    """Return a worker's answer, or why there is none."""
+    if not stack.done():
+        return "(it does not answer)"
+    error = stack.exception()
+    return stack.result() if error is None else f"(it cannot be asked: {error})"
 
 
 def _fault(asked: Future[Beat], timeout_s: float = 0.0) -> tuple[str, str] | None:

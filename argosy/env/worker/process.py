@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import c_int32
@@ -31,6 +32,7 @@ from argosy.env.worker.channel import Channel
 from argosy.env.worker.serve import PickledEnvFns, serve
 from argosy.env.worker.shared import SharedArrays, as_slice
 from argosy.errors import EnvError
+from argosy.stacks import StackReader
 
 StartMethod: TypeAlias = Literal["fork", "spawn", "forkserver"]
 MAKE_TIMEOUT_S = 120.0  # a spawned process imports the user's script before it makes its envs
@@ -69,12 +71,16 @@ class ProcessWorker(EnvWorker):
         current = context.RawArray(c_int32, [-1])
         self._current: NDArray[np.int32] = np.ctypeslib.as_array(current)
         self._channel, theirs = Channel.pair()
+        ours, told = context.Pipe(duplex=False)
+        self._stack, self._thread = StackReader(ours), threading.get_ident()
         self.process = context.Process(  # type: ignore[attr-defined]  # every concrete context has it
-            target=serve, args=(theirs, PickledEnvFns(env_fns), first, current, parent, by_signal), daemon=True
+            target=serve, args=(theirs, told, PickledEnvFns(env_fns), first, current, parent, by_signal), daemon=True
         )
         with _no_interrupt():  # the process inherits the mask until it ignores Ctrl-C by itself
             self.process.start()
         theirs.close()
+        told.close()
+        _OPEN[id(self)] = self
 
     @property
     def spaces(self) -> EnvSpaces:  # type: ignore[override]  # waits for the process to have made its envs
@@ -157,6 +163,8 @@ class ProcessWorker(EnvWorker):
             self.process.kill()
             self.process.join()
         self._channel.close()
+        self._stack.close()
+        _OPEN.pop(id(self), None)
         self._failure = self._failure or "the vector env is closed"
 
     def _send(self, letter: bytes, content: bytes, slot: int = 0) -> int:
@@ -215,6 +223,10 @@ class ProcessWorker(EnvWorker):
         at = int(self._current[0])
         return f"env {at} was at work" if at >= 0 else f"it holds {held}", held
 
+    def _name(self) -> str:
+        at = int(self._current[0])
+        return f"{self._who()[1]} (pid {self.process.pid}{f', busy with env {at}' if at >= 0 else ''})"
+
     def _died(self, during: str) -> EnvError:
         self.process.join(1.0)
         code = self.process.exitcode
@@ -237,6 +249,21 @@ class ProcessWorker(EnvWorker):
             f"and was killed; {at_work}; raise hang_timeout_s if that is no hang"
         )
         return EnvError(self._failure)
+
+
+_OPEN: weakref.WeakValueDictionary[int, ProcessWorker] = weakref.WeakValueDictionary()
+
+
+def env_stacks(thread: int | None) -> dict[str, str]:
+    """Return where the processes of envs are that a thread of this process has made, by names that say who is busy.
+
+    Callable from any thread.
+    """
+    living = (ref() for ref in _OPEN.valuerefs())  # a list: workers may come and go meanwhile
+    workers = [w for w in living if w is not None and w._thread == thread and w._owner == os.getpid()]
+    for worker in workers:
+        worker._stack.ask(worker.process.pid or 0)
+    return {worker._name(): worker._stack.answer() for worker in workers}
 
 
 @contextlib.contextmanager

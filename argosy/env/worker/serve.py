@@ -12,6 +12,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from ctypes import Array, c_int32
+from multiprocessing.connection import Connection
 from typing import cast
 
 import cloudpickle
@@ -23,6 +24,7 @@ from argosy.env.worker.channel import Channel
 from argosy.env.worker.group import EnvGroup
 from argosy.env.worker.shared import SLOTS, SharedArrays, as_slice
 from argosy.errors import EnvError
+from argosy.stacks import tell_stack
 
 _PR_SET_PDEATHSIG = 1
 
@@ -41,12 +43,19 @@ class PickledEnvFns:
 
 
 def serve(
-    channel: Channel, env_fns: PickledEnvFns, first: int, current: Array[c_int32], owner: int, by_signal: bool
+    channel: Channel,
+    told: Connection,
+    env_fns: PickledEnvFns,
+    first: int,
+    current: Array[c_int32],
+    owner: int,
+    by_signal: bool,
 ) -> None:
     """Live as a worker process.
 
     Args:
         channel: pipe to the owner.
+        told: takes where this process is, when the owner asks.
         env_fns: functions that make the envs.
         first: index of the first env in the vector env.
         current: index of the env at work, for the owner to read (-1: none).
@@ -55,6 +64,7 @@ def serve(
     """
     if owner:
         _die_with(owner, by_signal)
+    tell_stack(told)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the owner's to handle: it closes us
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if "torch" in sys.modules:  # forked: its threads did not come along, and who asks for their help waits for ever

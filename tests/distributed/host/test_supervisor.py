@@ -149,10 +149,13 @@ class Dying:
     def kill(self, timeout_s=0.0):
         pass
 
+    def nodes(self):
+        return None
+
 
 def test_pauses_between_restarts_grow_and_old_restarts_are_forgotten():
     launcher = Dying()
-    config = RestartConfig(budget=4, backoff_s=0.05, max_backoff_s=0.2, window_s=30.0)
+    config = RestartConfig(budget=4, failed_starts=99, backoff_s=0.05, max_backoff_s=0.2, window_s=30.0)
     supervisor = Supervisor(launcher, [role("a")], config)
     with pytest.raises(FleetError, match="restarted 4 times within 30 s"):
         until(supervisor, lambda: False)
@@ -163,7 +166,7 @@ def test_pauses_between_restarts_grow_and_old_restarts_are_forgotten():
     supervisor.poll()
     assert len(launcher.starts) == 5
 
-    patient = Supervisor(Dying(), [role("a")], RestartConfig(budget=1, backoff_s=0.05, window_s=0.01))
+    patient = Supervisor(Dying(), [role("a")], RestartConfig(budget=1, failed_starts=99, backoff_s=0.05, window_s=0.01))
     until(patient, lambda: patient.restarts()["a"] == 5)  # never more than one within the window
 
 
@@ -207,3 +210,78 @@ def test_stopped_threads_end():
 def test_config_is_checked():
     with pytest.raises(ConfigError, match=r"RestartConfig\.budget is -1"):
         RestartConfig(budget=-1)
+
+
+def test_starts_that_fail_one_after_the_other_end_it_however_slow_they_are():
+    """Each takes so long that the budget's window forgets the one before."""
+    slow = RestartConfig(budget=2, window_s=0.05, backoff_s=0.1, beat_s=0.02, failed_starts=4)
+    supervisor = Supervisor(ThreadLauncher(), [Role("a", Unbuilt())], slow)
+    with pytest.raises(
+        FleetError, match=r"4 starts in a row have failed, more are not allowed \(restart.failed_starts"
+    ):
+        until(supervisor, lambda: False)
+    assert len(supervisor.failures) == 4
+
+
+class Unbuilt:
+    """Does not start, but for some times."""
+
+    def __init__(self, starts=()):
+        self.starts = starts
+
+    def __call__(self, context):
+        if context.incarnation not in self.starts:
+            raise OSError("no such library")
+        return Counter(context, raise_at=60, in_incarnations=self.starts)
+
+
+def test_a_start_that_succeeds_begins_the_count_anew():
+    config = RestartConfig(budget=100, backoff_s=0.01, max_backoff_s=0.01, beat_s=0.02, failed_starts=3)
+    supervisor = Supervisor(ThreadLauncher(), [Role("a", Unbuilt(starts=(2, 5)))], config)
+    with pytest.raises(FleetError, match="3 starts in a row"):
+        until(supervisor, lambda: False)
+    assert [failure.reason.split()[1] for failure in supervisor.failures] == [
+        *["OSError:"] * 2, "ZeroDivisionError:", *["OSError:"] * 2, "ZeroDivisionError:", *["OSError:"] * 3
+    ]  # fmt: skip
+
+
+class Nowhere(ThreadLauncher):
+    """Nodes that hold nothing but CPUs; who asks for more is never heard of."""
+
+    def nodes(self):
+        return [Resources(num_cpus=2.0)]
+
+    def start(self, name, incarnation, build, resources):
+        handle = super().start(name, incarnation, build, resources)
+        return Silent(handle) if resources.custom else handle
+
+
+class Silent:
+    def __init__(self, handle):
+        self.stop, self.kill, self.stack = handle.stop, handle.kill, handle.stack
+
+    def beat(self):
+        return Future()
+
+
+def test_who_waits_for_a_node_in_vain_is_named_with_what_it_asks_for(monkeypatch):
+    monkeypatch.setattr("argosy.distributed.host.supervisor._PLACED_S", 0.1)
+    lacking = Role("b", Counter, Resources(num_cpus=1.0, custom={"fast_disk": 1.0}))
+    config = RestartConfig(start_s=1.0, failed_starts=2, beat_s=0.02, backoff_s=0.01)
+    supervisor = Supervisor(Nowhere(), [role("a"), lacking], config)
+    supervisor.poll()
+    assert supervisor.unplaced() == ""
+    sentence = "worker 'b' asks for 1 CPU, 1 fast_disk, and no node has as much; there are 2 CPU"
+    until(supervisor, supervisor.unplaced, 5.0)
+    assert supervisor.unplaced() == sentence
+    with pytest.raises(FleetError, match=f"gave no sign of life for 1 s; 2 starts in a row have failed.*{sentence}"):
+        until(supervisor, lambda: False)
+
+
+def test_stacks_say_where_each_worker_is(supervise, launcher):
+    supervisor = supervise(role("a"), role("b", hang_at=2), config=RestartConfig(beat_s=0.05))
+    until(supervisor, lambda: supervisor.beats().keys() == {"a", "b"} and supervisor.beats()["b"].polls == 1)
+    stacks = supervisor.stacks()
+    assert "time.sleep(1000)" in stacks["b"]
+    assert "small_workers.py" in stacks["b"]
+    assert "time.sleep(1000)" not in stacks["a"]
