@@ -140,7 +140,7 @@ class Gymnasium(Environment):
     def step(self, actions: list[Any]) -> list[StepResult | None]:
         """Apply the agent's action."""
         obs, rew, terminated, truncated, info = self._env.step(actions[0])
-        return [StepResult(obs, float(rew), bool(terminated), bool(truncated and not terminated), info)]
+        return [StepResult(obs, rew, terminated, False if terminated else truncated, info)]
 
     def set_curriculum_stage(self, name: str) -> None:
         """Pass it on to an env that knows stages."""
