@@ -14,7 +14,11 @@ from argosy.errors import MALFORMED, ArgosyError, CheckpointError, ConfigError
 
 
 def write_atomically(path: Path, data: bytes | bytearray | memoryview) -> None:
-    """Write a file that is there whole or not at all, whatever dies meanwhile."""
+    """Write a file that is there whole or not at all, whatever dies meanwhile.
+
+    Raises:
+        CheckpointError: it cannot be written, e.g. because the disk is full.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -22,9 +26,35 @@ def write_atomically(path: Path, data: bytes | bytearray | memoryview) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise CheckpointError(f"{str(path)!r} cannot be written: {error}") from error
+
+
+def append(path: Path, line: str) -> None:
+    """Write one more line.
+
+    Raises:
+        CheckpointError: it cannot be written.
+    """
+    try:
+        with path.open("a") as file:
+            file.write(line + "\n")
+    except OSError as error:
+        raise CheckpointError(f"{str(path)!r} cannot be written: {error}") from error
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, where they are not there.
+
+    Raises:
+        ConfigError: that is not possible.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"the folder {str(path)!r} cannot be made: {error}; give another one") from error
 
 
 @contextlib.contextmanager
@@ -83,9 +113,12 @@ def claim(folder: Path, what_to_do: str) -> int:
     """Claim a folder; return the handle of its lock file, which whoever closes lets go of it.
 
     Raises:
-        ConfigError: another process has it; names that, and says `what_to_do`.
+        ConfigError: another process has it (names that, and says `what_to_do`), or nothing can be written there.
     """
-    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise ConfigError(f"nothing can be written in {str(folder)!r}: {error}") from error
     try:
         import fcntl
 

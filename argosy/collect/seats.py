@@ -235,7 +235,9 @@ class AgentArena:
             seat_number, row = self._where[number][agent]
             seat, pending = self.seats[seat_number], self._pending[seat_number]
             if not is_number(result.reward) or not np.isfinite(result.reward):
-                raise EnvError(f"agent {agent} was given the reward {result.reward!r:.60}; it has to be a finite number")
+                raise EnvError(
+                    f"agent {agent} was given the reward {result.reward!r:.60}; it has to be a finite number"
+                )
             for name, flag in (("terminated", result.terminated), ("truncated", result.truncated)):
                 if not isinstance(flag, bool | np.bool_):
                     raise EnvError(f"agent {agent}: {name} is {flag!r:.60}; it has to be True or False")
@@ -258,7 +260,9 @@ class AgentArena:
         for at, (_, result) in enumerate(pairs):
             write(obs_next, at, result.obs)
         rows = np.array([row for row, _ in pairs], np.int64)
-        border.check_obs(obs_next, rows, "obs_next", np.ones(count, bool))  # of those that act, masks are looked at later
+        border.check_obs(
+            obs_next, rows, "obs_next", np.ones(count, bool)
+        )  # of those that act, masks are looked at later
         info = np.empty(count, object)
         info[:] = [result.info for _, result in pairs]
         return Stepped(

@@ -48,4 +48,5 @@ def choices(action_space: spaces.Space[Any]) -> list[int]:
 def without_choice(mask: np.ndarray, sizes: list[int]) -> np.ndarray:
     """Return which rows of a mask [k, sum of sizes] allow nothing in one of the parts: [k] bool."""
     parts = np.split(mask != 0, np.cumsum(sizes)[:-1], axis=1)
-    return ~np.logical_and.reduce([part.any(axis=1) for part in parts])
+    stuck: np.ndarray = ~np.logical_and.reduce([part.any(axis=1) for part in parts])
+    return stuck

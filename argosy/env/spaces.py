@@ -262,7 +262,10 @@ def mismatch(space: Space, element: object, name: str = "observation") -> str | 
         return next((sentence for sentence in found if sentence), None)
     if not is_array_space(space):
         return None if space.contains(element) else f"{name} {element!r:.80} is not in its space {space}"
-    array = np.asarray(element)
+    try:
+        array = np.asarray(element)
+    except Exception as error:  # whatever an object of the user's own raises
+        return f"{name} {element!r:.80} is no array: {type(error).__name__}: {error}"
     shape, dtype = tuple(space.shape or ()), np.dtype(space.dtype)
     if array.dtype == object:
         return (

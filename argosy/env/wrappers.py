@@ -23,7 +23,7 @@ Array: TypeAlias = "NDArray[np.generic]"
 
 
 _OWN = ("ActionMaskFromInfo", "ContinuousToDiscrete", "FrameStack", "MultiDiscreteToDiscrete", "TruncatedAsTerminated")
-_WRAPPERS = Registry("wrapper", {name: (name, __name__) for name in _OWN})
+_WRAPPERS = Registry("wrapper", {name: (name, __name__) for name in _OWN}, has=("reset", "step"))
 
 
 def register_wrapper(name: str, cls: Callable[..., Env] | str, *, module: str | None = None) -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from argosy.distributed.host.base import Context, Fetch, PeerLostError, Progress
 from argosy.distributed.store.parameters import ParameterStore, write_files
+from argosy.errors import CheckpointError
 from argosy.trainer.blob import Blob
 
 T = TypeVar("T")
@@ -132,7 +133,7 @@ class ParameterServer:
             files, unsaved, self._unsaved = self._store.unwritten(), self._unsaved, []
         try:
             write_files(files)
-        except OSError as error:
+        except (OSError, CheckpointError) as error:
             for answer, _ in unsaved:
                 answer.set_exception(PeerLostError(f"the parameter server could not write: {error}"))
             raise

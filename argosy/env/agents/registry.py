@@ -13,7 +13,7 @@ from argosy.env.wrappers import wrapped
 from argosy.errors import ConfigError, EnvError
 from argosy.named import Maker, Registry, Source
 
-_ENVIRONMENTS = Registry("environment")
+_ENVIRONMENTS = Registry("environment", has=("reset", "step"))
 
 
 def register(name: str, cls: Callable[..., object] | str, *, module: str | None = None) -> None:
@@ -94,7 +94,7 @@ def make_environment(
     cls = _ENVIRONMENTS.load(name)
     try:
         env = cls(**(args or {}))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise EnvError(f"environment {name!r} could not be made with {dict(args or {})}: {error!r}") from error
     if isinstance(env, gym.Env):
         made = env

@@ -82,8 +82,8 @@ class Border:
             if stuck.any():
                 row = int(np.argmax(stuck))
                 raise EnvError(
-                    f"env {int(env_ids[row])} gave the action mask {mask[row].tolist()!s:.60} {_when(lens, row)}: it allows "
-                    "no action, but one has to follow; nothing of this step was stored"
+                    f"env {int(env_ids[row])} gave the action mask {mask[row].tolist()!s:.60} {_when(lens, row)}: it "
+                    "allows no action, but one has to follow; nothing of this step was stored"
                 )
 
 
@@ -97,7 +97,7 @@ def _limits(space: Space, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[st
         count = space.n if isinstance(space, spaces.Discrete) else space.nvec
         yield path, np.asarray(space.start, np.int64), np.asarray(count, np.uint64)
     elif isinstance(space, spaces.MultiBinary):
-        yield path, np.int64(0), np.uint64(2)
+        yield path, np.asarray(0, np.int64), np.asarray(2, np.uint64)
 
 
 def check_finite(field: str, value: object, env_ids: np.ndarray, lens: np.ndarray | None) -> None:

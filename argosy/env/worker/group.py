@@ -75,14 +75,14 @@ class EnvGroup:
                 if not isinstance(result, tuple):
                     raise TypeError(f"a {type(result).__name__}")
                 obs, reward, over, cut, info = result
-                # what `_what_is_wrong` would find, as far as numpy would store it all the same; looked at the cheapest way
+                # Looked at in the cheapest way; `_what_is_wrong` says it in words
                 if one_reward and isinstance(reward, NUMBERS):
                     rew[row] = reward
                 else:
                     rew = self._put_reward(out, row, reward)
                     one_reward = rew.ndim == 1
                 if (over is not False and over is not True) or (cut is not False and cut is not True):
-                    over, cut = _flag(over), _flag(cut)
+                    over, cut = _flag(over), _flag(cut)  # type: ignore[unreachable]  # users return anything
                 terminated[row], truncated[row] = over, cut
                 if array is None:
                     write(obs_out, row, obs)
