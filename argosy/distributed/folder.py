@@ -78,10 +78,10 @@ class FolderClaim:
     def _begin(info: Path, name: str, resume: bool) -> int:
         FolderClaim._fits(info, resume)
         with damage_named(info):
-            generation = read_json(info)["generation"] + 1 if resume else 0
+            generation = int(read_json(info)["generation"]) + 1 if resume else 0
         content = {"name": name, "generation": generation, "pid": os.getpid(), "host": socket.gethostname()}
         write_atomically(info, json.dumps(content).encode())
-        return int(generation)
+        return generation
 
 
 def check_describable(fleet: Fleet) -> None:
