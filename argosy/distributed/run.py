@@ -108,8 +108,8 @@ class FleetRun:
 
     def __iter__(self) -> Iterator[Snapshot]:
         while True:
-            snapshot = self._wait()
             try:
+                snapshot = self._wait()
                 write_atomically(self.directory / "status.json", snapshot.to_json().encode())
             except CheckpointError as error:
                 raise CheckpointError(

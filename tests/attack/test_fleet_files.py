@@ -1,6 +1,7 @@
 """Damaged and made-up files of a fleet's run, and a disk that fills up under its driver: sentences."""
 
 import contextlib
+import io
 import json
 import os
 import shutil
@@ -9,10 +10,10 @@ import sys
 
 import numpy as np
 import pytest
+from tally import none_raw, tally
 from test_configs import changed
 
 from argosy.cli import fleet as command
-from argosy.cli import main
 from argosy.distributed.folder import FolderClaim
 from argosy.distributed.run import _results_of
 from argosy.distributed.snapshot import Counts
@@ -38,44 +39,38 @@ def text_of(tree, rng):
     return text
 
 
-def attack(count, folder, seed=0):
-    """Let every reader of a fleet's folder read `count` made-up files in all; return counts."""
-    rng, counts = np.random.default_rng(seed), {"tried": 0, "refused": 0, "accepted": 0, "raw": 0, "silent": 0}
-    wrong, run = [], folder / "f"
+def made_up_fleets(count, seed, folder):
+    """Let the readers of a fleet's folder, in turn, read made-up files."""
+    rng, run = np.random.default_rng(seed), folder / "f"
     run.mkdir()
-    readers = {
-        "resume": lambda: FolderClaim(run, "f", resume=True).release(),
-        "status": lambda: command.main(["status", "f", "--runs", str(folder)]),
-        "list": lambda: command.main(["status", "--runs", str(folder)]),
-        "stop": lambda: command.main(["stop", "f", "--runs", str(folder), "--wait-s", "0"]),
-        "counts": lambda: Counts.of(run / "status.json"),
-        "results": lambda: _results_of(run / "evaluations.jsonl"),
-        "metrics": lambda: read_jsonl(run / "metrics.jsonl"),
-    }
-    names = list(readers)
-    for number in range(count):
-        (run / "fleet.json").write_text(text_of(INFO, rng) if rng.random() < 0.5 else json.dumps(INFO))
-        (run / "status.json").write_text(text_of(STATUS, rng))
-        (run / "evaluations.jsonl").write_text("\n".join(text_of(RESULT, rng) for _ in range(2)))
-        (run / "metrics.jsonl").write_text("\n".join(text_of({"env_step": 3, "x": 1.0}, rng) for _ in range(2)))
-        name = names[number % len(names)]
-        counts["tried"] += 1
-        try:
-            readers[name]()
-            counts["accepted"] += 1
-        except ArgosyError:
-            counts["refused"] += 1
-        except Exception as error:
-            counts["raw"] += 1
-            wrong.append(f"{name}: {error!r:.200}")
-    return counts | {"wrong": wrong}
+    status, runs = run / "status.json", str(folder)
+    readers = [
+        lambda: FolderClaim(run, "f", resume=True).release(),
+        lambda: command.main(["status", "f", "--runs", runs]),
+        lambda: command.main(["status", "--runs", runs]),
+        lambda: command.main(["stop", "f", "--runs", runs, "--wait-s", "0"]),
+        lambda: Counts.of(status),
+        lambda: _results_of(run / "evaluations.jsonl"),
+        lambda: read_jsonl(run / "metrics.jsonl"),
+    ]
+
+    def reads():
+        for number in range(count):
+            (run / "fleet.json").write_text(text_of(INFO, rng) if rng.random() < 0.5 else json.dumps(INFO))
+            status.write_text(text_of(STATUS, rng))
+            (run / "evaluations.jsonl").write_text("\n".join(text_of(RESULT, rng) for _ in range(2)))
+            (run / "metrics.jsonl").write_text("\n".join(text_of({"env_step": 3, "x": 1.0}, rng) for _ in range(2)))
+            yield readers[number % len(readers)]
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        return tally(reads(), ArgosyError)
 
 
 @pytest.mark.parametrize(("seed", "count"), [(0, 420), pytest.param(1, 10_000, marks=pytest.mark.slow)])
-def test_made_up_files_of_a_fleet_are_named(tmp_path, seed, count, capsys):
-    found = attack(count, tmp_path, seed)
-    assert found["wrong"] == []
-    assert found["refused"] > count // 10
+def test_made_up_files_of_a_fleet_are_named(tmp_path, seed, count):
+    counts = made_up_fleets(count, seed, tmp_path)
+    assert none_raw(counts)
+    assert counts["refused"] > count // 10
 
 
 FLEET = """
