@@ -174,7 +174,7 @@ class FleetRun:
             for name, _ in running - told:  # one that is started again has to be told again
                 self._launcher.connect(name).call("finish")
             told |= running
-            with contextlib.suppress(FleetError):
+            with contextlib.suppress(FleetError, CheckpointError):
                 self.supervisor.poll()
             time.sleep(0.05)
 
