@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from argosy.errors import ConfigError
-from argosy.files import claim, damage_named, make_folder, read_json, write_atomically
+from argosy.files import claim, damage_named, read_json, write_atomically
 from argosy.run.fleet import write_agents
 from argosy.run.saved import Own, write_description
 
@@ -29,16 +29,14 @@ class FolderClaim:
         resume: whether to go on with what is there.
 
     Raises:
-        ConfigError: the folder holds a run and `resume` is not asked for, or the reverse; another driver has it; or it
-            cannot be made.
-        CheckpointError: nothing can be written there.
+        ConfigError: the folder holds a run and `resume` is not asked for, or the reverse; or another driver has it.
     """
 
     def __init__(self, directory: Path, name: str, *, resume: bool) -> None:
         info = directory / "fleet.json"
         if resume:
             self._fits(info, resume)
-        make_folder(directory)
+        directory.mkdir(parents=True, exist_ok=True)
         self._file = claim(directory, HOW_TO_END)
         try:
             self.generation = self._begin(info, name, resume)
@@ -78,10 +76,10 @@ class FolderClaim:
     def _begin(info: Path, name: str, resume: bool) -> int:
         FolderClaim._fits(info, resume)
         with damage_named(info):
-            generation = int(read_json(info)["generation"]) + 1 if resume else 0
+            generation = read_json(info)["generation"] + 1 if resume else 0
         content = {"name": name, "generation": generation, "pid": os.getpid(), "host": socket.gethostname()}
         write_atomically(info, json.dumps(content).encode())
-        return generation
+        return int(generation)
 
 
 def check_describable(fleet: Fleet) -> None:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from argosy.files import write_atomically
 from argosy.logger.base import SafeLogger
 
 
@@ -45,9 +46,7 @@ class JSONLLogger(SafeLogger):
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self._resume_step is not None and self.path.is_file():
             rows = [row for row in read_jsonl(self.path) if (row["env_step"] or 0) <= self._resume_step]
-            trimmed = self.path.with_name(self.path.name + ".tmp")
-            trimmed.write_text("".join(json.dumps(row) + "\n" for row in rows))
-            trimmed.replace(self.path)
+            write_atomically(self.path, "".join(json.dumps(row) + "\n" for row in rows).encode())
             self._resume_step = None
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
 
@@ -66,7 +65,7 @@ def read_jsonl(path: str | Path) -> list[dict[str, float | None]]:
     for line in Path(path).read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             row = json.loads(line)
-        except (ValueError, RecursionError):
+        except ValueError:
             continue
         if isinstance(row, dict) and "env_step" in row:
             rows.append(row)

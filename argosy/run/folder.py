@@ -12,7 +12,7 @@ from pathlib import Path
 
 from argosy.errors import CheckpointError, ConfigError, MissingExtraError, require
 from argosy.experiment import Experiment
-from argosy.files import claimed, make_folder, remove_torn
+from argosy.files import claimed, remove_torn
 from argosy.logger import read_jsonl
 
 
@@ -62,19 +62,18 @@ class RunFolder:
         """Make a new folder under `root`; two runs of the same second get different ones.
 
         Raises:
-            ConfigError: that is not possible.
+            CheckpointError: none can be made there.
         """
         parent = Path(root) / re.sub("[/:]", "-", task) / re.sub("[/:]", "-", algorithm)
-        make_folder(parent)
         stamp = time.strftime("%Y%m%d-%H%M%S")
         for attempt in range(1000):
             path = parent / (f"{stamp}-{seed}" + (f"-{attempt}" if attempt else ""))
             try:
-                path.mkdir()
-            except FileExistsError:
-                continue
+                path.mkdir(parents=True)
             except OSError as error:
-                raise ConfigError(f"the folder {str(path)!r} cannot be made: {error}; give another one") from error
+                if path.is_dir():
+                    continue
+                raise CheckpointError(f"the run's folder {str(path)!r} could not be made: {error}") from error
             return cls(path)
         raise CheckpointError(f"no free name for a run under {str(parent)!r}")
 
@@ -145,7 +144,8 @@ def draw_curve(folder: RunFolder, title: str, unit: str = "environment steps") -
     """Draw test and training returns over time, counted in `unit`, into the run's curve.png.
 
     Returns:
-        The picture's path; None (and a warning) when matplotlib is missing or nothing was logged yet.
+        The picture's path; None when nothing was logged yet, and (with a warning) when matplotlib is missing or the
+        picture cannot be written.
     """
     try:
         require("matplotlib", "plot")
@@ -172,5 +172,9 @@ def draw_curve(folder: RunFolder, title: str, unit: str = "environment steps") -
     axes.set(xlabel=unit, ylabel="return", title=title)
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
-    figure.savefig(folder.curve)
+    try:
+        figure.savefig(folder.curve)
+    except OSError as error:
+        warnings.warn(f"no picture of the learning curve: {error}", stacklevel=2)
+        return None
     return folder.curve

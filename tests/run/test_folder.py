@@ -7,6 +7,7 @@ import pytest
 
 import argosy
 from argosy.errors import CheckpointError, MissingExtraError
+from argosy.files import claim, write_atomically
 from argosy.run.folder import RunFolder, draw_curve
 
 
@@ -53,3 +54,22 @@ def test_two_runs_of_one_second_get_two_folders(tmp_path, monkeypatch):
     folders = [RunFolder.create(tmp_path, "ALE/Pong-v5", "ppo", 1).path for _ in range(3)]
     assert [folder.name for folder in folders] == ["20260101-000000-1", "20260101-000000-1-1", "20260101-000000-1-2"]
     assert folders[0].parent == tmp_path / "ALE-Pong-v5" / "ppo"
+
+
+def test_a_place_that_cannot_be_written_to_is_named(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(CheckpointError, match=r"the run's folder '.*' could not be made: .*Not a directory"):
+        argosy.train("dqn", "CartPole-v1", runs=file, show_progress=False)
+    with pytest.raises(CheckpointError, match=r"'.*/result\.json' could not be written: .*Not a directory"):
+        write_atomically(file / "result.json", b"{}")
+    with pytest.raises(CheckpointError, match=r"the folder '.*/file' cannot be written to: .*Not a directory"):
+        claim(file, "wait")
+
+
+def test_a_picture_that_cannot_be_written_is_a_warning(result, tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.metrics.write_bytes(RunFolder.find(result.run_dir).metrics.read_bytes())
+    folder.curve.mkdir()
+    with pytest.warns(UserWarning, match="no picture of the learning curve: .*Is a directory"):
+        assert draw_curve(folder, "title") is None
