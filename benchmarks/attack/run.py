@@ -63,12 +63,22 @@ ATTACKS = {
     "kills": Attack(
         "SIGKILL of a local run, then resume",
         1000,
-        "test_kills:kills",
+        "kills:kills",
         ("torn", "lost", "different", "left_running", "left_in_shm"),
         ("starting", "writing", "ending", "chains"),
         part=50,
         each_s=2.0,
         unit="kills",
+    ),
+    "disks": Attack(
+        "disk full at a random moment",
+        50,
+        "disks:full_disks",
+        ("torn", "raw", "hanging", "lost", "different", "left"),
+        ("went_on", "ended"),
+        part=5,
+        each_s=5.0,
+        unit="runs",
     ),
     "states": Attack("damaged checkpoints and states", 2000, "test_states:damaged_states", REFUSED),
     "versions": Attack("damaged parameter versions", 2000, "test_versions:damaged_versions", REFUSED),
@@ -76,18 +86,6 @@ ATTACKS = {
     "messages": Attack("damaged messages", 2000, "test_messages:damaged_messages", READ, ("accepted",)),
     "configs": Attack("made-up config.json", 2000, "test_configs:made_up_experiments", READ, ("accepted",)),
     "spaces": Attack("made-up policy.json", 2000, "test_configs:made_up_spaces", READ, ("accepted",)),
-    "fleet_files": Attack(
-        "made-up files of a fleet's folder", 2000, "test_fleet_files:made_up_fleets", READ, ("accepted",)
-    ),
-    "environments": Attack(
-        "faulty environments, in this process, in worker processes, over shared memory",
-        300,
-        "test_environments:faulty_environments",
-        ("raw", "silent"),
-        ("refused", "accepted"),
-        each_s=0.3,
-        unit="environments",
-    ),
     "metrics": Attack("damaged metrics.jsonl", 2000, "test_configs:damaged_metrics", READ, ("accepted",)),
     "fleet_kills": Attack(
         "SIGKILLs of a fleet's processes",
@@ -107,6 +105,7 @@ def main(args: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=ATTACKS, metavar="NAME", help=f"of {', '.join(ATTACKS)}")
     parser.add_argument("--count", type=int, help="how many more (default: what is missing of the goal)")
+    parser.add_argument("--seed", type=int, help="of the next part (default: the number of parts so far)")
     parser.add_argument("--list", action="store_true", help="say what is missing and how long it takes; run nothing")
     options = parser.parse_args(args)
     chosen = {name: ATTACKS[name] for name in options.only or ATTACKS}
@@ -125,7 +124,7 @@ def main(args: Sequence[str] | None = None) -> int:
     print(f"in all {duration(total_s)}", flush=True)
     if not options.list:
         for name, attack in chosen.items():
-            run(name, attack, lacking[name])
+            run(name, attack, lacking[name], options.seed)
         write_doc()
     bad = [name for name, attack in chosen.items() if any(summed(name, attack).get(key) for key in attack.zero)]
     if bad:
@@ -133,17 +132,19 @@ def main(args: Sequence[str] | None = None) -> int:
     return 1 if bad else 0
 
 
-def run(name: str, attack: Attack, count: float) -> None:
-    """Run so many more, in parts."""
+def run(name: str, attack: Attack, count: float, first_seed: int | None = None) -> None:
+    """Run so many more, in parts with a seed each."""
     if count <= 0:
         return
     function = attack.function()
+    seed = len(read(name)) if first_seed is None else first_seed
     with tqdm(total=count, desc=name, unit=f" {attack.unit}") as bar:
         while bar.n < count:
-            seed, start = len(read(name)), time.monotonic()
+            start = time.monotonic()
             with tempfile.TemporaryDirectory(prefix="attack-", dir="/tmp", ignore_cleanup_errors=True) as folder:
                 counts = function(min(attack.part, int(count - bar.n)), seed, Path(folder))
             add(name, counts, seed=seed, seconds=time.monotonic() - start)
+            seed += 1
             bar.update(counts["tried"])
             bar.set_postfix({key: counts[key] for key in attack.zero if counts.get(key)})
 

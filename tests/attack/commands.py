@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 import traceback
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +23,10 @@ from argosy.cli import main
 from argosy.trainer.statefile import read_state
 
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of Linux's prctl.h
-STEPS = 60
-EPOCHS = 25
+NEWNS, NEWUSER = 0x00020000, 0x10000000  # of its sched.h
+MS_REC, MS_PRIVATE = 1 << 14, 1 << 18  # of its mount.h
+VECTORS = ("dummy", "shmem", "subproc")
+STEPS, EPOCHS = 60, 16
 RUN = {
     "trainer.max-epoch": EPOCHS, "trainer.step-per-epoch": STEPS, "trainer.step-per-collect": 30,
     "trainer.episode-per-test": 1, "env.num-envs": 2, "env.test-num-envs": 2, "env.max-episode-steps": 30,
@@ -35,8 +38,31 @@ ONLINE = [name for name in ALGORITHMS if algorithm_class(name).kind != "offline"
 
 def alone(function, *args):
     """Call an attack in a process of its own and return what it returns."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(function, args)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *args).result()
+
+
+def small_disk(folder, size):
+    """Mount a disk of so many bytes for this process and its children alone, as long as they live (Linux).
+
+    Raises:
+        OSError: this process may not.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    user, group = os.getuid(), os.getgid()
+    if libc.unshare(NEWNS) != 0:
+        check(libc.unshare(NEWUSER | NEWNS))
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    check(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None))
+    check(libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, f"size={size}".encode()))
+
+
+def check(code):
+    """Raise what a function of the C library returned as an error."""
+    if code != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def adopt_orphans():
