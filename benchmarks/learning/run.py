@@ -1,5 +1,8 @@
 """Learning curves over several seeds: trains each through `argosy.train`, writes one JSON and one PNG.
 
+What was cut off goes on where it stopped, what has finished is not made again: the runs are kept in
+benchmarks/learning/runs/ (ignored by git) until their folder is removed.
+
     python benchmarks/learning/run.py dqn CartPole-v1 --bar 475 --max-steps 100000
     python benchmarks/learning/run.py ppo Pong-v5 --seeds 1 --set trainer.max_epoch=20
     python benchmarks/learning/run.py ppo Pong-v5 --gather runs/Pong-v5/ppo
@@ -14,7 +17,6 @@ import json
 import os
 import platform
 import statistics
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -25,11 +27,13 @@ from typing import Any
 import numpy as np
 
 import argosy
+from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.logger import read_jsonl
+from argosy.report import interval
 
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE / "results"
+RESULTS, RUNS = HERE / "results", HERE / "runs"
 DOC = HERE.parents[1] / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- learning table: written by benchmarks/learning/run.py -->", "<!-- end of the learning table -->"
 VERSIONS = ("torch", "numpy", "gymnasium", "envpool", "ale-py")
@@ -48,14 +52,16 @@ def main(args: Sequence[str] | None = None) -> int:
     parser.add_argument("--label", default="", help="added to the name of the results, e.g. hidden-gru")
     parser.add_argument("--gather", type=Path, metavar="DIR", help="take finished runs below DIR instead of training")
     options = parser.parse_args(args)
+    name = f"{options.task.replace('/', '-')}-{options.algorithm}" + f"-{options.label}" * bool(options.label)
     changes = {name: json.loads(value) for name, value in (entry.split("=", 1) for entry in options.set)}
 
     if options.gather is not None:
         seeds = [record(folder.parent) for folder in sorted(options.gather.rglob("metrics.jsonl"))]
     else:
-        with tempfile.TemporaryDirectory() as runs, ProcessPoolExecutor(options.jobs) as pool:
+        runs = RUNS / name
+        with ProcessPoolExecutor(options.jobs) as pool:
             jobs = [
-                pool.submit(train, options.algorithm, options.task, seed, runs, changes)
+                pool.submit(train, options.algorithm, options.task, seed, runs / str(seed), changes)
                 for seed in range(1, options.seeds + 1)
             ]
             seeds = [job.result() for job in jobs]
@@ -75,7 +81,6 @@ def main(args: Sequence[str] | None = None) -> int:
         "experiment": experiments[0],
         "seeds": seeds,
     }
-    name = f"{options.task.replace('/', '-')}-{options.algorithm}" + f"-{options.label}" * bool(options.label)
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(summary, indent=1) + "\n")
     draw(summary, RESULTS / f"{name}.png")
@@ -89,10 +94,20 @@ def main(args: Sequence[str] | None = None) -> int:
     return 0 if all(seed["passed"] for seed in seeds) else 1
 
 
-def train(algorithm: str, task: str, seed: int, runs: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Train one seed and return its record."""
-    result = argosy.train(algorithm, task, seed=seed, runs=runs, show_progress=False, **changes)
-    return record(Path(result.run_dir))
+def train(algorithm: str, task: str, seed: int, runs: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Train one seed, or what is left of it, and return its record."""
+    wanted = argosy.preset(algorithm, task, seed=seed, **changes)
+    config = next(iter(runs.rglob("config.json")), None)
+    if config is not None and Experiment.load(config, trust=True) != wanted:
+        raise SystemExit(f"{config.parent} was made with other settings; remove it, or give this run a --label")
+    if config is None or not any(config.parent.glob("checkpoint*")):
+        return record(Path(argosy.train(wanted, runs=runs, show_progress=False).run_dir))
+    try:
+        argosy.resume(config.parent, show_progress=False, trust=True)
+    except ConfigError as error:
+        if "has finished" not in str(error):
+            raise
+    return record(config.parent)
 
 
 def record(folder: Path) -> dict[str, Any]:
@@ -165,7 +180,7 @@ def write_doc() -> None:
     """Write the table of all results into docs/benchmarks.md."""
     lines = [
         "| task | algorithm | seeds that reached the bar | steps, median (most) | seconds per seed, median "
-        "| final return, mean |",
+        "| final return: interquartile mean, 95 % interval |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for path in sorted(RESULTS.glob("*.json")):
@@ -175,11 +190,13 @@ def write_doc() -> None:
         bar = "no bar" if summary["bar"] is None else f"{sum(s['passed'] for s in seeds)} of {len(seeds)}"
         if summary["bar"] is not None:
             bar += f" ({summary['bar']:g} within {summary['max_steps']:,} steps)"
+        final = interval([seed["test_return_mean"] for seed in seeds])
+        bounds = f" ({final.low:.1f} to {final.high:.1f})" if len(seeds) > 1 else ""
         lines.append(
             f"| {summary['task']}{' (' * bool(label)}{label}{')' * bool(label)} | {summary['algorithm']} | {bar} "
             f"| {statistics.median(steps):,.0f} ({max(steps):,}) | "
             f"{statistics.median(seed['wall_s'] for seed in seeds):.0f} | "
-            f"{statistics.mean(seed['test_return_mean'] for seed in seeds):.1f} |"
+            f"{final.value:.1f}{bounds} |"
         )
     text = DOC.read_text()
     before, rest = text.split(BEGIN, 1)

@@ -1,0 +1,112 @@
+"""Averages over runs and tasks with intervals (Agarwal et al., 2021, https://arxiv.org/abs/2108.13264).
+
+A score is one number per run and task, e.g. the final return, normalised where tasks are averaged. Runs of one task are
+independent draws, tasks are fixed: resampling takes runs within each task. Needs scipy (the extra `report`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from argosy.errors import DataError, require
+
+FloatArray = npt.NDArray[np.float64]
+Statistic = Callable[[FloatArray], FloatArray]
+
+
+class Interval(NamedTuple):
+    """A statistic and the bounds within which it lies with a given confidence."""
+
+    value: float
+    low: float
+    high: float
+
+
+def iqm(scores: FloatArray) -> FloatArray:
+    """Interquartile mean [...] of scores [..., n]: the mean of those between the lowest and the highest quarter.
+
+    Less noisy than the median, less led by single runs than the mean.
+    """
+    count = np.shape(scores)[-1]
+    cut = count // 4
+    return np.asarray(np.sort(scores, axis=-1)[..., cut : count - cut].mean(axis=-1))
+
+
+def interval(
+    scores: npt.ArrayLike,
+    statistic: Statistic = iqm,
+    *,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Interval:
+    """Return a statistic of scores [runs, tasks] (or [runs], of one task) with its bootstrapped interval.
+
+    Percentiles of the statistic over resamples of the runs within each task.
+
+    Args:
+        scores: all finite.
+        statistic: of scores [..., runs * tasks] -> [...].
+        confidence: share of such intervals that hold the true value.
+        resamples: draws, of which the interval is made.
+        seed: of the draws.
+
+    Raises:
+        DataError: there is no score, or one is not finite.
+        MissingExtraError: scipy is not installed.
+    """
+    table = _table(scores)
+    value = float(statistic(table.ravel()))
+    if len(table) == 1:  # one run says nothing about others
+        return Interval(value, float("nan"), float("nan"))
+    stats = require("scipy.stats", "report")
+
+    def of_tasks(*tasks: FloatArray, axis: int) -> FloatArray:
+        assert axis == -1
+        return statistic(np.concatenate(tasks, axis=-1))
+
+    found = stats.bootstrap(
+        tuple(table.T),
+        of_tasks,
+        n_resamples=resamples,
+        confidence_level=confidence,
+        method="percentile",
+        rng=np.random.default_rng(seed),
+    ).confidence_interval
+    return Interval(value, float(found.low), float(found.high))
+
+
+def profile(scores: npt.ArrayLike, thresholds: npt.ArrayLike) -> FloatArray:
+    """Return the share of runs [len(thresholds)], mean over tasks, whose score [runs, tasks] exceeds each threshold."""
+    above = _table(scores)[..., None] > np.asarray(thresholds, np.float64)
+    return np.asarray(above.mean(axis=(0, 1)))
+
+
+def improvement(scores: npt.ArrayLike, others: npt.ArrayLike) -> float:
+    """Return the probability that a run of `scores` [runs, tasks] beats one of `others` [runs', tasks] on some task.
+
+    Ties count half (Mann-Whitney's U over the number of pairs).
+
+    Raises:
+        DataError: they are of different numbers of tasks.
+    """
+    ours, theirs = _table(scores), _table(others)
+    if ours.shape[1] != theirs.shape[1]:
+        raise DataError(f"scores of {ours.shape[1]} and of {theirs.shape[1]} tasks cannot be compared")
+    ahead = np.sign(ours[:, None] - theirs[None])  # 1 wins, 0 ties, -1 loses
+    return float((ahead.mean() + 1.0) / 2.0)
+
+
+def _table(scores: npt.ArrayLike) -> FloatArray:
+    """Return scores as [runs, tasks]."""
+    table = np.asarray(scores, np.float64)
+    table = table[:, None] if table.ndim == 1 else table
+    if table.ndim != 2 or table.size == 0:
+        raise DataError(f"scores have shape {np.shape(scores)}; they must be [runs] or [runs, tasks], at least one")
+    if not np.isfinite(table).all():
+        raise DataError(f"a score is not finite: {table[~np.isfinite(table)][0]}")
+    return table
