@@ -5,9 +5,7 @@ resumed. For a process of its own, which adopts what a killed one leaves behind.
 """
 
 import contextlib
-import ctypes
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -16,6 +14,7 @@ import time
 import warnings
 from pathlib import Path
 
+import commands
 import numpy as np
 import psutil
 import pytest
@@ -28,7 +27,6 @@ from argosy.trainer.statefile import read_state
 
 pytest.importorskip("ray")
 
-SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER of Linux's prctl.h
 SAVE_UPDATES = 3
 NAME = "killed"
 ZERO = ("torn", "lost", "stuck", "unclean", "left_running", "left_in_shm")
@@ -77,7 +75,7 @@ def fleet_kills(count, seed, folder):
         learning did not go on (`stuck`), ends of the driver other than the one expected (`unclean`), processes
         `left_running`, names `left_in_shm`; how many of each role; and how often the run was `resumed`.
     """
-    assert ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0) == 0
+    commands.adopt_orphans()
     counts = dict.fromkeys(("tried", *ZERO, *ROLES, "resumed"), 0)
     Killed(folder, np.random.default_rng(seed), counts).run(count)
     return counts
@@ -91,7 +89,7 @@ class Killed:
         self.run_dir = folder / "runs" / NAME
         self.file, self.log = folder / "killed_fleet.py", folder / "log"
         self.file.write_text(FILE)
-        self.before = in_shared_memory()
+        self.before = commands.in_shared_memory()
         self.saved_updates = 0
         self.launch()
 
@@ -132,12 +130,14 @@ class Killed:
         chosen = of_all if len(of_all) == len(family) or self.rng.random() < ENDS else sorted(family.keys() - OF_ALL)
         role = str(self.rng.choice(chosen))
         victim = family[role][int(self.rng.integers(len(family[role])))]
+        children, seen = processes(victim) if role not in OF_ALL else [], self.updates()
+        try:
+            victim.kill()
+        except psutil.NoSuchProcess:
+            return  # it was faster
         self.counts["tried"] += 1
         self.counts[role] += 1
-        children, seen = processes(victim) if role not in ("driver", "ray") else [], self.updates()
-        with contextlib.suppress(psutil.NoSuchProcess):
-            victim.kill()
-        if role in ("driver", "ray"):
+        if role in OF_ALL:
             self.ended({-signal.SIGKILL} if role == "driver" else {1})
             self.counts["resumed"] += 1
             self.look(seen, quiet=True)
@@ -241,7 +241,7 @@ class Killed:
             self.complain("unclean", f"the driver ended with {code}, not {codes}: {self.log.read_text()[-3000:]}")
         self.left(children)
         self.left(processes(psutil.Process()))
-        self.counts["left_in_shm"] += len(in_shared_memory() - self.before)
+        self.counts["left_in_shm"] += len(commands.in_shared_memory() - self.before)
 
     def left(self, expected_to_end, limit_s=60.0):
         """Wait until they have ended; count and kill those that have not."""
@@ -289,21 +289,9 @@ def processes(root):
     return []
 
 
-def in_shared_memory():
-    """Names of ours in /dev/shm."""
-    names = os.listdir("/dev/shm") if os.path.isdir("/dev/shm") else []
-    return {name for name in names if name.startswith(("argosy", "psm_", "pym-", "torch_"))}
-
-
-def alone(function, *args):
-    """Call an attack in a process of its own and return what it returns."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(function, args)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_fleet_whose_processes_are_killed_goes_on(tmp_path):
-    counts = alone(fleet_kills, 10, 1, Path(tmp_path))
+    counts = commands.alone(fleet_kills, 10, 1, Path(tmp_path))
     assert counts["tried"] == 10
     assert not any(counts[name] for name in ZERO), counts
