@@ -34,7 +34,7 @@ ROLES = ("actor", "buffer", "envs", "eval", "parameters", "policy", "trainer", "
 OF_ALL = {"driver", "ray"}
 ENDS, EARLY = 0.15, 0.2
 """Shares of kills that end all of the run, and that do not wait until a worker runs."""
-PATIENCE_S = 300.0
+PATIENCE_S = 600.0
 BETWEEN = 5
 """Kills between two looks whether all came back and learning went on."""
 FILE = f"""
@@ -62,7 +62,7 @@ fleet = Fleet(
     actors=ActorGroup(count=2, resources=tiny),
     evaluation=EvalGroup(episodes=1, resources=tiny),
     stop=FleetStop(env_steps=10**9),
-    restart=RestartConfig(budget=10**6, failed_starts=10**6, backoff_s=0.05, max_backoff_s=0.2),
+    restart=RestartConfig(budget=10**6, failed_starts=10**6, start_s=600.0, backoff_s=0.05, max_backoff_s=0.2),
 )
 """
 
