@@ -1,4 +1,4 @@
-"""What algorithms with an actor-critic policy say of it."""
+"""What algorithms with a stochastic actor, and those with a critic beside it, say of their policy."""
 
 from __future__ import annotations
 
@@ -14,13 +14,9 @@ from argosy.policy.rollouts import scaled_head
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActorCriticConfig(AlgorithmConfig):
-    """Settings of the policy, the same for every algorithm that has such a one."""
+class ActorConfig(AlgorithmConfig):
+    """Settings of the actor, the same for every algorithm that has such a one."""
 
-    return_scaling: bool = False
-    """Let the critic predict returns divided by their running deviation."""
-    popart: bool = False
-    """Let it predict centred ones as well, and keep its outputs where the statistics move (PopArt)."""
     log_std_init: float = 0.0
     """Continuous actions: initial logarithm of the deviation, which does not depend on the observation."""
     action_scaling: bool | None = None
@@ -33,24 +29,47 @@ class ActorCriticConfig(AlgorithmConfig):
         check_range(self, "log_std_init", ge=-10.0, le=2.0)
         check_choice(self, "action_bound_method", ("auto", "clip", "tanh", None))
 
-    def make_policy(self, task: Task, default_net: NetConfig) -> ActorCriticPolicy:
-        """Make the policy of a task, or take the task's own.
-
-        Raises:
-            ConfigError: returns are to be scaled, and the task's own policy does not.
-        """
-        policy = task.policy_or(
+    def make_policy(
+        self,
+        task: Task,
+        default_net: NetConfig,
+        *,
+        critic: bool = False,
+        value_scaling: Literal["std", "popart"] | None = None,
+    ) -> ActorCriticPolicy:
+        """Make the policy of a task, or take the task's own."""
+        return task.policy_or(
             lambda: ActorCriticPolicy(
                 task.observation_space,
                 task.action_space,
                 task.net or default_net,
                 log_std_init=self.log_std_init,
-                value_scaling="popart" if self.popart else "std" if self.return_scaling else None,
+                critic=critic,
+                value_scaling=value_scaling,
                 action_scaling=self.action_scaling,
                 action_bound_method=self.action_bound_method,
             )
         )
-        if (self.return_scaling or self.popart) and scaled_head(policy) is None:
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActorCriticConfig(ActorConfig):
+    """Settings of an actor and a critic."""
+
+    return_scaling: bool = False
+    """Let the critic predict returns divided by their running deviation."""
+    popart: bool = False
+    """Let it predict centred ones as well, and keep its outputs where the statistics move (PopArt)."""
+
+    def make_actor_critic(self, task: Task, default_net: NetConfig) -> ActorCriticPolicy:
+        """Make the policy of a task, or take the task's own.
+
+        Raises:
+            ConfigError: returns are to be scaled, and the task's own policy does not.
+        """
+        scaling: Literal["std", "popart"] | None = "popart" if self.popart else "std" if self.return_scaling else None
+        policy = self.make_policy(task, default_net, critic=True, value_scaling=scaling)
+        if scaling is not None and scaled_head(policy) is None:
             raise ConfigError(
                 f"{type(self).__name__}.return_scaling or popart is True, but {type(policy).__name__} has no"
                 " `value_head` of the class argosy.net.ScaledLinear; leave them out, or give it one"

@@ -124,7 +124,7 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
     @classmethod
     def build(cls, config: PPOConfig, task: Task) -> Self:
         """Make the actor-critic and the algorithm."""
-        return cls(config, config.make_policy(task, cls.default_net))
+        return cls(config, config.make_actor_critic(task, cls.default_net))
 
     def schedule(self, env_step: int, max_env_step: int) -> None:
         """Set learning rate and entropy bonus (detail 8)."""

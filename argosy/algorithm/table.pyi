@@ -7,5 +7,6 @@ from argosy.algorithm.dqn import DQN as DQN, DQNConfig as DQNConfig
 from argosy.algorithm.ppo import PPO as PPO, PPOConfig as PPOConfig
 from argosy.algorithm.qrdqn import QRDQN as QRDQN, QRDQNConfig as QRDQNConfig
 from argosy.algorithm.rainbow import Rainbow as Rainbow, RainbowConfig as RainbowConfig
+from argosy.algorithm.reinforce import REINFORCE as REINFORCE, REINFORCEConfig as REINFORCEConfig
 from argosy.algorithm.sac import SAC as SAC, SACConfig as SACConfig
 from argosy.algorithm.td3 import TD3 as TD3, TD3Config as TD3Config

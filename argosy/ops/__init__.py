@@ -9,17 +9,24 @@ from argosy.ops.distributions import (
     gaussian_sample,
     squashed_gaussian_log_prob,
 )
+from argosy.ops.natural import conjugate_gradient, fisher_product, flat_gradient, move
 from argosy.ops.returns import explained_variance, gae, values_next
+from argosy.ops.vtrace import vtrace
 
 __all__ = [
     "categorical_entropy",
     "categorical_log_prob",
     "categorical_sample",
+    "conjugate_gradient",
     "explained_variance",
+    "fisher_product",
+    "flat_gradient",
     "gae",
     "gaussian_entropy",
     "gaussian_log_prob",
     "gaussian_sample",
+    "move",
     "squashed_gaussian_log_prob",
     "values_next",
+    "vtrace",
 ]
