@@ -69,6 +69,8 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
     """Action spaces that it can learn in."""
     is_joint: ClassVar[bool] = False
     """Whether it learns for several agents at once: rows with an axis of agents, rewards [B, N]."""
+    corrects_staleness: ClassVar[bool] = False
+    """Whether it makes up for experience of older policies by itself (V-trace), so that actors need not wait for it."""
     default_net: ClassVar[NetConfig] = NetConfig()
     """Network used where the caller gives none."""
     presets: ClassVar[Mapping[str, Mapping[str, object]] | Path] = {}

@@ -4,6 +4,7 @@ from argosy.algorithm.a2c import A2C as A2C, A2CConfig as A2CConfig
 from argosy.algorithm.bc import BC as BC, BCConfig as BCConfig
 from argosy.algorithm.c51 import C51 as C51, C51Config as C51Config
 from argosy.algorithm.dqn import DQN as DQN, DQNConfig as DQNConfig
+from argosy.algorithm.impala import IMPALA as IMPALA, IMPALAConfig as IMPALAConfig
 from argosy.algorithm.ppo import PPO as PPO, PPOConfig as PPOConfig
 from argosy.algorithm.qrdqn import QRDQN as QRDQN, QRDQNConfig as QRDQNConfig
 from argosy.algorithm.rainbow import Rainbow as Rainbow, RainbowConfig as RainbowConfig

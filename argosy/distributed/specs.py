@@ -35,14 +35,16 @@ class StalenessConfig:
         ConfigError: a value is out of range.
     """
 
-    rule: Literal["accept", "drop", "throttle"] = "accept"
-    """accept: learn from all; drop: throw segments away that lag too much; throttle: let actors wait instead."""
+    rule: Literal["auto", "accept", "drop", "throttle", "correct"] = "auto"
+    """accept: learn from all; drop: throw segments away that lag too much; throttle: let actors wait instead; correct:
+    learn from all without letting actors wait, for algorithms that make up for the lag themselves; auto: correct where
+    the algorithm does, else accept."""
     max_lag: int = 2
     """Updates that the learner may be ahead of a segment ("drop": exact), or batches that may wait while actors pause
     ("throttle": the lag is about one more, and the time that parameters take to arrive)."""
 
     def __post_init__(self) -> None:
-        check_choice(self, "rule", ("accept", "drop", "throttle"))
+        check_choice(self, "rule", ("auto", "accept", "drop", "throttle", "correct"))
         check_range(self, "max_lag", ge=0)
 
 
@@ -108,6 +110,11 @@ class PolicySpec:
                 f"are published every publish_updates={self.publish_updates}, so that all would soon be dropped and "
                 f"nothing learned; allow max_lag={self.publish_updates - 1} or more"
             )
+        if self.staleness.rule == "correct" and not self._own_class.corrects_staleness:
+            raise ConfigError(
+                f"PolicySpec.staleness is 'correct', but {self._own_class.__name__} takes all experience for its "
+                "present policy's; use 'accept', 'drop' or 'throttle', or an algorithm that corrects"
+            )
         if self.learns and self.load is not None:
             raise ConfigError(f"PolicySpec.load is {str(self.load)!r}, for policies that only play; set learns=False")
         if not self.learns and self.experiment.init is not None:
@@ -156,15 +163,26 @@ class PolicySpec:
 
         That keeps on-policy experience as fresh as can be without a pause of the learner: a rollout is made while the
         one before is learned from, no earlier. Not with several trainers: one that has its share waits for the others,
-        and must not hold up whom they wait for.
+        and must not hold up whom they wait for. Not where experience is corrected, either.
         """
-        return self.trainers == 1 and (self.staleness.rule == "throttle" or self.kind == "onpolicy")
+        rollouts = self.kind == "onpolicy" and not self.corrects
+        return self.trainers == 1 and (self.staleness.rule == "throttle" or rollouts)
+
+    @property
+    def corrects(self) -> bool:
+        """Whether the algorithm makes up for old experience, and nobody waits."""
+        return self.staleness.rule in ("auto", "correct") and self._own_class.corrects_staleness
 
     @property
     def kind(self) -> str:
         """Of the algorithm: onpolicy or offpolicy."""
-        own = algorithm_class(self.experiment.algorithm)
-        return str(getattr(self.algorithm, "kind", own.kind))
+        return str(self._own_class.kind)
+
+    @property
+    def _own_class(self) -> type[Algorithm[Any, Any]]:
+        """The algorithm's class, one of one's own before the experiment's."""
+        own = self.algorithm
+        return own if isinstance(own, type) else algorithm_class(self.experiment.algorithm)
 
     def make_algorithm(
         self, observation_space: Space, action_space: Space, seed: int | None, device: str = "cpu"

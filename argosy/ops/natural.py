@@ -68,6 +68,6 @@ def conjugate_gradient(
 @torch.no_grad()
 def move(parameters: Sequence[torch.Tensor], step: torch.Tensor) -> None:
     """Add a flat step [P] to parameters, in place."""
-    parts = step.split([parameter.numel() for parameter in parameters])
+    parts = torch.split(step, [parameter.numel() for parameter in parameters])
     for parameter, part in zip(parameters, parts, strict=True):
         parameter += part.view_as(parameter)

@@ -81,14 +81,21 @@ def advantage_rows(
     value, value_next = rollout_values(policy, rollout, anew=anew)
     adv, returns = gae(rollout.rew, value, value_next, rollout.terminated, rollout.cut, gamma, gae_lambda)
     rows = Batch(obs=rollout.obs, act=rollout.act, logp=rollout.policy.logp, adv=adv)
+    rows.value = critic_units(policy, value)
+    if not anew:
+        take_in_returns(policy, rollout, returns)
     head = scaled_head(policy)
-    rows.value = value if head is None else head.scaled(value)
-    if head is not None and not anew:
-        head.take_in(returns[rollout.mask] if "mask" in rollout else returns)
-        if head.keeps_outputs:
-            rows.value = head.scaled(value)
+    if head is not None and head.keeps_outputs:
+        rows.value = head.scaled(value)
     rows.returns = critic_units(policy, returns)
     return rows_to_learn(policy, rollout, rows)
+
+
+def take_in_returns(policy: Policy, rollout: TrajectoryBatch, returns: torch.Tensor) -> None:
+    """Let the returns [T, B] of a rollout count in the statistics of the policy's critic, if it has such."""
+    head = scaled_head(policy)
+    if head is not None:
+        head.take_in(returns[rollout.mask] if "mask" in rollout else returns)
 
 
 def critic_units(policy: Policy, values: torch.Tensor) -> torch.Tensor:

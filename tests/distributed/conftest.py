@@ -10,11 +10,21 @@ import fragile
 import games
 import memory
 import policies
+import slow_learner
 import small_workers
 
 from argosy.distributed.host.base import ThreadLauncher
 
-SHIPPED = [bitflip, bonus, fragile, games, memory, policies, small_workers]  # Ray's processes cannot import test files
+SHIPPED = [
+    bitflip,
+    bonus,
+    fragile,
+    games,
+    memory,
+    policies,
+    slow_learner,
+    small_workers,
+]  # Ray's processes cannot import test files
 _launchers = []
 
 

@@ -3,6 +3,7 @@ import json
 import time
 
 import pytest
+from slow_learner import SlowIMPALA
 
 from argosy.cli import main
 from argosy.distributed import (
@@ -124,6 +125,39 @@ def test_actors_wait_for_the_trainer_of_an_on_policy_algorithm_if_it_is_alone():
     assert PolicySpec(experiment=PPO).waits
     assert not PolicySpec(experiment=PPO, trainers=2).waits
     assert not PolicySpec(experiment=preset("dqn", "CartPole-v1")).waits
+
+
+IMPALA = preset("impala", "CartPole-v1", seed=1, env={"num_envs": 4}, trainer={"step_per_collect": 64})
+
+
+def test_actors_of_an_algorithm_that_corrects_wait_for_nobody():
+    assert PolicySpec(experiment=IMPALA).corrects
+    assert not PolicySpec(experiment=IMPALA).waits
+    assert PolicySpec(experiment=IMPALA, staleness=StalenessConfig(rule="accept")).waits
+    assert PolicySpec(experiment=IMPALA, staleness=StalenessConfig(rule="throttle")).waits
+    with pytest.raises(ConfigError, match="'correct', but PPO takes all experience for its present policy's"):
+        PolicySpec(experiment=PPO, staleness=StalenessConfig(rule="correct"))
+
+
+@pytest.mark.parametrize("place", ["threads", pytest.param("ray", marks=pytest.mark.slow)])
+def test_what_lags_behind_a_slow_learner_is_corrected_and_actors_are_not_throttled(place, tmp_path, request):
+    launcher = ThreadLauncher() if place == "threads" else request.getfixturevalue("ray_launcher")
+    found = {}
+    for rule in ("correct", "accept"):
+        spec = PolicySpec(experiment=IMPALA, algorithm=SlowIMPALA, staleness=StalenessConfig(rule=rule))
+        description = fleet(
+            policies={"p": spec},
+            agents=(AgentSpec(policy="p", sample_steps=16),),
+            stop=FleetStop(updates=20, wall_s=90),
+        )
+        driver = FleetRun(description, tmp_path / rule, launcher, interval_s=0.1)
+        last = driver.run()
+        assert last.reason == "updates reached", driver.supervisor.failures
+        found[rule] = last.workers["trainer.p.0"]
+    assert found["correct"]["dropped"] == found["accept"]["dropped"] == 0.0
+    assert found["correct"]["lag_mean"] > found["accept"]["lag_mean"] + 0.5  # segments queue up instead of their actors
+    assert found["correct"]["lag_max"] >= 2.0
+    assert found["correct"]["stat/importance"] < 1.0 - 1e-4  # old experience counts for less
 
 
 FED = (AgentSpec(policy="p", samples=("p",)),)
