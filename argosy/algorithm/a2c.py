@@ -21,8 +21,8 @@ from typing import Self
 import torch
 from gymnasium import spaces
 
-from argosy.algorithm.actor_critic import ActorCriticConfig
-from argosy.algorithm.base import Algorithm, Task, annealed, batch_mean, batch_standardised
+from argosy.algorithm.actor_critic import ActorCriticConfig, annealed
+from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_standardised
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import check_range
 from argosy.data import TrainingStats, TrajectoryBatch
@@ -95,7 +95,9 @@ class A2C(Algorithm[A2CConfig, A2CStats]):
     def schedule(self, env_step: int, max_env_step: int) -> None:
         """Set learning rate and entropy bonus (detail 5)."""
         super().schedule(env_step, max_env_step)
-        self.entropy_coef = annealed(self.config.entropy_coef, self.config.entropy_coef_end, env_step, max_env_step)
+        start, end = self.config.entropy_coef, self.config.entropy_coef_end
+        if end is not None:
+            self.entropy_coef = annealed(start, end, env_step, max_env_step)
 
     def update(self, batch: TrajectoryBatch) -> A2CStats:
         """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, maybe mask."""

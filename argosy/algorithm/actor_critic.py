@@ -75,3 +75,21 @@ class ActorCriticConfig(ActorConfig):
                 " `value_head` of the class argosy.net.ScaledLinear; leave them out, or give it one"
             )
         return policy
+
+
+def refuse_shared(algorithm: type, task: Task) -> None:
+    """Check that actor and critic of a task have layers of their own.
+
+    Raises:
+        ConfigError: they share them.
+    """
+    if task.net is not None and task.net.shared_backbone:
+        raise ConfigError(
+            f"net.shared_backbone is True, but {algorithm.__name__} lets actor and critic learn apart from each other; "
+            "leave it out"
+        )
+
+
+def annealed(start: float, end: float, env_step: int, max_env_step: int) -> float:
+    """Return what a coefficient is at a step of the run, on the line from `start` to `end`."""
+    return start + min(env_step / max_env_step, 1.0) * (end - start)

@@ -235,11 +235,6 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
         return dict.fromkeys(metrics) | values
 
 
-def annealed(start: float, end: float | None, env_step: int, max_env_step: int) -> float:
-    """Return what a coefficient is at a step of the run: on the line from `start` to `end`; None: it stays."""
-    return start if end is None else start + min(env_step / max_env_step, 1.0) * (end - start)
-
-
 def batch_mean(x: torch.Tensor, batch: Any) -> torch.Tensor:
     """Mean [...] over the rows of a batch, x [..., B] or [..., T, B]: those that its mask leaves, where it has one."""
     return _rows(x, batch).mean(dim=-1)

@@ -26,8 +26,8 @@ from typing import Self
 import torch
 from gymnasium import spaces
 
-from argosy.algorithm.actor_critic import ActorCriticConfig
-from argosy.algorithm.base import Algorithm, Task, annealed, batch_mean, batch_standardised
+from argosy.algorithm.actor_critic import ActorCriticConfig, annealed
+from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_standardised
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import check_range
 from argosy.data import Batch, TrainingStats, TrajectoryBatch
@@ -129,8 +129,9 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
     def schedule(self, env_step: int, max_env_step: int) -> None:
         """Set learning rate and entropy bonus (detail 8)."""
         super().schedule(env_step, max_env_step)
-        config = self.config
-        self.term_weights[2] = -annealed(config.entropy_coef, config.entropy_coef_end, env_step, max_env_step)
+        start, end = self.config.entropy_coef, self.config.entropy_coef_end
+        if end is not None:
+            self.term_weights[2] = -annealed(start, end, env_step, max_env_step)
 
     def update(self, batch: TrajectoryBatch) -> PPOStats:
         """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp/value; maybe mask."""

@@ -133,6 +133,8 @@ class PolicySpec:
             )
         if self.trainers > 1 and getattr(self.experiment.config, "target_kl", None) is not None:
             raise ConfigError("trainers > 1 needs target_kl=None: every trainer would stop its passes at another point")
+        if self.trainers > 1 and not getattr(self._own_class, "averages_gradients", True):
+            raise ConfigError(f"trainers is {self.trainers}, but {self._own_class.__name__} learns in one trainer only")
         if isinstance(self.policy, str):
             # Here, where the name is known: workers in other processes get the class.
             object.__setattr__(self, "policy", policy_class(self.policy))

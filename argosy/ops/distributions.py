@@ -23,6 +23,11 @@ def categorical_entropy(log_probs: torch.Tensor) -> torch.Tensor:
     return -(log_probs.exp() * log_probs).sum(dim=-1)
 
 
+def categorical_kl(log_probs: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """KL(p || q) [...] of normalised `log_probs` [..., A] of p and `other` of q, in nats."""
+    return (log_probs.exp() * (log_probs - other)).sum(dim=-1)
+
+
 def gaussian_log_prob(act: torch.Tensor, mean: torch.Tensor, log_std: torch.Tensor) -> torch.Tensor:
     """Log-density [...] of `act` [..., A] under a diagonal Gaussian; `log_std` broadcasts to [..., A]."""
     scaled = (act - mean) * (-log_std).exp()
@@ -32,6 +37,15 @@ def gaussian_log_prob(act: torch.Tensor, mean: torch.Tensor, log_std: torch.Tens
 def gaussian_entropy(log_std: torch.Tensor) -> torch.Tensor:
     """Entropy [...] of a diagonal Gaussian with `log_std` [..., A]."""
     return (log_std + (0.5 + LOG_SQRT_2PI)).sum(dim=-1)
+
+
+def gaussian_kl(
+    mean: torch.Tensor, log_std: torch.Tensor, other_mean: torch.Tensor, other_log_std: torch.Tensor
+) -> torch.Tensor:
+    """KL(p || q) [...] of diagonal Gaussians, of which all four [..., A] or broadcast to it, in nats."""
+    difference = log_std - other_log_std
+    squares = (2.0 * difference).exp() + ((mean - other_mean) * (-other_log_std).exp()).square()
+    return (0.5 * squares - difference - 0.5).sum(dim=-1)
 
 
 def squashed_gaussian_log_prob(raw: torch.Tensor, mean: torch.Tensor, log_std: torch.Tensor) -> torch.Tensor:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
+
+from argosy.errors import DataError
 
 
 def flat_gradient(
@@ -15,6 +18,16 @@ def flat_gradient(
     return torch.cat(
         [torch.zeros_like(p).flatten() if g is None else g.flatten() for g, p in zip(found, parameters, strict=True)]
     )
+
+
+def check_gradient(loss: torch.Tensor, gradient: torch.Tensor) -> None:
+    """Check that a scalar loss and its gradient [P] are finite, before a step that no optimiser makes.
+
+    Raises:
+        DataError: they are not.
+    """
+    if not math.isfinite((loss.detach() + gradient.sum()).item()):
+        raise DataError(f"the loss is {loss.item()} and its gradient is not finite; no parameter has changed")
 
 
 def fisher_product(

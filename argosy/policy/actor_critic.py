@@ -15,9 +15,11 @@ from argosy.errors import ConfigError, SpaceError
 from argosy.net import Backbone, Linear, NetConfig, ScaledLinear, orthogonal_
 from argosy.ops import (
     categorical_entropy,
+    categorical_kl,
     categorical_log_prob,
     categorical_sample,
     gaussian_entropy,
+    gaussian_kl,
     gaussian_log_prob,
     gaussian_sample,
 )
@@ -43,6 +45,13 @@ class ActorCriticAnalysis(Protocol):
     @property
     def value(self) -> torch.Tensor:
         """[...] value of the observation."""
+
+    @property
+    def distribution(self) -> torch.Tensor:
+        """[..., ...] the distribution of actions, in a form that only its own policy looks into."""
+
+    def kl_from(self, distribution: torch.Tensor) -> torch.Tensor:
+        """[...] KL divergence of this distribution of actions from another one, KL(other || this)."""
 
 
 class CategoricalHead(nn.Module):
@@ -106,6 +115,15 @@ class CategoricalHead(nn.Module):
         entropy = categorical_entropy(log_probs)
         return entropy if self.single else entropy.sum(dim=-1)
 
+    def distribution(self, log_probs: torch.Tensor) -> torch.Tensor:
+        """All that the distribution depends on [..., A] or [..., K, A]."""
+        return log_probs
+
+    def kl(self, distribution: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        """KL(distribution || other) [...]."""
+        kl = categorical_kl(distribution, other)
+        return kl if self.single else kl.sum(dim=-1)
+
 
 class GaussianHead(nn.Module):
     """Features -> a diagonal Gaussian over `shape`, its deviation independent of the observation.
@@ -148,6 +166,14 @@ class GaussianHead(nn.Module):
     def entropy(self, mean: torch.Tensor) -> torch.Tensor:
         """Entropy [...]."""
         return gaussian_entropy(self.log_std).expand(mean.shape[:-1])
+
+    def distribution(self, mean: torch.Tensor) -> torch.Tensor:
+        """All that the distribution depends on [..., 2, A]: mean and logarithm of the deviation."""
+        return torch.stack((mean, self.log_std.expand_as(mean)), dim=-2)
+
+    def kl(self, distribution: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        """KL(distribution || other) [...]."""
+        return gaussian_kl(*distribution.unbind(-2), *other.unbind(-2))
 
 
 def _action_head(space: spaces.Space[Any], in_features: int, log_std_init: float) -> CategoricalHead | GaussianHead:
@@ -206,6 +232,13 @@ class _Analysis:
     @property
     def entropy(self) -> torch.Tensor:
         return self._policy.action_head.entropy(self.params)
+
+    @property
+    def distribution(self) -> torch.Tensor:
+        return self._policy.action_head.distribution(self.params)
+
+    def kl_from(self, distribution: torch.Tensor) -> torch.Tensor:
+        return self._policy.action_head.kl(distribution, self.distribution)
 
     @property
     def value(self) -> torch.Tensor:
@@ -276,6 +309,14 @@ class ActorCriticPolicy(NetPolicy):
         if self.critic is not None:
             orthogonal_(self.value_head, 1.0)
         self._remember(*(backbone for backbone in (self.actor, self.critic) if backbone is not None))
+
+    def actor_parameters(self) -> list[torch.Tensor]:
+        """Return the parameters that the distribution of actions depends on."""
+        return [*self.actor.parameters(), *self.action_head.parameters()]
+
+    def critic_parameters(self) -> list[torch.Tensor]:
+        """Return the parameters that the value depends on; with a shared backbone some are the actor's, too."""
+        return [] if self.critic is None else [*self.critic.parameters(), *self.value_head.parameters()]
 
     def forward(self, batch: ObsBatchProtocol, state: PolicyState = None) -> Batch:
         """Likeliest actions for `batch.obs`; `logits` are log-probabilities or means."""

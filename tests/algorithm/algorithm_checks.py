@@ -40,6 +40,7 @@ OBSERVATIONS = {
 }
 
 FACES = {"analyze", "analyze_next", "explore_by", "to", "parameters", "device"}
+FACES |= {"actor_parameters", "critic_parameters"}
 """What an algorithm may call of a policy, beside what says how large its actions are."""
 SIZES = {"action_dim", "num_actions", "action_space", "observation_space"}
 
@@ -292,7 +293,7 @@ def _check_sequences_cut_anywhere(make: Any) -> None:
 
 
 def _one_pass(config: Any) -> Any:
-    changes = {"repeat_per_collect": 1, "batch_size": None}
+    changes = {"repeat_per_collect": 1, "batch_size": None, "critic_steps": 1}
     return dataclasses.replace(config, **{name: value for name, value in changes.items() if hasattr(config, name)})
 
 

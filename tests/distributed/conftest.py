@@ -15,16 +15,8 @@ import small_workers
 
 from argosy.distributed.host.base import ThreadLauncher
 
-SHIPPED = [
-    bitflip,
-    bonus,
-    fragile,
-    games,
-    memory,
-    policies,
-    slow_learner,
-    small_workers,
-]  # Ray's processes cannot import test files
+# Ray's processes cannot import test files
+SHIPPED = [bitflip, bonus, fragile, games, memory, policies, slow_learner, small_workers]
 _launchers = []
 
 

@@ -7,9 +7,11 @@ from torch import distributions as torch_distributions
 
 from argosy.ops import (
     categorical_entropy,
+    categorical_kl,
     categorical_log_prob,
     categorical_sample,
     gaussian_entropy,
+    gaussian_kl,
     gaussian_log_prob,
     gaussian_sample,
     squashed_gaussian_log_prob,
@@ -34,6 +36,30 @@ def test_gaussian_by_hand():
     expected = -(0.5 + half_log_2pi) - (0.5 + math.log(2) + half_log_2pi)
     assert gaussian_log_prob(act, mean, log_std).tolist() == pytest.approx([expected])
     assert gaussian_entropy(log_std).item() == pytest.approx(2 * (0.5 + half_log_2pi) + math.log(2))
+
+
+def test_divergences_by_hand():
+    p, q = torch.tensor([[0.5, 0.5, 0.0]]), torch.tensor([[0.25, 0.75, 0.0]])
+    expected = 0.5 * math.log(2.0) + 0.5 * math.log(2.0 / 3.0)
+    assert categorical_kl(p.clamp(min=1e-30).log(), q.clamp(min=1e-30).log()).tolist() == pytest.approx([expected])
+    mean, other_mean = torch.tensor([[[1.0, 0.0]], [[3.0, 0.0]]])
+    found = gaussian_kl(mean, torch.tensor([0.0, 0.5]), other_mean, torch.tensor([1.0, 0.5]))
+    assert found.tolist() == pytest.approx([1.0 - 0.5 + (1.0 + 4.0) / (2.0 * math.exp(2.0))])
+
+
+def test_divergences_are_torch_s():
+    torch.manual_seed(0)
+    p, q = torch.randn(2, 5, 3).log_softmax(-1)
+    theirs = torch_distributions.kl_divergence(
+        torch_distributions.Categorical(logits=p), torch_distributions.Categorical(logits=q)
+    )
+    torch.testing.assert_close(categorical_kl(p, q), theirs)
+    mean, log_std, other_mean, other_log_std = torch.randn(4, 5, 3)
+    ours = gaussian_kl(mean, log_std, other_mean, other_log_std)
+    theirs = torch_distributions.kl_divergence(
+        torch_distributions.Normal(mean, log_std.exp()), torch_distributions.Normal(other_mean, other_log_std.exp())
+    )
+    torch.testing.assert_close(ours, theirs.sum(-1))
 
 
 def test_squashed_gaussian_is_the_density_of_the_squashed_action():
