@@ -76,6 +76,7 @@ def fleet_kills(count, seed, folder):
         `left_running`, names `left_in_shm`; how many of each role; and how often the run was `resumed`.
     """
     commands.adopt_orphans()
+    commands.small_disk("/dev/shm", 16 << 30)  # to oneself: others use it, too
     counts = dict.fromkeys(("tried", *ZERO, *ROLES, "resumed"), 0)
     Killed(folder, np.random.default_rng(seed), counts).run(count)
     return counts
