@@ -67,8 +67,21 @@ def main(args: Sequence[str] | None = None) -> int:
     if not options.gather:
         soak(options.kind, options.hours)
     counts = gather(options.kind)
+    add(f"soak_{options.kind}", counts, seed=1, seconds=counts["tried"] * 3600)
     print(json.dumps(counts))
     return 0 if counts["growing"] == counts["left"] == 0 else 1
+
+
+def local(count: int, seed: int, folder: Path) -> Mapping[str, float]:
+    """Soak a local run for so many hours."""
+    soak("local", count)
+    return gather("local")
+
+
+def fleet(count: int, seed: int, folder: Path) -> Mapping[str, float]:
+    """Soak a fleet for so many hours."""
+    soak("fleet", count)
+    return gather("fleet")
 
 
 def soak(kind: str, hours: float) -> Path:
@@ -173,21 +186,19 @@ def samples_path(kind: str) -> Path:
 
 
 def gather(kind: str) -> Mapping[str, float]:
-    """Test the curves of the samples, draw them, add the line to the results."""
+    """Test the curves of the samples and draw them; returns what has grown."""
     rows = [json.loads(line) for line in samples_path(kind).read_text().splitlines()]
     samples, end = [row for row in rows if "hours" in row], next((row for row in rows if "ended" in row), {})
     growth = {key: grown(samples, key) for key in BOUNDS}
     over = [key for key, value in growth.items() if value > BOUNDS[key]]
     draw(kind, samples)
-    counts = {
+    return {
         "tried": samples[-1]["hours"],
         "growing": len(over),
         "left": end.get("left", 0),
         "steps": samples[-1]["steps"],
         **{f"{key}_per_hour": round(value, 4) for key, value in growth.items()},
     }
-    add(f"soak_{kind}", counts, seed=1, seconds=samples[-1]["hours"] * 3600)
-    return counts
 
 
 def grown(samples: Sequence[Mapping[str, float]], key: str) -> float:
