@@ -17,7 +17,7 @@ def write_atomically(path: Path, data: bytes | bytearray | memoryview) -> None:
     """Write a file that is there whole or not at all, whatever dies meanwhile.
 
     Raises:
-        CheckpointError: it could not be written, for instance because the disk is full; an old file is unchanged.
+        CheckpointError: it cannot be written, e.g. because the disk is full.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -29,7 +29,32 @@ def write_atomically(path: Path, data: bytes | bytearray | memoryview) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        raise CheckpointError(f"{str(path)!r} could not be written: {error}") from error
+        raise CheckpointError(f"{str(path)!r} cannot be written: {error}") from error
+
+
+def append(path: Path, line: str) -> None:
+    """Write one more line.
+
+    Raises:
+        CheckpointError: it cannot be written.
+    """
+    try:
+        with path.open("a") as file:
+            file.write(line + "\n")
+    except OSError as error:
+        raise CheckpointError(f"{str(path)!r} cannot be written: {error}") from error
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it, where they are not there.
+
+    Raises:
+        ConfigError: that is not possible.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"the folder {str(path)!r} cannot be made: {error}; give another one") from error
 
 
 @contextlib.contextmanager
@@ -88,13 +113,12 @@ def claim(folder: Path, what_to_do: str) -> int:
     """Claim a folder; return the handle of its lock file, which whoever closes lets go of it.
 
     Raises:
-        ConfigError: another process has it; names that, and says `what_to_do`.
-        CheckpointError: nothing can be written there.
+        ConfigError: another process has it (names that, and says `what_to_do`), or nothing can be written there.
     """
     try:
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise CheckpointError(f"the folder {str(folder)!r} cannot be written to: {error}") from error
+        raise ConfigError(f"nothing can be written in {str(folder)!r}: {error}") from error
     try:
         import fcntl
 

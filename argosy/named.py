@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 import importlib
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from functools import partial
 from operator import attrgetter
+from types import FunctionType, MethodType, ModuleType
 from typing import TypeAlias, cast
 
 from argosy.errors import ConfigError, TrustError, nearest
@@ -93,16 +95,50 @@ def _code(data: object, key: str = "") -> Iterator[tuple[str, str]]:
         yield key, data
 
 
+def import_module(module: str, name: str) -> ModuleType:
+    """Import the module of "MODULE:NAME".
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise ConfigError(f"{name!r} names no module: a name of one's own is MODULE:NAME, as in my_package.envs:MyEnv")
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ConfigError(f"module {module!r} could not be imported: {error}") from error
+
+
+def check_maker(found: object, name: str, kind: str, has: Iterable[str] = ()) -> None:
+    """Check, before it is called, that what a name leads to can make what is wanted: a class, or a function in Python.
+
+    Args:
+        found: what stands under the name.
+        name: that.
+        kind: of the things that it has to make, for the error message.
+        has: attributes of a class that makes them.
+
+    Raises:
+        ConfigError: it is something else, such as `os.abort`, which nobody could call and go on.
+    """
+    lacks = [attribute for attribute in has if not hasattr(found, attribute)] if isinstance(found, type) else []
+    if lacks:
+        raise ConfigError(f"{kind} {name!r} is the class {found!r}, which has no {' and no '.join(lacks)}")
+    if not isinstance(found, type | FunctionType | MethodType | partial):
+        raise ConfigError(f"{kind} {name!r} is {found!r}; it must be a class, or a function written in Python")
+
+
 class Registry:
     """What names stand for.
 
     Args:
         kind: of the things, for error messages.
         known: by name.
+        has: attributes of classes that make them.
     """
 
-    def __init__(self, kind: str, known: Mapping[str, Source] | None = None) -> None:
-        self._kind = kind
+    def __init__(self, kind: str, known: Mapping[str, Source] | None = None, has: Iterable[str] = ()) -> None:
+        self._kind, self._has = kind, tuple(has)
         self._sources = dict(known or {})
 
     def __contains__(self, name: object) -> bool:
@@ -163,11 +199,13 @@ class Registry:
             return cls
         assert module is not None
         try:
-            return cast(Maker, attrgetter(cls)(importlib.import_module(module)))
-        except (ImportError, AttributeError) as error:
+            found: object = attrgetter(cls)(import_module(module, name))
+        except (ConfigError, AttributeError) as error:
             raise ConfigError(
                 f"{self._kind} {name!r}: {cls!r} could not be imported from {module!r}: {error}{elsewhere(name)}"
             ) from error
+        check_maker(found, name, self._kind, self._has)
+        return cast(Maker, found)
 
     def call(self, text: str) -> tuple[Maker, dict[str, object]]:
         """Return the class behind "NAME", or "NAME(key=value, ...)" with the arguments.

@@ -21,6 +21,19 @@ def num_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def check_memory(nbytes: int, what: str) -> None:
+    """Refuse what this machine's memory cannot hold, before it is asked for: the system might give it and kill later.
+
+    Raises:
+        ConfigError: names what, how much it needs and what there is.
+    """
+    if hasattr(os, "sysconf"):
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if nbytes > there:
+            needs, has = (f"{count / 2**30:,.1f} GiB" for count in (nbytes, there))
+            raise ConfigError(f"{what} needs {needs} of memory, and this machine has {has}; make it smaller")
+
+
 def yield_cpu() -> None:
     """Let this thread, and those it starts, run only while no other one wants their core (Linux; elsewhere nothing)."""
     if hasattr(os, "SCHED_IDLE"):

@@ -49,7 +49,11 @@ def _rules(experiment: Experiment) -> Iterator[tuple[list[str], str]]:
     policy = typing.get_type_hints(algorithm_class(str(experiment.algorithm))).get("policy")
     if isinstance(policy, type) and issubclass(policy, NetPolicy) and not issubclass(policy, ActorCriticPolicy):
         yield ["net.shared_backbone"], f"the {policy.__name__} of {experiment.algorithm} has no critic"
-    if task_family(experiment.task) != "atari":
+    family = task_family(experiment.task)
+    if family in ("classic", "mujoco") and net.encoder is None and not env.wrappers:
+        names = [f"net.{name}" for name in ("kind", "cnn_features", "scale_uint8")]
+        yield names, f"{experiment.task!r} shows no images"
+    if family != "atari":
         names = [f"env.{name}" for name in (*_ATARI.split(), "full_action_space")]
         yield names, f"{experiment.task!r} is no Atari game"
     vector = vector_kind(experiment.task, env, env.num_envs)

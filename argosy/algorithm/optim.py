@@ -16,7 +16,7 @@ from argosy.errors import ConfigError, DataError
 from argosy.named import Registry
 from argosy.ops.kernels import foreach_div_, foreach_norm, fused_adam_, fused_adamw_, unscale_check_
 
-OTHERS = Registry("optimiser", {"rmsprop": ("RMSprop", "torch.optim"), "sgd": ("SGD", "torch.optim")})
+OTHERS = Registry("optimiser", {"rmsprop": ("RMSprop", "torch.optim"), "sgd": ("SGD", "torch.optim")}, has=("step",))
 
 
 @dataclass(frozen=True, kw_only=True)

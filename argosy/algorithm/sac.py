@@ -9,14 +9,14 @@ Details that matter:
 4. The temperature alpha is fixed, or learned so that the entropy approaches `target_entropy` (default: -A); the
    optimised quantity is log alpha.
 5. Actions are tanh-squashed to [-1, 1], stored so, and stretched to the env's bounds at the border only.
-6. Target critics follow softly after every update.
+6. Target critics follow softly after every update; with `policy_freq` > 1, policy and temperature move less often.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import torch
 from gymnasium import spaces
@@ -54,13 +54,19 @@ class SACConfig(AlgorithmConfig):
     """Share by which target critics move to the critics per update."""
     num_critics: int = 2
     """Size K of the ensemble (detail 1)."""
+    policy_freq: int = 1
+    """Updates of the critics per update of policy and temperature (detail 6)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("n_step", "num_critics"):
+        for name in ("n_step", "num_critics", "policy_freq"):
             check_range(self, name, ge=1)
         check_range(self, "alpha", gt=0.0)
         check_range(self, "tau", gt=0.0, le=1.0)
+
+    def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:
+        """Make the critics of observations in a space and actions of so many elements."""
+        return EnsembleCritic(space, action_dim, net, self.num_critics)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,11 +75,12 @@ class SACStats(TrainingStats):
 
     loss_critic: float
     """Mean squared error, summed over the critics."""
-    loss_actor: float
+    loss_actor: float | None
+    """None where the policy was left alone (detail 6)."""
     loss_alpha: float | None
-    """None with a fixed temperature."""
+    """None with a fixed temperature, too."""
     alpha: float
-    entropy: float
+    entropy: float | None
     """Mean of -log p of freshly drawn actions."""
     q_mean: float
     """Mean value of the stored actions, over batch and critics."""
@@ -102,7 +109,7 @@ class SAC(Algorithm[SACConfig, SACStats]):
         """Make actor, critics and the algorithm."""
         net = task.net or cls.default_net
         policy = task.policy_or(lambda: SquashedGaussianPolicy(task.observation_space, task.action_space, net))
-        critic = EnsembleCritic(task.observation_space, policy.action_dim, net, config.num_critics)
+        critic = config.build_critic(task.observation_space, policy.action_dim, net)
         return cls(config, policy, critic.to(task.device))
 
     def update(self, batch: TransitionBatch) -> SACStats:
@@ -110,24 +117,18 @@ class SAC(Algorithm[SACConfig, SACStats]):
         batch = self.prepare(batch)
         alpha = self.log_alpha.detach().exp()
 
-        with torch.no_grad():  # detail 2
-            act_next, logp_next = self.policy.analyze_next(batch).sample(self.rng.torch)
-            value_next = self.critic_target.next_value(batch, act_next).amin(dim=0) - alpha * logp_next
-            target = batch.rew + batch.discount * value_next
-        q_KB = self.critic.value(batch, batch.act)  # noqa: N806  # the suffix says the shape
-        td_error = q_KB - target
-        loss_critic = batch_mean((batch.weight * td_error.square()).sum(dim=0), batch)
+        loss_critic, q, error = self._critic_loss(batch, alpha)
         self.critic_optim.step(loss_critic)
 
-        act, logp = self.policy.analyze(batch).sample(self.rng.torch)  # detail 3
-        loss_actor = batch_mean(alpha * logp - self.critic.value(batch, act).amin(dim=0), batch)
-        self.actor_optim.step(loss_actor)
-
-        entropy = -batch_mean(logp.detach(), batch)
-        loss_alpha = None
-        if self.config.auto_alpha:  # detail 4
-            loss_alpha = self.log_alpha * (entropy - self.target_entropy)
-            self.alpha_optim.step(loss_alpha)
+        loss_actor = loss_alpha = entropy = None
+        if (self.num_updates + 1) % self.config.policy_freq == 0:  # detail 6
+            act, logp = self.policy.analyze(batch).sample(self.rng.torch)  # detail 3
+            loss_actor = batch_mean(alpha * logp - self._value(batch, act), batch)
+            self.actor_optim.step(loss_actor)
+            entropy = -batch_mean(logp.detach(), batch)
+            if self.config.auto_alpha:  # detail 4
+                loss_alpha = self.log_alpha * (entropy - self.target_entropy)
+                self.alpha_optim.step(loss_alpha)
         self.update_target()
 
         metrics = self._finish(
@@ -136,6 +137,29 @@ class SAC(Algorithm[SACConfig, SACStats]):
             loss_alpha=loss_alpha,
             alpha=alpha,
             entropy=entropy,
-            q_mean=batch_mean(q_KB.detach().mean(dim=0), batch),
+            q_mean=batch_mean(q, batch),
         )
-        return SACStats(**metrics, priorities=batch_priorities(td_error.detach().abs().mean(dim=0), batch))
+        return SACStats(**metrics, priorities=batch_priorities(error, batch))
+
+    # -- what differs in algorithms that are SAC with other critics ----------------------------------------------------
+
+    def _critic_loss(
+        self, batch: TransitionBatch, alpha: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return the loss, and of each row [B], without gradient, value and error: means over the critics."""
+        with torch.no_grad():  # detail 2
+            act_next, logp_next = self.policy.analyze_next(batch).sample(self.rng.torch)
+            value_next = self._value_next(batch, act_next) - alpha * logp_next
+            target = batch.rew + batch.discount * value_next
+        q_KB = self.critic.value(batch, batch.act)  # noqa: N806  # the suffix says the shape
+        td_error = q_KB - target
+        loss = batch_mean((batch.weight * td_error.square()).sum(dim=0), batch)
+        return loss, q_KB.detach().mean(dim=0), td_error.detach().abs().mean(dim=0)
+
+    def _value_next(self, batch: TransitionBatch, act_next: torch.Tensor) -> torch.Tensor:
+        """Values [B] of the successors' actions by the target critics."""
+        return self.critic_target.next_value(batch, act_next).amin(dim=0)
+
+    def _value(self, batch: TransitionBatch, act: torch.Tensor) -> torch.Tensor:
+        """Values [B] of actions, which the policy climbs."""
+        return self.critic.value(batch, act).amin(dim=0)

@@ -3,13 +3,17 @@
 from argosy.algorithm.a2c import A2C as A2C, A2CConfig as A2CConfig
 from argosy.algorithm.bc import BC as BC, BCConfig as BCConfig
 from argosy.algorithm.c51 import C51 as C51, C51Config as C51Config
+from argosy.algorithm.ddpg import DDPG as DDPG, DDPGConfig as DDPGConfig
 from argosy.algorithm.dqn import DQN as DQN, DQNConfig as DQNConfig
+from argosy.algorithm.droq import DroQ as DroQ, DroQConfig as DroQConfig
 from argosy.algorithm.impala import IMPALA as IMPALA, IMPALAConfig as IMPALAConfig
 from argosy.algorithm.npg import NPG as NPG, NPGConfig as NPGConfig
 from argosy.algorithm.ppo import PPO as PPO, PPOConfig as PPOConfig
 from argosy.algorithm.qrdqn import QRDQN as QRDQN, QRDQNConfig as QRDQNConfig
 from argosy.algorithm.rainbow import Rainbow as Rainbow, RainbowConfig as RainbowConfig
+from argosy.algorithm.redq import REDQ as REDQ, REDQConfig as REDQConfig
 from argosy.algorithm.reinforce import REINFORCE as REINFORCE, REINFORCEConfig as REINFORCEConfig
 from argosy.algorithm.sac import SAC as SAC, SACConfig as SACConfig
 from argosy.algorithm.td3 import TD3 as TD3, TD3Config as TD3Config
+from argosy.algorithm.tqc import TQC as TQC, TQCConfig as TQCConfig
 from argosy.algorithm.trpo import TRPO as TRPO, TRPOConfig as TRPOConfig

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -12,6 +11,8 @@ import tyro
 from argosy.cli.flags import parse
 from argosy.env import Environment, registered_environments, test_environment
 from argosy.env.check import check_env
+from argosy.errors import ConfigError
+from argosy.named import import_module
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,9 @@ def main(args: Sequence[str]) -> int:
 def _is_multi_agent(name: str) -> bool:
     if name in registered_environments():
         return True
-    module, _, attribute = name.partition(":")
+    module, colon, attribute = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), attribute, None) if attribute else None
-    except ImportError:
+        found = getattr(import_module(module, name), attribute, None) if colon else None
+    except ConfigError:
         return False  # the check says so in a sentence
     return isinstance(found, type) and issubclass(found, Environment)

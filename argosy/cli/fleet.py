@@ -87,7 +87,7 @@ def _list(runs: Path) -> int:
 
 def _state(folder: Path, status: Mapping[str, Any]) -> str:
     if status.get("done"):
-        return f"done ({status['reason']})"
+        return f"done ({status.get('reason')})"
     if not _alive(folder):
         return "its driver is gone"
     return "running" if status else "starting"

@@ -61,17 +61,20 @@ def load(file: str) -> ModuleType:
     """Import a Python file.
 
     Raises:
-        ConfigError: there is no such file.
+        ConfigError: there is no such file, or it is no Python.
     """
     path = Path(file)
     if not path.is_file():
         raise ConfigError(f"there is no file {file!r}")
     spec = importlib.util.spec_from_file_location(f"argosy_fleet_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"{file!r} is no Python file: its name does not end in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except (SyntaxError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file!r} is no Python file: {error}") from error
     return module
 
 

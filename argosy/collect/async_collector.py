@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from argosy.collect.collector import Collector, Ended
-from argosy.collect.rows import Rows, check_finite, put_rows
+from argosy.collect.rows import Rows, put_rows
 from argosy.data import tree
 from argosy.env import AsyncVectorEnv, EnvPoolVectorEnv, Infos, Received
 from argosy.env.spaces import take
@@ -103,7 +103,7 @@ class AsyncCollector(Collector):
         first, ids = got.env_id[got.is_reset], got.env_id[which]
         if len(first):
             obs = take(got.obs, got.is_reset)
-            check_finite("obs", obs, first, None)
+            self._border.check_obs(obs, first)
             rows.restart(first, obs, in_place=True)
         if not len(ids):
             return first, ids, ids

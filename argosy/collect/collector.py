@@ -10,12 +10,13 @@ import numpy as np
 
 from argosy.collect.hooks import CollectHook, EpisodeEvent, StepEvent
 from argosy.collect.random_actions import act_randomly, mixed
-from argosy.collect.rows import Rows, Staging, check_finite, with_state
+from argosy.collect.rows import Rows, Staging, with_state
 from argosy.collect.state import CollectorState, HasState
 from argosy.data import Batch, tree
 from argosy.data.buffer import ReplayBuffer
 from argosy.data.stats import CollectStats
 from argosy.env import Infos, Obs, VectorEnv, as_vector_env, info_column
+from argosy.env.vector.border import Border
 from argosy.errors import ConfigError
 from argosy.policy import Policy, RolloutRequest
 from argosy.rng import Rng, spawn_seeds
@@ -56,6 +57,7 @@ class Collector:
     ) -> None:
         self.policy = policy
         self.env: VectorEnv = as_vector_env(env)
+        self._border = Border(self.env.single_observation_space, self.env.single_action_space)
         self.exploration_noise = exploration_noise
         self.hooks = tuple(hooks)
         self._check_kind()
@@ -246,7 +248,7 @@ class Collector:
             if len(done):
                 again = rows.env_ids[done]
                 first_obs, _ = env.reset(again, **reset_kwargs)
-                check_finite("obs", first_obs, again, None)
+                self._border.check_obs(first_obs, again)
                 rows.restart(done, first_obs)
 
     def _rest(self, rows: Rows, done: np.ndarray, quota: np.ndarray) -> tuple[Rows, np.ndarray]:
@@ -270,7 +272,7 @@ class Collector:
             self._rows = self._first_rows(reset_kwargs)
         elif len(ids):
             obs, _ = self.env.reset(ids, **reset_kwargs)
-            check_finite("obs", obs, ids, None)
+            self._border.check_obs(obs, ids)
             self._rows.restart(ids, obs)
             self._stale[ids] = False
         return self._rows if taking_part.all() else self._rows.take(taking_part)
@@ -282,7 +284,7 @@ class Collector:
             self.env.seed(self._pending_seeds)
             self._pending_seeds = None
         obs, _ = self.env.reset(None, **reset_kwargs)
-        check_finite("obs", obs, np.arange(n), None)
+        self._border.check_obs(obs, np.arange(n))
         self._stale[:] = False
         return Rows.first(obs, n, self.policy)
 
@@ -318,8 +320,7 @@ class Collector:
         ended: Ended,
     ) -> np.ndarray | None:
         """Check, store and count one vector step; return the indices of the rows that are done, None if none is."""
-        check_finite("rew", rew, rows.env_ids, rows.lens)
-        check_finite("obs_next", obs_next, rows.env_ids, rows.lens)
+        self._border.check_step(obs_next, rew, terminated, truncated, rows.env_ids, rows.lens)
         slots = None
         if self.buffer is not None:
             fields: dict[str, object] = {

@@ -12,7 +12,6 @@ from argosy.data.buffer import ReplayBuffer
 from argosy.data.tree import fields_of
 from argosy.env.spaces import copy_rows, take
 from argosy.env.vector.protocol import Obs
-from argosy.errors import EnvError
 from argosy.policy import Policy, PolicyState
 
 
@@ -147,41 +146,6 @@ def put_rows(kept: object, count: int, which: np.ndarray, value: object) -> obje
     else:
         tree.assign(kept, which, value)
     return kept
-
-
-def check_finite(field: str, value: object, env_ids: np.ndarray, lens: np.ndarray | None) -> None:
-    """Refuse observations and rewards that are NaN or infinite before they reach a buffer.
-
-    Args:
-        field: what `value` is, for the message.
-        value: array [k, ...] or nested dict of them.
-        env_ids: [k] envs of the rows.
-        lens: [k] steps of the episodes before this one; None at a reset.
-
-    Raises:
-        EnvError: names env, step of the episode, and field.
-    """
-    if isinstance(value, dict):
-        for key, part in value.items():
-            check_finite(f"{field}[{key!r}]", part, env_ids, lens)
-        return
-    assert isinstance(value, np.ndarray)
-    if value.dtype.kind != "f":
-        return
-    squares = float(np.vdot(value, value))  # one pass and no new array; NaN and infinity survive a sum of squares
-    if squares - squares == 0.0:
-        return
-    bad = ~np.isfinite(value)
-    rows = bad.reshape(len(value), -1).any(axis=1)
-    if not rows.any():
-        return
-    row = int(np.argmax(rows))
-    inner = np.argwhere(bad[row])[0].tolist()
-    at = f"{field}{inner}" if inner else field
-    when = "at the reset" if lens is None else f"in step {int(lens[row]) + 1} of its episode"
-    raise EnvError(
-        f"env {int(env_ids[row])} gave {at} = {value[row][tuple(inner)]} {when}; nothing of this step was stored"
-    )
 
 
 STEPS = 64

@@ -6,18 +6,20 @@ An actor worker sees only arenas. One wraps a vector env (one agent per env, all
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from gymnasium import spaces
 
-from argosy.collect.rows import check_finite
 from argosy.env import Environment, StepResult, VectorEnv
 from argosy.env.spaces import allocate, copy_rows, take, write
+from argosy.env.vector.border import Border
 from argosy.env.vector.protocol import Infos, Obs
+from argosy.env.worker.group import FAILURES, is_number
 from argosy.errors import EnvError
 
 
@@ -83,6 +85,7 @@ class VectorArena:
 
     def __init__(self, env: VectorEnv, spec: int = 0) -> None:
         self._env = env
+        self._border = Border(env.single_observation_space, env.single_action_space)
         n = env.num_envs
         self._all = np.arange(n)
         self._nobody = np.zeros(n, bool)
@@ -93,22 +96,21 @@ class VectorArena:
     def reset(self) -> None:
         """Start new episodes in all envs."""
         obs, _ = self._env.reset()
-        check_finite("obs", obs, self._all, None)
+        self._border.check_obs(obs, self._all)
         self._seat.obs, self._seat.on_reset = obs, np.ones(self._seat.rows, bool)
         self._lens[:] = 0
 
     def step(self, actions: Sequence[np.ndarray]) -> list[Stepped]:
         """Step all envs; those whose episode ends start anew."""
         obs_next, rew, terminated, truncated, info = self._env.step(actions[0])
-        check_finite("rew", rew, self._all, self._lens)
-        check_finite("obs_next", obs_next, self._all, self._lens)
+        self._border.check_step(obs_next, rew, terminated, truncated, self._all, self._lens)
         self._lens += 1
         obs, seat = obs_next, self._seat
         seat.on_reset = self._nobody
         done = np.flatnonzero(terminated | truncated)
         if len(done):
             first, _ = self._env.reset(done)
-            check_finite("obs", first, done, None)
+            self._border.check_obs(first, done)
             obs = take(obs_next, self._all)  # a copy: the successors are stored as they are
             copy_rows(first, obs, done)
             seat.on_reset = self._nobody.copy()
@@ -143,6 +145,7 @@ class AgentArena:
         self._spaces: Sequence[Any] = envs[0].observation_spaces
         self._discrete = [isinstance(space, spaces.Discrete) for space in envs[0].action_spaces]
         self.seats: list[Seat] = []
+        self._borders: list[Border] = []
         self._where: list[list[tuple[int, int]]] = [[(-1, -1)] * len(spec_of_agent) for _ in envs]  # [env][agent]
         for number, spec in enumerate(sorted(set(spec_of_agent))):
             agents = [agent for agent, own in enumerate(spec_of_agent) if own == spec]
@@ -152,6 +155,7 @@ class AgentArena:
             n = len(pairs)
             seat = Seat(spec, n, allocate(self._spaces[agents[0]], n), np.zeros(n, bool), np.zeros(n, bool))
             self.seats.append(seat)
+            self._borders.append(Border(self._spaces[agents[0]], envs[0].action_spaces[agents[0]]))
         self._pending = [np.zeros(seat.rows, bool) for seat in self.seats]
         self._done = np.zeros((len(envs), len(spec_of_agent)), bool)
 
@@ -162,6 +166,7 @@ class AgentArena:
             pending[:] = False
         for env in range(len(self._envs)):
             self._reset(env)
+        self._check_acting()
 
     def step(self, actions: Sequence[np.ndarray]) -> list[Stepped]:
         """Step all envs; those in which nobody is left start anew."""
@@ -183,10 +188,13 @@ class AgentArena:
                 else:
                     action = actions[seat_number][at]
                     given.append(int(action) if self._discrete[agent] else action)
-            self._take(number, env.step(given), finished)
+            with _named(number, "step"):
+                self._take(number, env.step(given), finished)
             if self._done[number].all():
                 self._reset(number)
-        return [self._stepped(seat, pairs) for seat, pairs in zip(self.seats, finished, strict=True)]
+        outcome = [self._stepped(*each) for each in zip(self.seats, self._borders, finished, strict=True)]
+        self._check_acting()
+        return outcome
 
     def set_curriculum_stage(self, name: str) -> None:
         """Tell all envs."""
@@ -204,12 +212,19 @@ class AgentArena:
 
     def _reset(self, number: int) -> None:
         self._done[number] = False
-        for agent, result in enumerate(self._envs[number].reset()):
-            if result is not None:
-                seat_number, row = self._where[number][agent]
-                seat = self.seats[seat_number]
-                write(seat.obs, row, result.obs)
-                seat.acting[row] = seat.on_reset[row] = True
+        with _named(number, "reset"):
+            for agent, result in enumerate(self._envs[number].reset()):
+                if result is not None:
+                    seat_number, row = self._where[number][agent]
+                    seat = self.seats[seat_number]
+                    write(seat.obs, row, result.obs)
+                    seat.acting[row] = seat.on_reset[row] = True
+
+    def _check_acting(self) -> None:
+        """Check what the next actions are for: first observations, and masks."""
+        for seat, border in zip(self.seats, self._borders, strict=True):
+            rows = np.flatnonzero(seat.acting)
+            border.check_obs(take(seat.obs, rows), rows)
 
     def _take(
         self, number: int, results: Sequence[StepResult | None], finished: list[list[tuple[int, StepResult]]]
@@ -219,10 +234,15 @@ class AgentArena:
                 continue
             seat_number, row = self._where[number][agent]
             seat, pending = self.seats[seat_number], self._pending[seat_number]
-            if not np.isfinite(result.reward):
-                raise EnvError(f"env {number} gave agent {agent} the reward {result.reward}")
+            if not is_number(result.reward) or not np.isfinite(result.reward):
+                raise EnvError(
+                    f"agent {agent} was given the reward {result.reward!r:.60}; it has to be a finite number"
+                )
+            for name, flag in (("terminated", result.terminated), ("truncated", result.truncated)):
+                if not isinstance(flag, bool | np.bool_):
+                    raise EnvError(f"agent {agent}: {name} is {flag!r:.60}; it has to be True or False")
             if result.terminated and result.truncated:
-                raise EnvError(f"env {number}, agent {agent}: terminated and truncated are both True")
+                raise EnvError(f"agent {agent}: terminated and truncated are both True")
             # What an agent is given before its first action of an episode follows from no action: not stored.
             first = not pending[row]
             if not first:
@@ -234,13 +254,15 @@ class AgentArena:
                 write(seat.obs, row, result.obs)
                 seat.acting[row], seat.on_reset[row] = True, first
 
-    def _stepped(self, seat: Seat, pairs: list[tuple[int, StepResult]]) -> Stepped:
+    def _stepped(self, seat: Seat, border: Border, pairs: list[tuple[int, StepResult]]) -> Stepped:
         count = len(pairs)
         obs_next: Obs = take(seat.obs, np.zeros(count, np.int64))
         for at, (_, result) in enumerate(pairs):
             write(obs_next, at, result.obs)
         rows = np.array([row for row, _ in pairs], np.int64)
-        check_finite("obs_next", obs_next, rows, np.zeros(seat.rows, np.int64)[: len(rows)])
+        border.check_obs(
+            obs_next, rows, "obs_next", np.ones(count, bool)
+        )  # of those that act, masks are looked at later
         info = np.empty(count, object)
         info[:] = [result.info for _, result in pairs]
         return Stepped(
@@ -251,6 +273,20 @@ class AgentArena:
             truncated=np.array([result.truncated for _, result in pairs], bool),
             info=info,
         )
+
+
+@contextlib.contextmanager
+def _named(number: int, call: str) -> Iterator[None]:
+    """Say whose it is when an environment fails.
+
+    Raises:
+        EnvError: names the environment.
+    """
+    try:
+        yield
+    except FAILURES as error:
+        why = str(error) if isinstance(error, EnvError) else f"{type(error).__name__}: {error}"
+        raise EnvError(f"env {number} failed in {call}: {why}") from error
 
 
 class StackedArena:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from argosy.errors import ConfigError
-from argosy.files import claim, damage_named, read_json, write_atomically
+from argosy.files import claim, damage_named, make_folder, read_json, write_atomically
 from argosy.run.fleet import write_agents
 from argosy.run.saved import Own, write_description
 
@@ -29,14 +29,16 @@ class FolderClaim:
         resume: whether to go on with what is there.
 
     Raises:
-        ConfigError: the folder holds a run and `resume` is not asked for, or the reverse; or another driver has it.
+        ConfigError: the folder holds a run and `resume` is not asked for, or the reverse; another driver has it; or it
+            cannot be made.
+        CheckpointError: nothing can be written there.
     """
 
     def __init__(self, directory: Path, name: str, *, resume: bool) -> None:
         info = directory / "fleet.json"
         if resume:
             self._fits(info, resume)
-        directory.mkdir(parents=True, exist_ok=True)
+        make_folder(directory)
         self._file = claim(directory, HOW_TO_END)
         try:
             self.generation = self._begin(info, name, resume)
@@ -76,10 +78,10 @@ class FolderClaim:
     def _begin(info: Path, name: str, resume: bool) -> int:
         FolderClaim._fits(info, resume)
         with damage_named(info):
-            generation = read_json(info)["generation"] + 1 if resume else 0
+            generation = int(read_json(info)["generation"]) + 1 if resume else 0
         content = {"name": name, "generation": generation, "pid": os.getpid(), "host": socket.gethostname()}
         write_atomically(info, json.dumps(content).encode())
-        return int(generation)
+        return generation
 
 
 def check_describable(fleet: Fleet) -> None:

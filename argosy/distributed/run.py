@@ -27,8 +27,8 @@ from argosy.distributed.standstill import Standstill
 from argosy.distributed.store.parameters import ParameterStore
 from argosy.distributed.workers.env_failures import EnvFailures
 from argosy.distributed.workers.evaluation import EvalResult, Listener
-from argosy.errors import MALFORMED
-from argosy.files import write_atomically
+from argosy.errors import MALFORMED, CheckpointError
+from argosy.files import append, write_atomically
 from argosy.logger import Loggers
 from argosy.run.loggers import make_loggers
 from argosy.stacks import shown
@@ -108,8 +108,13 @@ class FleetRun:
 
     def __iter__(self) -> Iterator[Snapshot]:
         while True:
-            snapshot = self._wait()
-            write_atomically(self.directory / "status.json", snapshot.to_json().encode())
+            try:
+                snapshot = self._wait()
+                write_atomically(self.directory / "status.json", snapshot.to_json().encode())
+            except CheckpointError as error:
+                raise CheckpointError(
+                    f"the fleet ends: {error}. When there is room, go on with it (--resume)"
+                ) from error
             yield snapshot
             if snapshot.done:
                 return
@@ -151,7 +156,8 @@ class FleetRun:
                 self._logger.close()
             if self._last is not None and not self._last.done:
                 last = dataclasses.replace(self._last, done=True, reason=self._lost or "stopped")
-                write_atomically(self.directory / "status.json", last.to_json().encode())
+                with contextlib.suppress(CheckpointError):  # there is an older one
+                    write_atomically(self.directory / "status.json", last.to_json().encode())
 
     def _finish_trainers(self, timeout_s: float = 20.0) -> None:
         """Let the trainers save; those of a group must stop after the same update, or one would wait for another."""
@@ -168,7 +174,7 @@ class FleetRun:
             for name, _ in running - told:  # one that is started again has to be told again
                 self._launcher.connect(name).call("finish")
             told |= running
-            with contextlib.suppress(FleetError):
+            with contextlib.suppress(FleetError, CheckpointError):
                 self.supervisor.poll()
             time.sleep(0.05)
 
@@ -264,7 +270,7 @@ class FleetRun:
         for listener in self._listeners:
             for result in listener.poll():
                 self._results.append(result)
-                _append(self._results_file, result)
+                append(self._results_file, json.dumps(dataclasses.asdict(result)))
                 in_last_stage = self.curriculum.is_last and result.stage == self.curriculum.stage
                 if in_last_stage and self.fleet.is_reached(result.policy, result.return_mean, result.episodes):
                     self._reached.add(result.policy)
@@ -307,16 +313,11 @@ class FleetRun:
         self._logger.log(metrics, env_step=steps, gradient_step=max(snapshot.updates.values(), default=0))
 
     def _note_failure(self, failure: Failure) -> None:
-        _append(self.directory / "failures.jsonl", failure)
+        append(self.directory / "failures.jsonl", json.dumps(dataclasses.asdict(failure)))
 
     @property
     def _results_file(self) -> Path:
         return self.directory / "evaluations.jsonl"
-
-
-def _append(file: Path, record: Failure | EvalResult) -> None:
-    with file.open("a") as out:
-        out.write(json.dumps(dataclasses.asdict(record)) + "\n")
 
 
 def _results_of(file: Path) -> list[EvalResult]:

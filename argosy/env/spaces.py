@@ -10,6 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from argosy.env.vector.protocol import Obs, Received
+from argosy.errors import SpaceError
 
 Space = spaces.Space[object]
 
@@ -29,6 +30,23 @@ def is_array_space(space: Space) -> bool:
         parts = space.values() if isinstance(space, spaces.Dict) else space.spaces
         return all(is_array_space(cast(Space, part)) for part in parts)
     return isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary)
+
+
+def check_sizes(space: Space, name: str) -> None:
+    """Check that every part of a space has elements.
+
+    Raises:
+        SpaceError: one has none; names it.
+    """
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        parts = dict(space.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces))
+        for key, part in parts.items():
+            check_sizes(cast(Space, part), f"{name}[{key!r}]")
+        is_empty = not parts
+    else:
+        is_empty = is_array_space(space) and 0 in (space.shape or ())
+    if is_empty:
+        raise SpaceError(f"{name} is {space}, which has no elements: there is nothing to see or to do; leave it out")
 
 
 def merge_bounds(a: Space, b: Space, *, narrow: bool) -> Space | None:
@@ -127,21 +145,33 @@ def write(out: Obs, row: int, element: object) -> None:
             value = element[key] if isinstance(element, Mapping) else element[int(key)]  # type: ignore[index]  # Tuple element
             write(part, row, value)
     else:
-        array = cast("NDArray[np.object_]", out)
-        shape = row_shape(array)
-        if shape is not None and shape_of(element) != shape:  # numpy would spread it out
-            raise ValueError(f"a part of shape {shape_of(element)} where {shape} belongs")
-        array[row] = element
+        put(cast("NDArray[np.object_]", out), row, element)
 
 
-def shape_of(element: object) -> tuple[int, ...]:
-    """Return the shape of an array, a number or nested lists."""
-    return element.shape if type(element) is np.ndarray else np.asarray(element).shape
+def put(out: NDArray[np.object_], row: int, element: object) -> None:
+    """Write one element into row `row` of a stacked array, of objects or of numbers.
+
+    Raises:
+        ValueError: numpy would change it: spread it out, cut digits off, or take other numbers for those of text.
+    """
+    if out.dtype != object:
+        array = element if type(element) is np.ndarray else np.asarray(element)
+        if array.dtype != out.dtype and (sentence := _misfit(array, out.dtype)):
+            raise ValueError(sentence)
+        if array.shape != out.shape[1:]:
+            raise ValueError(f"a part of shape {array.shape} where {out.shape[1:]} belongs")
+    out[row] = element
 
 
-def row_shape(array: NDArray[np.generic] | None) -> tuple[int, ...] | None:
-    """Return the shape of the rows of stacked storage; None where any object can be stored."""
-    return None if array is None or array.dtype == object else array.shape[1:]
+def _misfit(array: NDArray[np.generic], dtype: np.dtype[np.generic]) -> str | None:
+    """Say why an array cannot be stored with another dtype as the numbers that it holds; None if it can."""
+    if np.can_cast(array.dtype, dtype, "safe"):
+        return None
+    if array.dtype == object or not np.can_cast(array.dtype, dtype, "same_kind"):
+        return f"has dtype {array.dtype}; {dtype} belongs there"
+    if dtype.kind in "iu" and (array.astype(dtype) != array).any():
+        return f"holds {array[array.astype(dtype) != array].flat[0]}, which does not fit {dtype}"
+    return None
 
 
 def read(tree: Obs, row: int, space: Space) -> object:
@@ -232,7 +262,10 @@ def mismatch(space: Space, element: object, name: str = "observation") -> str | 
         return next((sentence for sentence in found if sentence), None)
     if not is_array_space(space):
         return None if space.contains(element) else f"{name} {element!r:.80} is not in its space {space}"
-    array = np.asarray(element)
+    try:
+        array = np.asarray(element)
+    except Exception as error:  # whatever an object of the user's own raises
+        return f"{name} {element!r:.80} is no array: {type(error).__name__}: {error}"
     shape, dtype = tuple(space.shape or ()), np.dtype(space.dtype)
     if array.dtype == object:
         return (
@@ -243,6 +276,8 @@ def mismatch(space: Space, element: object, name: str = "observation") -> str | 
         return f"{name} has shape {array.shape}; its space {space} has {shape}"
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         return f"{name} has dtype {array.dtype}; its space {space} has {dtype}"
+    if sentence := _misfit(array, dtype):
+        return f"{name} {sentence}, the type of its space {space}"
     if array.dtype.kind == "f" and np.isnan(array).any():
         return f"{name} holds NaN at index {tuple(int(i[0]) for i in np.nonzero(np.isnan(array)))}"
     if isinstance(space, spaces.Box):

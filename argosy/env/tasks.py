@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import os
 import re
@@ -30,7 +29,7 @@ from argosy.env.vector.protocol import VectorEnv
 from argosy.env.worker.base import EnvFn
 from argosy.env.wrappers import wrapped
 from argosy.errors import ConfigError, MissingExtraError, nearest, require
-from argosy.named import elsewhere, given_code
+from argosy.named import check_maker, elsewhere, given_code, import_module
 from argosy.process import num_cores, yield_cpu
 from argosy.rng import spawn_seeds
 
@@ -168,11 +167,13 @@ def _imported(task: str) -> object:
     if task in (given := given_code(task)):
         return given[task]
     try:
-        found: object = getattr(importlib.import_module(module), name, None)
-    except ImportError as error:
-        raise ConfigError(f"module {module!r} could not be imported: {error}{elsewhere(task)}") from error
+        found: object = getattr(import_module(module, task), name, None)
+    except ConfigError as error:
+        raise ConfigError(f"{error}{elsewhere(task)}") from error
     if found is None and elsewhere(task):
         raise ConfigError(f"task {task!r} is not there{elsewhere(task)}")
+    if callable(found):
+        check_maker(found, task, "task", ("reset", "step"))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias, cast
+from typing import SupportsFloat, TypeAlias, cast
 
 import gymnasium as gym
 import numpy as np
@@ -23,7 +23,7 @@ Array: TypeAlias = "NDArray[np.generic]"
 
 
 _OWN = ("ActionMaskFromInfo", "ContinuousToDiscrete", "FrameStack", "MultiDiscreteToDiscrete", "TruncatedAsTerminated")
-_WRAPPERS = Registry("wrapper", {name: (name, __name__) for name in _OWN})
+_WRAPPERS = Registry("wrapper", {name: (name, __name__) for name in _OWN}, has=("reset", "step"))
 
 
 def register_wrapper(name: str, cls: Callable[..., Env] | str, *, module: str | None = None) -> None:
@@ -150,10 +150,10 @@ class MultiDiscreteToDiscrete(gym.ActionWrapper[object, object, object]):
 class TruncatedAsTerminated(gym.Wrapper[object, object, object, object]):
     """Report a truncated episode as terminated, for algorithms that know one kind of end (no bootstrap there)."""
 
-    def step(self, action: object) -> tuple[object, float, bool, bool, Info]:
+    def step(self, action: object) -> tuple[object, SupportsFloat, bool, bool, Info]:
         """Step; whatever is truncated is terminated too."""
         obs, rew, terminated, truncated, info = self.env.step(action)
-        return obs, float(rew), terminated or truncated, truncated, info
+        return obs, rew, terminated or truncated, truncated, info
 
 
 class FrameStack(gym.Wrapper[object, object, object, object]):
@@ -184,11 +184,11 @@ class FrameStack(gym.Wrapper[object, object, object, object]):
         self._frames.extend([obs] * (self._frames.maxlen or 1))
         return np.stack(self._frames), info  # type: ignore[arg-type]  # a deque is a sequence
 
-    def step(self, action: object) -> tuple[Array, float, bool, bool, Info]:
+    def step(self, action: object) -> tuple[Array, SupportsFloat, bool, bool, Info]:
         """Step and push the new observation."""
         obs, rew, terminated, truncated, info = self.env.step(action)
         self._frames.append(obs)
-        return np.stack(self._frames), float(rew), terminated, truncated, info  # type: ignore[arg-type]  # as above
+        return np.stack(self._frames), rew, terminated, truncated, info  # type: ignore[arg-type]  # as above
 
 
 class ActionMaskFromInfo(gym.Wrapper[object, object, object, object]):
@@ -229,10 +229,10 @@ class ActionMaskFromInfo(gym.Wrapper[object, object, object, object]):
         obs, info = self.env.reset(seed=seed, options=options)
         return self._with_mask(obs, info), info
 
-    def step(self, action: object) -> tuple[dict[str, object], float, bool, bool, Info]:
+    def step(self, action: object) -> tuple[dict[str, object], SupportsFloat, bool, bool, Info]:
         """Step."""
         obs, rew, terminated, truncated, info = self.env.step(action)
-        return self._with_mask(obs, info), float(rew), terminated, truncated, info
+        return self._with_mask(obs, info), rew, terminated, truncated, info
 
     def _with_mask(self, obs: object, info: Info) -> dict[str, object]:
         mask = info.get(self._key)

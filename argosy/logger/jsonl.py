@@ -65,7 +65,7 @@ def read_jsonl(path: str | Path) -> list[dict[str, float | None]]:
     for line in Path(path).read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(row, dict) and "env_step" in row:
             rows.append(row)

@@ -18,6 +18,7 @@ from argosy.data import tree
 from argosy.data.protocols import Obs, SampleBatch
 from argosy.net.config import ACTIVATIONS, NetConfig
 from argosy.net.memory import Memory
+from argosy.process import check_memory
 
 Space: TypeAlias = spaces.Space[Any]
 Rows: TypeAlias = tuple[torch.Tensor, ...]
@@ -34,6 +35,7 @@ class Linear(nn.Module):
     def __init__(self, in_features: int, out_features: int) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
+        check_memory(16 * in_features * out_features, f"to learn a layer of {in_features:,} x {out_features:,}")
         bound = 1.0 / math.sqrt(in_features)
         self.weight = nn.Parameter(torch.empty(out_features, in_features).uniform_(-bound, bound).t().contiguous())
         self.bias = nn.Parameter(torch.empty(out_features).uniform_(-bound, bound))

@@ -20,6 +20,10 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 }
 
 
+WIDEST = 100_000
+"""Width of a layer that can be meant; before memory for it is asked for."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class NetConfig:
     """Shape of the networks between an observation and their heads; all policies and critics take it."""
@@ -57,7 +61,7 @@ class NetConfig:
         check_choice(self, "activation", tuple(ACTIVATIONS))
         check_choice(self, "memory", (None, "gru", "lstm"))
         for name in ("hidden_sizes", "cnn_features", "memory_size", "sequence_length"):
-            check_range(self, name, ge=1)
+            check_range(self, name, ge=1, le=WIDEST)
         check_range(self, "burn_in", ge=0)
         encoder: object = self.encoder  # what users write
         if isinstance(encoder, nn.Module):

@@ -224,7 +224,7 @@ class Encoder(nn.Module):
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
 
-_ENCODERS = Registry("encoder")
+_ENCODERS = Registry("encoder", has=("forward",))
 
 
 def register_encoder(name: str, cls: Callable[..., nn.Module] | str, *, module: str | None = None) -> None:

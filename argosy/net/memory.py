@@ -7,6 +7,8 @@ from typing import Literal
 import torch
 from torch import nn
 
+from argosy.process import check_memory
+
 
 class Memory(nn.Module):
     """Gated recurrent unit (Cho et al., 2014, https://arxiv.org/abs/1406.1078) or long short-term memory.
@@ -22,6 +24,7 @@ class Memory(nn.Module):
 
     def __init__(self, kind: Literal["gru", "lstm"], in_features: int, size: int) -> None:
         super().__init__()
+        check_memory(4 * 16 * size * (in_features + size), f"to learn a memory of {size:,} (net.memory_size)")
         self.cell: nn.GRUCell | nn.LSTMCell = (nn.GRUCell if kind == "gru" else nn.LSTMCell)(in_features, size)
         self.out_features = size
         self.state_size = size if kind == "gru" else 2 * size

@@ -25,3 +25,17 @@ def quantile_huber_loss(quantiles: torch.Tensor, target: torch.Tensor, kappa: fl
     huber = F.huber_loss(difference, torch.zeros_like(difference), reduction="none", delta=kappa) / kappa
     weight = (tau.unsqueeze(-1) - (difference.detach() < 0.0).to(tau.dtype)).abs()
     return (weight * huber).mean(dim=-1).sum(dim=-1)
+
+
+def truncated_mixture(quantiles: torch.Tensor, num_dropped: int) -> torch.Tensor:
+    """Pool the quantiles of several distributions and leave out the largest (https://arxiv.org/abs/2005.04269).
+
+    Args:
+        quantiles: [K, ..., N] of K distributions, in any order.
+        num_dropped: how many of the K * N.
+
+    Returns:
+        [..., K * N - num_dropped] in rising order.
+    """
+    pooled = quantiles.movedim(0, -2).flatten(-2)
+    return pooled.sort(dim=-1).values[..., : pooled.shape[-1] - num_dropped]

@@ -12,11 +12,11 @@ from torch import nn
 
 from argosy.data import Batch, NamedArray, SampleBatch, namedarray
 from argosy.data.protocols import Obs, ObsBatchProtocol
+from argosy.env.masks import find_mask_key
 from argosy.errors import CheckpointError, SpaceError
 from argosy.net import Backbone, NetConfig, SmallForward
 from argosy.policy.boxes import ActionBound, BoxMap, action_mapping
 from argosy.policy.explore import Exploration
-from argosy.policy.masks import find_mask_key
 from argosy.policy.normaliser import Normaliser
 from argosy.policy.predict import predict
 from argosy.rng import Rng

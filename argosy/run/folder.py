@@ -12,7 +12,7 @@ from pathlib import Path
 
 from argosy.errors import CheckpointError, ConfigError, MissingExtraError, require
 from argosy.experiment import Experiment
-from argosy.files import claimed, remove_torn
+from argosy.files import claimed, make_folder, remove_torn
 from argosy.logger import read_jsonl
 
 
@@ -62,18 +62,19 @@ class RunFolder:
         """Make a new folder under `root`; two runs of the same second get different ones.
 
         Raises:
-            CheckpointError: none can be made there.
+            ConfigError: that is not possible.
         """
         parent = Path(root) / re.sub("[/:]", "-", task) / re.sub("[/:]", "-", algorithm)
+        make_folder(parent)
         stamp = time.strftime("%Y%m%d-%H%M%S")
         for attempt in range(1000):
             path = parent / (f"{stamp}-{seed}" + (f"-{attempt}" if attempt else ""))
             try:
-                path.mkdir(parents=True)
+                path.mkdir()
+            except FileExistsError:
+                continue
             except OSError as error:
-                if path.is_dir():
-                    continue
-                raise CheckpointError(f"the run's folder {str(path)!r} could not be made: {error}") from error
+                raise ConfigError(f"the folder {str(path)!r} cannot be made: {error}; give another one") from error
             return cls(path)
         raise CheckpointError(f"no free name for a run under {str(parent)!r}")
 

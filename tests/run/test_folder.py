@@ -6,7 +6,7 @@ import warnings
 import pytest
 
 import argosy
-from argosy.errors import CheckpointError, MissingExtraError
+from argosy.errors import CheckpointError, ConfigError, MissingExtraError
 from argosy.files import claim, write_atomically
 from argosy.run.folder import RunFolder, draw_curve
 
@@ -59,11 +59,11 @@ def test_two_runs_of_one_second_get_two_folders(tmp_path, monkeypatch):
 def test_a_place_that_cannot_be_written_to_is_named(tmp_path):
     file = tmp_path / "file"
     file.write_text("")
-    with pytest.raises(CheckpointError, match=r"the run's folder '.*' could not be made: .*Not a directory"):
+    with pytest.raises(ConfigError, match=r"the folder '.*' cannot be made: .*Not a directory"):
         argosy.train("dqn", "CartPole-v1", runs=file, show_progress=False)
-    with pytest.raises(CheckpointError, match=r"'.*/result\.json' could not be written: .*Not a directory"):
+    with pytest.raises(CheckpointError, match=r"'.*/result\.json' cannot be written: .*Not a directory"):
         write_atomically(file / "result.json", b"{}")
-    with pytest.raises(CheckpointError, match=r"the folder '.*/file' cannot be written to: .*Not a directory"):
+    with pytest.raises(ConfigError, match=r"nothing can be written in '.*/file': .*Not a directory"):
         claim(file, "wait")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from argosy.errors import ConfigError, DataError
+from argosy.process import check_memory
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -44,6 +45,7 @@ class Rings:
             raise ConfigError(
                 f"buffer size is {list(capacities)!r}; every (sub-)buffer must hold at least 1 transition"
             )
+        check_memory(4 * 8 * sum(map(int, capacities)), f"a buffer of {sum(map(int, capacities)):,} slots")
         self.capacity: IntArray = np.asarray(capacities, np.int64)
         self.num = len(self.capacity)
         self.slots = int(self.capacity.sum())

@@ -76,8 +76,8 @@ class PettingZoo(Environment):
         results: list[StepResult | None] = [None] * self.agent_count
         for i, name in enumerate(self.agents):
             if name in obs and (before[i] or name in self.env.agents):
-                over = bool(truncated[name] and not terminated[name])
-                results[i] = StepResult(obs[name], float(rew[name]), bool(terminated[name]), over, info[name])
+                over = False if terminated[name] else truncated[name]
+                results[i] = StepResult(obs[name], rew[name], terminated[name], over, info[name])
         return results
 
     def _next_turn(self) -> list[StepResult | None]:
@@ -86,8 +86,8 @@ class PettingZoo(Environment):
         while self.env.agents:
             self.turn = i = self.agents.index(self.env.agent_selection)
             obs, _, terminated, truncated, info = self.env.last()
-            over = bool(truncated and not terminated)
-            results[i] = StepResult(obs, float(self._owed[i]), bool(terminated), over, info)
+            over = False if terminated else truncated
+            results[i] = StepResult(obs, float(self._owed[i]), terminated, over, info)
             self._owed[i] = 0.0
             if not (terminated or truncated):
                 break

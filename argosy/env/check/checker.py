@@ -6,7 +6,7 @@ import copy
 import inspect
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -21,6 +21,7 @@ from argosy.env.check.optional import check_goals, check_render
 from argosy.env.check.seeds import check_determinism
 from argosy.env.check.spaces import check_spaces
 from argosy.env.config import EnvConfig
+from argosy.env.masks import choices, without_choice
 from argosy.env.spaces import is_bounded, mismatch
 from argosy.env.tasks import env_factory
 
@@ -193,6 +194,7 @@ def _check_steps(env: Env, steps: int, seed: int, out: list[_Trace]) -> Iterator
     length = 0
     for _ in range(steps):
         kept = copy.deepcopy(obs)
+        yield from _check_mask(env, obs, info)
         action = legal_action(env.action_space, obs, info)
         action_before = copy.deepcopy(action)
         start = time.perf_counter()
@@ -230,6 +232,18 @@ def _check_steps(env: Env, steps: int, seed: int, out: list[_Trace]) -> Iterator
     out.append(trace)
 
 
+def _check_mask(env: Env, obs: object, info: Mapping[str, object]) -> Iterator[Finding]:
+    mask, sizes = mask_of(obs, info), choices(env.action_space)
+    if mask is None or not sizes:
+        return
+    if mask.shape != (sum(sizes),):
+        yield Finding("error", "action_mask", f"it has shape {mask.shape}; {env.action_space} needs ({sum(sizes)},).")
+        raise StopCheckError
+    if without_choice(mask[None], sizes).any():
+        yield Finding("error", "action_mask", f"{mask.tolist()} allows no action, but one has to follow.")
+        raise StopCheckError
+
+
 def _check_result(result: object) -> Iterator[Finding]:
     if not isinstance(result, tuple) or len(result) != 5:
         what = f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
@@ -241,8 +255,10 @@ def _check_result(result: object) -> Iterator[Finding]:
     if array.dtype.kind not in "fiub" or array.ndim > 1 or array.size == 0:
         yield Finding("error", "step", f"the reward is {rew!r:.60}; it must be a number.")
         raise StopCheckError
-    if not np.isfinite(array).all():
-        yield Finding("error", "step", f"the reward is {rew!r:.60}; rewards must be finite.")
+    with np.errstate(over="ignore"):
+        stored = array.astype(np.float32)
+    if not np.isfinite(stored).all():
+        yield Finding("error", "step", f"the reward is {rew!r:.60}; rewards must be finite, as float32, too.")
         raise StopCheckError
     if array.shape == (1,):
         yield Finding("error", "step", "the reward is an array of one element; return float(reward).")

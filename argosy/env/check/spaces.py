@@ -8,7 +8,9 @@ import numpy as np
 from gymnasium import spaces
 
 from argosy.env.check.finding import Env, Finding, StopCheckError
-from argosy.env.spaces import Space, is_array_space, is_bounded
+from argosy.env.masks import find_mask_key
+from argosy.env.spaces import Space, check_sizes, is_array_space, is_bounded
+from argosy.errors import SpaceError
 
 
 def check_spaces(env: Env) -> Iterator[Finding]:
@@ -25,8 +27,18 @@ def check_spaces(env: Env) -> Iterator[Finding]:
                 f"{space} has no arrays of fixed shape: policies and shared memory cannot take it; encode it as "
                 "Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or Tuple of these.",
             )
+        try:
+            check_sizes(space, name)
+        except SpaceError as error:
+            yield Finding("error", name, f"{error}.")
+            raise StopCheckError from error
     yield from _check_observation_space(env.observation_space, "observation_space")
     action = env.action_space
+    try:
+        find_mask_key(env.observation_space, action)
+    except SpaceError as error:
+        yield Finding("error", "observation_space", f"{error}.")
+        raise StopCheckError from error
     if isinstance(action, spaces.Box):
         if not is_bounded(action):
             yield Finding("error", "action_space", f"{action} has infinite bounds; give the limits of each action.")
@@ -52,9 +64,6 @@ def _check_observation_space(space: Space, where: str) -> Iterator[Finding]:
         for i, part in enumerate(space.spaces):
             yield from _check_observation_space(part, f"{where}[{i}]")
     if not isinstance(space, spaces.Box):
-        return
-    if 0 in space.shape:
-        yield Finding("error", where, f"shape {space.shape} has no elements.")
         return
     if (space.low >= space.high).all():
         yield Finding(

@@ -13,7 +13,7 @@ from gymnasium.vector import VectorEnv as ForeignVectorEnv
 from numpy.typing import NDArray
 
 from argosy.env.agents.pettingzoo import joint_env
-from argosy.env.spaces import Space, as_tree, copy_rows, normal_form, take
+from argosy.env.spaces import Space, as_tree, check_sizes, copy_rows, normal_form, take
 from argosy.env.vector.envpool import EnvPoolVectorEnv, Pool
 from argosy.env.vector.kinds import DummyVectorEnv
 from argosy.env.vector.protocol import Ids, Infos, Obs, StepReturn, VectorEnv, check_ids, env_seeds
@@ -35,6 +35,9 @@ class GymVectorEnv:
 
     Args:
         env: the vector env; it has to support `options={"reset_mask": ...}`, as gymnasium's and ale-py's do.
+
+    Raises:
+        SpaceError: a space has no elements.
     """
 
     def __init__(self, env: ForeignVectorEnv[object, object, object]) -> None:
@@ -44,6 +47,8 @@ class GymVectorEnv:
         self._foreign_space = cast(Space, env.single_observation_space)
         self.single_observation_space = normal_form(self._foreign_space)
         self.single_action_space = cast(Space, env.single_action_space)
+        check_sizes(self.single_observation_space, "observation_space")
+        check_sizes(self.single_action_space, "action_space")
         self._seeds: list[int | None] | None = None
         self._started = np.zeros(self.num_envs, np.bool_)
         self._stale = np.zeros(self.num_envs, np.bool_)  # to be reset before the next step
@@ -121,7 +126,9 @@ class GymVectorEnv:
         obs, rew, terminated, truncated, info = self.env.step(
             np.asarray(action) if isinstance(action, list) else action
         )
-        terminated, truncated = np.asarray(terminated, np.bool_), np.asarray(truncated, np.bool_)
+        terminated, truncated = _flags("terminated", terminated), _flags("truncated", truncated)
+        if np.asarray(rew).dtype.kind not in "biuf":
+            raise EnvError(f"step: the rewards are {rew!r:.60}; they have to be numbers")
         self._ended = terminated | truncated
         if "lives" in info:
             self._lives = np.where(truncated, 0, cast("NDArray[np.int64]", info["lives"]))
@@ -187,6 +194,13 @@ class GymVectorEnv:
         n = self.num_envs
         arrays = {k: v[ids] for k, v in info.items() if isinstance(v, np.ndarray) and len(v) == n}
         return {**arrays, "env_id": ids}
+
+
+def _flags(name: str, flags: object) -> NDArray[np.bool_]:
+    array = np.asarray(flags)
+    if array.dtype != np.bool_:
+        raise EnvError(f"step: {name} is {flags!r:.60}; it has to be an array of bool")
+    return array
 
 
 def as_vector_env(env: object) -> VectorEnv:

@@ -11,10 +11,15 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.env.spaces import Space, mismatch, normal_form, row_shape, shape_of, write
+from argosy.env.spaces import Space, check_sizes, mismatch, normal_form, put, write
 from argosy.env.vector.protocol import Info
 from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, StepArrays, common_spaces
-from argosy.errors import EnvError
+from argosy.errors import ArgosyError, EnvError
+
+FAILURES = (Exception, SystemExit)
+"""What an env may raise; a KeyboardInterrupt is the user's."""
+NUMBERS = (float, int, np.floating, np.integer, np.bool_)
+"""Types of a reward; a bool counts as one."""
 
 
 class EnvGroup:
@@ -35,16 +40,18 @@ class EnvGroup:
         self.current = np.full(1, -1, np.int32) if current is None else current
         self.envs: list[gym.Env[object, object]] = []
         self.checked = [False] * len(env_fns)
+        found: dict[int, EnvSpaces] = {}
         try:
             for index, env_fn in enumerate(env_fns, first):
                 self.current[0] = index
                 self.envs.append(env_fn())
-        except Exception as error:
+                found[index] = spaces_of(self.envs[-1])
+        except FAILURES as error:
             index = int(self.current[0])
             self.close()
-            raise EnvError(f"env {index} could not be made: {type(error).__name__}: {error}") from error
+            raise EnvError(f"env {index} could not be made: {_told(error)}") from error
         self.current[0] = -1
-        self.spaces = common_spaces({index: spaces_of(env) for index, env in enumerate(self.envs, first)})
+        self.spaces = common_spaces(found)
 
     def step(self, ids: Sequence[int] | None, actions: Actions, out: StepArrays, rows: Sequence[int]) -> list[Info]:
         """Step the envs `ids` (None: all) and write the results into the rows `rows` of `out`.
@@ -56,7 +63,8 @@ class EnvGroup:
         which = range(first, first + len(self.envs)) if ids is None else ids
         obs_out, rew, terminated, truncated = out.obs, out.rew, out.terminated, out.truncated
         array = None if isinstance(obs_out, dict) else cast("NDArray[np.object_]", obs_out)  # any type of element
-        shape = row_shape(array)
+        shape, dtype = (None, None) if array is None else (array.shape[1:], array.dtype)
+        one_reward = rew.ndim == 1
         envs, current = self.envs, self.current
         infos: list[Info] = []
         result: object = None
@@ -64,35 +72,45 @@ class EnvGroup:
             for index, row, action in zip(which, rows, actions, strict=True):
                 current[0], result = index, None
                 result = envs[index - first].step(action)
-                obs, reward, terminated[row], truncated[row], info = result
-                try:
+                if not isinstance(result, tuple):
+                    raise TypeError(f"a {type(result).__name__}")
+                obs, reward, over, cut, info = result
+                # Looked at in the cheapest way; `_what_is_wrong` says it in words
+                if one_reward and isinstance(reward, NUMBERS):
                     rew[row] = reward
-                except (TypeError, ValueError):
-                    rew = self._widened(out, reward)
-                    rew[row] = reward
-                if array is not None:
-                    if shape is not None and shape_of(obs) != shape:  # numpy would spread it out
-                        raise ValueError(f"an observation of shape {shape_of(obs)}")
+                else:
+                    rew = self._put_reward(out, row, reward)
+                    one_reward = rew.ndim == 1
+                if (over is not False and over is not True) or (cut is not False and cut is not True):
+                    over, cut = _flag(over), _flag(cut)  # type: ignore[unreachable]  # users return anything
+                terminated[row], truncated[row] = over, cut
+                if array is None:
+                    write(obs_out, row, obs)
+                elif type(obs) is np.ndarray and obs.dtype is dtype and obs.shape == shape:
                     array[row] = obs
                 else:
-                    write(obs_out, row, obs)
+                    put(array, row, obs)
                 info["env_id"] = index
                 infos.append(info)
-        except Exception as error:
+        except FAILURES as error:
             index = int(current[0])
             if result is not None and (sentence := _what_is_wrong(envs[index - first].observation_space, result)):
                 raise EnvError(f"env {index}, step: {sentence}") from error
-            raise EnvError(f"env {index} failed in step: {type(error).__name__}: {error}") from error
+            raise EnvError(f"env {index} failed in step: {_told(error)}") from error
         current[0] = -1
         return infos
 
-    def _widened(self, out: StepArrays, reward: object) -> NDArray[np.float32]:
-        """Return an array for rewards like `reward`, of several agents, which `out` had no room for."""
+    def _put_reward(self, out: StepArrays, row: int, reward: object) -> NDArray[np.float32]:
+        """Store rewards of several agents, for which `out` may have no room yet; return the array that they are in."""
         several = np.asarray(reward)
-        if out.rew.ndim > 1 or several.ndim == 0 or several.dtype.kind not in "biuf":
-            raise EnvError(f"a reward {reward!r:.60} where {out.rew.shape[1:] or 'a number'} belongs")
-        out.widen(several.shape)
-        self.spaces = replace(self.spaces, reward_shape=several.shape)
+        if several.dtype.kind not in "biuf":
+            raise TypeError(f"a reward of type {several.dtype}")
+        if several.shape != out.rew.shape[1:]:
+            if out.rew.ndim > 1 or several.ndim == 0 or several.size < 2:
+                raise EnvError(f"a reward {reward!r:.60} where {out.rew.shape[1:] or 'a number'} belongs")
+            out.widen(several.shape)
+            self.spaces = replace(self.spaces, reward_shape=several.shape)
+        out.rew[row] = several
         return out.rew
 
     def reset(
@@ -118,8 +136,8 @@ class EnvGroup:
                 info["env_id"] = index
             except EnvError as error:
                 raise EnvError(f"env {index}, reset: {error}") from error
-            except Exception as error:
-                raise EnvError(f"env {index} failed in reset: {type(error).__name__}: {error}") from error
+            except FAILURES as error:
+                raise EnvError(f"env {index} failed in reset: {_told(error)}") from error
             out.rew[row] = 0.0
             out.terminated[row] = out.truncated[row] = False
             infos.append(info)
@@ -145,7 +163,7 @@ class EnvGroup:
     def close(self) -> None:
         """Close every env, also when one of them fails at it."""
         for env in self.envs:
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(*FAILURES):
                 env.close()
 
 
@@ -153,12 +171,29 @@ def _what_is_wrong(space: Space, result: object) -> str | None:
     """Say why what an env's step returned cannot be stored; None if that is not why."""
     if not isinstance(result, tuple) or len(result) != 5:
         return f"it returned {_kind(result)}; it has to return (obs, reward, terminated, truncated, info)"
-    obs, rew, _, _, info = result
+    obs, rew, terminated, truncated, info = result
     if not isinstance(info, dict):
         return f"info is a {type(info).__name__}; it has to be a dict"
-    if np.asarray(rew).dtype.kind not in "biuf":
+    if not isinstance(rew, NUMBERS) and np.asarray(rew).dtype.kind not in "biuf":
         return f"the reward is {rew!r:.60}; it has to be a number"
+    for name, flag in (("terminated", terminated), ("truncated", truncated)):
+        if not isinstance(flag, bool | np.bool_):
+            return f"{name} is {flag!r:.60} ({type(flag).__name__}); it has to be True or False"
     return mismatch(space, obs)
+
+
+def is_number(reward: object) -> bool:
+    """Whether a reward is a number, or an array or tensor of one without axes."""
+    if isinstance(reward, NUMBERS):
+        return True
+    array = np.asarray(reward)
+    return array.shape == () and array.dtype.kind in "biuf"
+
+
+def _flag(flag: object) -> bool:
+    if not isinstance(flag, bool | np.bool_):
+        raise TypeError(f"a flag of type {type(flag).__name__}")
+    return bool(flag)
 
 
 def _reset_result(result: object) -> tuple[object, dict[str, object]]:
@@ -175,14 +210,28 @@ def _kind(result: object) -> str:
     return f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
 
 
-def spaces_of(env: gym.Env[object, object]) -> EnvSpaces:
-    """Return the spaces of one env; an env with several rewards says so by an attribute `reward_shape`."""
+def _told(error: BaseException) -> str:
+    return str(error) if isinstance(error, ArgosyError) else f"{type(error).__name__}: {error}"
+
+
+def spaces_of(env: object) -> EnvSpaces:
+    """Return the spaces of one env; an env with several rewards says so by an attribute `reward_shape`.
+
+    Raises:
+        EnvError: it is no gymnasium env, or has no spaces.
+        SpaceError: a space has no elements.
+    """
+    if not isinstance(env, gym.Env):
+        raise EnvError(f"what should make a gymnasium.Env made a {type(env).__name__}: {env!r:.60}")
     for name in ("observation_space", "action_space"):
-        if getattr(env, name, None) is None:
+        space = getattr(env, name, None)
+        if not isinstance(space, gym.Space):
+            given = "" if space is None else f" but {space!r:.60}"
             raise EnvError(
-                f"{type(env.unwrapped).__name__} has no {name}, by which memory is laid out; for Python objects it is "
-                "a Graph, Sequence, Text, or a subclass of gymnasium.Space with `contains`"
+                f"{type(env.unwrapped).__name__} has no {name}{given}, by which memory is laid out; for Python objects "
+                "it is a Graph, Sequence, Text, or a subclass of gymnasium.Space with `contains`"
             )
+        check_sizes(space, name)
     try:
         reward_shape = tuple(env.get_wrapper_attr("reward_shape"))
     except AttributeError:

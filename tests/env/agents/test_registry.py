@@ -31,7 +31,7 @@ def test_names_are_taken_once_and_the_nearest_is_offered():
 def test_lazy_registration_and_missing_classes():
     register("lazy", "node", module="platform")
     register("no env", "OrderedDict", module="collections")
-    with pytest.raises(ConfigError, match="'no env' is the class .* which has no reset and no step"):
+    with pytest.raises(ConfigError, match=r"'no env' is the class .* which has no reset and no step"):
         make_environment("no env")
     with pytest.raises(EnvError, match=r"must be an argosy\.env\.Environment"):
         make_environment("lazy")

@@ -1,0 +1,105 @@
+"""Deep deterministic policy gradient (Lillicrap et al., 2016, https://arxiv.org/abs/1509.02971).
+
+Details that matter:
+
+1. One critic; its target values the target policy's next action: y = r + discount * Q'(s', mu'(s')).
+2. The policy climbs the critic: the gradient of -Q(s, mu(s)) flows through the action; the critic gets none of it.
+3. Both targets follow softly after every update.
+4. Actions are in [-1, 1], stored so, and stretched to the env's bounds at the border only; noise is in these units.
+5. `discount` is gamma^k, 0 where the episode terminated; a truncated one bootstraps from its true last observation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import torch
+from gymnasium import spaces
+
+from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
+from argosy.algorithm.optim import OptimConfig
+from argosy.config import check_range
+from argosy.data import TrainingStats, TransitionBatch
+from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
+from argosy.policy import NoiseConfig
+from argosy.policy.deterministic import DeterministicPolicy
+
+# Shapes: B batch, A action dim. With memory, [B] becomes [T, B].
+
+
+@dataclass(frozen=True, kw_only=True)
+class DDPGConfig(AlgorithmConfig):
+    """Hyper-parameters of DDPG; docs/glossary.md explains each at length."""
+
+    n_step: int = 1
+    """Rewards summed before the bootstrap value."""
+    actor_optim: OptimConfig = field(default_factory=OptimConfig)
+    """Optimiser of the policy."""
+    critic_optim: OptimConfig = field(default_factory=OptimConfig)
+    """Optimiser of the critic."""
+    tau: float = 0.005
+    """Share by which the targets move per update (detail 3)."""
+    exploration: NoiseConfig = field(default_factory=NoiseConfig)
+    """Noise on the actions of training."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "n_step", ge=1)
+        check_range(self, "tau", gt=0.0, le=1.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DDPGStats(TrainingStats):
+    """What one update reports."""
+
+    loss_critic: float
+    """Mean squared error."""
+    loss_actor: float
+    q_mean: float
+    """Mean value of the stored actions."""
+
+
+class DDPG(Algorithm[DDPGConfig, DDPGStats]):
+    """Deterministic actor-critic, the first for continuous actions."""
+
+    kind = "offpolicy"
+    config_type = DDPGConfig
+    action_spaces = (spaces.Box,)
+    default_net = NetConfig(hidden_sizes=(256, 256))
+    policy: DeterministicPolicy
+
+    def __init__(self, config: DDPGConfig, policy: DeterministicPolicy, critic: EnsembleCritic) -> None:
+        super().__init__(config, policy)
+        self.policy_target, self.critic, self.critic_target = frozen_copy(policy), critic, frozen_copy(critic)
+        self.actor_optim, self.critic_optim = config.actor_optim.build(policy), config.critic_optim.build(critic)
+        self.update_policy_target = TargetUpdate(self.policy_target, policy, config.tau)
+        self.update_critic_target = TargetUpdate(self.critic_target, critic, config.tau)
+        policy.explore_by(config.exploration.build(policy.action_dim))
+
+    @classmethod
+    def build(cls, config: DDPGConfig, task: Task) -> Self:
+        """Make actor, critic and the algorithm."""
+        net = task.net or cls.default_net
+        policy = task.policy_or(lambda: DeterministicPolicy(task.observation_space, task.action_space, net))
+        critic = EnsembleCritic(task.observation_space, policy.action_dim, net, size=1)
+        return cls(config, policy, critic.to(task.device))
+
+    def update(self, batch: TransitionBatch) -> DDPGStats:
+        """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
+        batch = self.prepare(batch)
+        with torch.no_grad():  # detail 1
+            act_next = self.policy_target.analyze_next(batch).act
+            target = batch.rew + batch.discount * self.critic_target.next_value(batch, act_next)[0]
+        q = self.critic.value(batch, batch.act)[0]
+        td_error = q - target
+        loss_critic = batch_mean(batch.weight * td_error.square(), batch)
+        self.critic_optim.step(loss_critic)
+
+        loss_actor = -batch_mean(self.critic.value(batch, self.policy.analyze(batch).act)[0], batch)  # detail 2
+        self.actor_optim.step(loss_actor)
+        self.update_policy_target()
+        self.update_critic_target()
+
+        metrics = self._finish(loss_critic=loss_critic, loss_actor=loss_actor, q_mean=batch_mean(q.detach(), batch))
+        return DDPGStats(**metrics, priorities=batch_priorities(td_error, batch))
