@@ -64,7 +64,7 @@ def test_a_class_has_one_name(nothing_trusted):
 
 
 def test_classes_within_classes_are_found():
-    assert Registry("shape").load("collections:OrderedDict.fromkeys") == collections.OrderedDict.fromkeys
+    assert Registry("shape").load("argosy.named:Registry.register") is Registry.register
 
 
 def test_code_that_a_file_names_has_to_be_named_by_the_user(nothing_trusted):

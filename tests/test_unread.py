@@ -17,6 +17,8 @@ from argosy.unread import unread, warn_of_unread
         ("ppo", {"net.memory_size": 32}, "net.memory_size"),
         ("ppo", {"net.sequence_length": 8}, "net.sequence_length"),
         ("ppo", {"net.burn_in": 4}, "net.burn_in"),
+        ("ppo", {"net.cnn_features": 32}, "net.cnn_features"),
+        ("ppo", {"net.kind": "mlp"}, "net.kind"),
         ("dqn", {"net.shared_backbone": True}, "net.shared_backbone"),
         ("dqn", {"net.encoder": "line:Line", "net.cnn_features": 32}, "net.cnn_features"),
         ("ppo", {"env.frame_stack": 2}, "env.frame_stack"),

@@ -117,6 +117,18 @@ ATTACKS = {
     "messages": Attack("damaged messages", 2000, "test_messages:damaged_messages", READ, ("accepted",)),
     "configs": Attack("made-up config.json", 2000, "test_configs:made_up_experiments", READ, ("accepted",)),
     "spaces": Attack("made-up policy.json", 2000, "test_configs:made_up_spaces", READ, ("accepted",)),
+    "fleet_files": Attack(
+        "made-up files of a fleet's folder", 2000, "test_fleet_files:made_up_fleets", READ, ("accepted",)
+    ),
+    "environments": Attack(
+        "faulty environments, in this process, in worker processes, over shared memory",
+        300,
+        "test_environments:faulty_environments",
+        ("raw", "silent"),
+        ("refused", "accepted"),
+        each_s=0.3,
+        unit="environments",
+    ),
     "metrics": Attack("damaged metrics.jsonl", 2000, "test_configs:damaged_metrics", READ, ("accepted",)),
     "fleet_kills": Attack(
         "SIGKILLs of a fleet's processes",

@@ -280,7 +280,10 @@ def _check_sequences_cut_anywhere(make: Any) -> None:
             batch.mask[:] = True
             batch.cut[-1] = True
             batch = sequences(as_tensors(batch), length, burn_in)
-        with mock.patch.object(torch.Tensor, "normal_", lambda self, *_, **__: self.zero_()):  # the same for any shape
+        with (  # draws that are the same for any shape
+            mock.patch.object(torch.Tensor, "normal_", lambda self, *_, **__: self.zero_()),
+            mock.patch.object(torch.Tensor, "bernoulli_", lambda self, *_, **__: self.fill_(1.0)),
+        ):
             metrics = algorithm.update(batch).metrics()
         return {name: value for name, value in metrics.items() if name.startswith("loss/")}
 

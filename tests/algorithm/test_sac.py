@@ -6,15 +6,12 @@ import torch
 from gymnasium import spaces
 from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, greedy, train_offpolicy
 from probes import NET as PROBE_NET
+from stand_ins import BOX, NET, OBS, FixedCritic, Recorder, batch, fixed_actor, learn_a_bandit, recorded, two_rows
 
 from argosy.algorithm import SAC, OptimConfig, SACConfig, Task
 from argosy.data import Batch
-from argosy.net import NetConfig
 
-OBS = spaces.Box(-1, 1, (3,), np.float32)
-BOX = spaces.Box(-2.0, 2.0, (2,), np.float32)
-NET = NetConfig(hidden_sizes=(16,))
-
+OPTIMS = ("critic_optim", "actor_optim", "alpha_optim")
 CASES = {"plain": (SACConfig(), BOX), "fixed": (SACConfig(auto_alpha=False, num_critics=3), BOX)}
 LEARNS = ("policy", "critic")
 FOLLOWS = ("critic_target", "log_alpha", "update_target")
@@ -25,72 +22,12 @@ def make(space=BOX, **config):
     return SAC.make(SACConfig(**config), Task(observation_space=OBS, action_space=space, net=NET), seed=0)
 
 
-def batch(count=16, seed=0, **changes):
-    rng = np.random.default_rng(seed)
-    obs, obs_next = rng.uniform(-1, 1, (2, count, 3)).astype(np.float32)
-    fields = {
-        "obs": obs,
-        "act": rng.uniform(-1, 1, (count, 2)).astype(np.float32),
-        "rew": rng.normal(size=count).astype(np.float32),
-        "obs_next": obs_next,
-        "discount": np.full(count, 0.9, np.float32),
-        "weight": np.ones(count, np.float32),
-    }
-    return Batch({**fields, **changes})
-
-
-class Recorder:
-    """Stands for an optimiser: notes losses, moves nothing."""
-
-    def __init__(self):
-        self.losses = []
-
-    def step(self, loss):
-        self.losses.append(loss)
-
-
-def recorded(algorithm):
-    names = ("critic_optim", "actor_optim", "alpha_optim")
-    for name in names:
-        setattr(algorithm, name, Recorder())
-    return [getattr(algorithm, name).losses for name in names]
-
-
-class FixedActor:
-    """What an actor's analysis says that always takes `act` with log-density `logp`."""
-
-    def __init__(self, sample, act, logp):
-        self.drawn = (
-            torch.full((len(sample.obs), 2), act, requires_grad=True),
-            torch.full((len(sample.obs),), logp, requires_grad=True),
-        )
-
-    def sample(self, generator):
-        return self.drawn
-
-
-def fixed_actor(algorithm, act, logp):
-    algorithm.policy.analyze = algorithm.policy.analyze_next = lambda sample: FixedActor(sample, act, logp)
-
-
-class FixedCritic:
-    """An ensemble of which each member says one value of everything."""
-
-    def __init__(self, *values):
-        self.values = values
-
-    def value(self, sample, act):
-        return torch.tensor(self.values).unsqueeze(1).expand(-1, len(act)) + 0.0 * act.sum(-1)
-
-    next_value = value
-
-
 def test_critic_loss_by_hand():
     # target = 1 + 0.9 * (min(4, 3) - 0.5 * 2) = 2.8; errors 1 - 2.8 and 2 - 2.8
     algorithm = make(alpha=0.5, auto_alpha=False)
     fixed_actor(algorithm, 0.0, 2.0)
     algorithm.critic, algorithm.critic_target = FixedCritic(1.0, 2.0), FixedCritic(4.0, 3.0)
-    critic, actor, _ = recorded(algorithm)
+    critic, actor, _ = recorded(algorithm, *OPTIMS)
     stats = algorithm.update(batch(rew=np.ones(16, np.float32)))
     assert critic[0].item() == pytest.approx(1.8**2 + 0.8**2)
     assert stats.priorities.tolist() == pytest.approx([1.3] * 16)
@@ -104,16 +41,8 @@ def test_weights_and_discount_enter_the_critic_loss():
     algorithm = make(alpha=0.5, auto_alpha=False)
     fixed_actor(algorithm, 0.0, 0.0)
     algorithm.critic, algorithm.critic_target = FixedCritic(1.0, 1.0), FixedCritic(4.0, 4.0)
-    critic, _, _ = recorded(algorithm)
-    # rows: terminated (target 0, error 1), bootstrapped (target 2, error -1, weight 0.5)
-    algorithm.update(
-        batch(
-            2,
-            rew=np.zeros(2, np.float32),
-            discount=np.array([0.0, 0.5], np.float32),
-            weight=np.array([1.0, 0.5], np.float32),
-        )
-    )
+    critic, _, _ = recorded(algorithm, *OPTIMS)
+    algorithm.update(two_rows())  # errors 1 and -1
     assert critic[0].item() == pytest.approx(2 * (1.0 + 0.5) / 2)
 
 
@@ -169,14 +98,8 @@ def test_actions_with_several_axes():
 
 
 def test_learns_the_best_action_of_a_bandit():
-    """Reward -(a - 0.5)^2: the mean action becomes (0.5, 0.5)."""
     algorithm = make(actor_optim=OptimConfig(lr=0.003), critic_optim=OptimConfig(lr=0.02), alpha=0.01, auto_alpha=False)
-    for i in range(300):
-        data = batch(64, seed=i, discount=np.zeros(64, np.float32))
-        data.rew = -np.square(data.act - 0.5).sum(-1)
-        algorithm.update(data)
-    act = algorithm.policy(Batch(obs=batch(200).obs)).act
-    assert act.mean(0).tolist() == pytest.approx([0.5, 0.5], abs=0.15)
+    assert learn_a_bandit(algorithm, 300) == pytest.approx([0.5, 0.5], abs=0.15)
 
 
 @pytest.mark.parametrize(("auto_alpha", "name"), [(False, name) for name in PROBES] + [(True, "both")])

@@ -7,15 +7,12 @@ import torch
 from gymnasium import spaces
 from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, greedy, train_offpolicy
 from probes import NET as PROBE_NET
+from stand_ins import BOX, NET, OBS, FixedCritic, Recorder, batch, equal, learn_a_bandit, parameters, two_rows
 
 from argosy.algorithm import TD3, OptimConfig, Task, TD3Config
 from argosy.data import Batch
 from argosy.net import NetConfig
 from argosy.policy import NoiseConfig, RolloutRequest
-
-OBS = spaces.Box(-1, 1, (3,), np.float32)
-BOX = spaces.Box(-2.0, 2.0, (2,), np.float32)
-NET = NetConfig(hidden_sizes=(16,))
 
 CASES = {
     "plain": (TD3Config(policy_freq=1), BOX),
@@ -39,51 +36,6 @@ def make(space=BOX, net=NET, obs=OBS, **config):
     return TD3.make(TD3Config(**config), Task(observation_space=obs, action_space=space, net=net), seed=0)
 
 
-def batch(count=16, seed=0, **changes):
-    rng = np.random.default_rng(seed)
-    obs, obs_next = rng.uniform(-1, 1, (2, count, 3)).astype(np.float32)
-    fields = {
-        "obs": obs,
-        "act": rng.uniform(-1, 1, (count, 2)).astype(np.float32),
-        "rew": rng.normal(size=count).astype(np.float32),
-        "obs_next": obs_next,
-        "discount": np.full(count, 0.9, np.float32),
-        "weight": np.ones(count, np.float32),
-    }
-    return Batch({**fields, **changes})
-
-
-def parameters(*modules):
-    return [parameter.detach().clone() for module in modules for parameter in module.parameters()]
-
-
-def equal(a, b):
-    return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
-
-
-class Recorder:
-    """Stands for an optimiser: notes losses, moves nothing."""
-
-    def __init__(self):
-        self.losses = []
-
-    def step(self, loss):
-        self.losses.append(loss)
-
-
-class FixedCritic:
-    """An ensemble of which each member says one value of everything, and the action beside; notes the actions."""
-
-    def __init__(self, *values, slope=0.0):
-        self.values, self.slope, self.asked = values, slope, []
-
-    def value(self, sample, act):
-        self.asked.append(act.detach().clone())
-        return torch.tensor(self.values).unsqueeze(1).expand(-1, len(act)) + self.slope * act.sum(-1)
-
-    next_value = value
-
-
 def test_critic_loss_by_hand():
     # target = 1 + 0.9 * min(4, 3) = 3.7; errors 1 - 3.7 and 2 - 3.7
     algorithm = make()
@@ -100,15 +52,7 @@ def test_weights_and_discount_enter_the_critic_loss():
     algorithm = make()
     algorithm.critic, algorithm.critic_target = FixedCritic(1.0, 1.0), FixedCritic(4.0, 4.0)
     algorithm.critic_optim = Recorder()
-    # rows: terminated (target 0, error 1), bootstrapped (target 2, error -1, weight 0.5)
-    algorithm.update(
-        batch(
-            2,
-            rew=np.zeros(2, np.float32),
-            discount=np.array([0.0, 0.5], np.float32),
-            weight=np.array([1.0, 0.5], np.float32),
-        )
-    )
+    algorithm.update(two_rows())  # errors 1 and -1
     assert algorithm.critic_optim.losses[0].item() == pytest.approx(2 * (1.0 + 0.5) / 2)
 
 
@@ -226,15 +170,10 @@ def test_with_memory_it_learns_from_sequences(memory):
 
 
 def test_learns_the_best_action_of_a_bandit():
-    """Reward -(a - 0.5)^2: the action becomes (0.5, 0.5); every second update moves the actor."""
+    """Every second update moves the actor."""
     net = NetConfig(hidden_sizes=(64,))
     algorithm = make(net=net, actor_optim=OptimConfig(lr=0.003), critic_optim=OptimConfig(lr=0.01))
-    for i in range(600):
-        data = batch(64, seed=i, discount=np.zeros(64, np.float32))
-        data.rew = -np.square(data.act - 0.5).sum(-1)
-        algorithm.update(data)
-    act = algorithm.policy(Batch(obs=batch(200).obs)).act
-    assert act.mean(0).tolist() == pytest.approx([0.5, 0.5], abs=0.15)
+    assert learn_a_bandit(algorithm, 600) == pytest.approx([0.5, 0.5], abs=0.15)
 
 
 @pytest.mark.parametrize("name", PROBES)

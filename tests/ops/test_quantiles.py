@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from argosy.ops.quantiles import quantile_huber_loss
+from argosy.ops.quantiles import quantile_huber_loss, truncated_mixture
 
 
 def test_two_quantiles_and_two_samples_by_hand():
@@ -65,3 +65,11 @@ def test_its_minimum_is_at_the_quantiles():
         optim.step()
     assert quantiles.tolist() == pytest.approx([1 / 8, 3 / 8, 5 / 8, 7 / 8], abs=0.02)
     assert math.isclose(quantiles.mean().item(), 0.5, abs_tol=0.02)
+
+
+def test_a_truncated_mixture_by_hand():
+    # rows (1, 9, 4) and (2, 3, 8) of one critic, (0, 5, 7) and (6, 1, 1) of the other
+    quantiles = torch.tensor([[[1.0, 9.0, 4.0], [2.0, 3.0, 8.0]], [[0.0, 5.0, 7.0], [6.0, 1.0, 1.0]]])
+    assert truncated_mixture(quantiles, 2).tolist() == [[0, 1, 4, 5], [1, 1, 2, 3]]
+    assert truncated_mixture(quantiles, 0).tolist() == [[0, 1, 4, 5, 7, 9], [1, 1, 2, 3, 6, 8]]
+    assert truncated_mixture(torch.randn(3, 2, 4, 5), 6).shape == (2, 4, 9)

@@ -6,6 +6,7 @@ import torch
 from gymnasium import spaces
 
 from argosy.data import Batch
+from argosy.errors import SpaceError
 from argosy.policy import ActorCriticPolicy, EpsilonConfig, QPolicy, RolloutRequest
 from argosy.policy.quantile import QuantilePolicy
 
@@ -73,7 +74,14 @@ def test_the_networks_do_not_see_the_mask():
     assert policy.backbone.encoder.out_features == 2
 
 
-def test_an_entry_of_another_size_is_an_ordinary_observation():
-    policy = QPolicy(dict_space("mask", 7), spaces.Discrete(4))
+@pytest.mark.parametrize(("key", "shape"), [("action_mask", (7,)), ("action_mask", (2, 2)), ("mask", (3,))])
+@pytest.mark.parametrize("action_space", [spaces.Discrete(4), spaces.MultiDiscrete([2, 2])])
+def test_a_mask_of_another_length_is_refused(key, shape, action_space):
+    with pytest.raises(SpaceError, match=rf"{key}' has shape .*, but an action mask for .* has \(4,\)"):
+        ActorCriticPolicy(dict_space(key, 0, spaces.Box(0, 1, shape, np.int8)), action_space)
+
+
+def test_a_picture_called_mask_is_an_ordinary_observation():
+    policy = QPolicy(dict_space("mask", 0, spaces.Box(0, 1, (3, 3), np.float32)), spaces.Discrete(4))
     assert policy.mask_key is None
-    assert policy.backbone.encoder.out_features == 9
+    assert policy.backbone.encoder.out_features == 11

@@ -1,0 +1,100 @@
+"""Names and files that lead to something else than they should, and sizes that nobody can mean: a sentence each."""
+
+import re
+import resource
+import shlex
+
+import pytest
+
+import argosy
+from argosy.cli import main
+from argosy.collect.source import Agents, EnvSource
+from argosy.env import DummyVectorEnv, EnvConfig, check_env, make_environment, make_vector_env
+from argosy.env.tasks import env_factory
+from argosy.errors import ArgosyError, ConfigError, EnvError
+from argosy.presets import preset
+
+called = []
+
+
+def makes_no_env():
+    called.append("makes_no_env")
+    return "an env"
+
+
+def exits():
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    "name", ["os:abort", "os:getcwd", "builtins:print", "builtins:exit", "subprocess:Popen", "builtins:dict"]
+)
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda name: argosy.train("ppo", name, runs="nowhere"),
+        lambda name: argosy.train("ppo", "CartPole-v1", env={"wrappers": (name,)}, runs="nowhere"),
+        lambda name: argosy.train("ppo", "CartPole-v1", net={"encoder": name}, runs="nowhere"),
+        lambda name: argosy.train(name, "CartPole-v1", runs="nowhere"),
+        lambda name: make_vector_env(name, 1),
+        lambda name: make_environment(name),
+        lambda name: check_env(name),
+        lambda name: EnvSource.of(name, {}, EnvConfig(), [Agents("0")]).spaces(),
+    ],
+)
+def test_names_of_what_makes_nothing_of_the_kind_are_refused_before_it_is_called(use, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=f"{name}.* (is <|is the class|has no|must be a)"):
+        use(name)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("name", ["makes_no_env", "exits"])
+def test_a_function_that_makes_no_env_is_named_when_it_is_called(name):
+    with pytest.raises(EnvError, match=r"env 0 could not be made: (what should make .* made a str|SystemExit)"):
+        DummyVectorEnv([env_factory(f"{__name__}:{name}", EnvConfig())])
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("train dqn --task CartPole-v1 --runs {file}/x --quiet", "the folder .* cannot be made: .*give another one"),
+        ("train dqn --task CartPole-v1 --runs /proc/1 --quiet", "the folder .* cannot be made: .*give another one"),
+        ("train ppo --task : --quiet", "':' names no module"),
+        ("launch {file}", "is no Python file: its name does not end in .py"),
+        ("launch {folder}", "there is no file"),
+        ("launch {text}", "is no Python file: "),
+        ("launch {module}", "defines no `fleet = argosy.distributed.Fleet"),
+        ("check-env :", "':' names no module"),
+        ("check-env a:", "module 'a' could not be imported"),
+        ("check-env :a", "':a' names no module"),
+        ("check-env os:abort", "'os:abort' is <built-in function abort>; it must be a class, or a function"),
+    ],
+)
+def test_commands_say_a_sentence(command, says, tmp_path, capsys):
+    files = {"file": "x", "text": "x.py", "module": "y.py"}
+    for name, content in (("x", "root:x"), ("x.py", "root:x:0:0 ["), ("y.py", "x = 3")):
+        (tmp_path / name).write_text(content)
+    paths = {name: tmp_path / file for name, file in files.items()}
+    assert main(shlex.split(command.format(folder=tmp_path, **paths))) == 2
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("argosy: error: ")]
+    assert re.search(says, line), line
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"env.num_envs": 10**9},
+        {"env.test_num_envs": 10**15},
+        {"buffer.size": 10**12},
+        {"net.hidden_sizes": (10**9,)},
+        {"net.hidden_sizes": (100_000, 100_000)},
+        {"net.memory": "lstm", "net.memory_size": 10**9},
+    ],
+    ids=str,
+)
+def test_sizes_that_nobody_can_mean_are_refused_before_memory_is_asked_for(sizes, tmp_path):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ArgosyError, match=r"needs .* GiB of memory, and this machine has .*|must be .*<= 100000"):
+        argosy.train(preset("dqn", "CartPole-v1", **sizes), runs=tmp_path, show_progress=False)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
