@@ -98,7 +98,7 @@ def soak(kind: str, hours: float) -> Path:
         try:
             while process.poll() is None and time.monotonic() - begin < hours * 3600:
                 time.sleep(INTERVAL_S)
-                sample = {"hours": round((time.monotonic() - begin) / 3600, 4), **sampled(process.pid, folder)}
+                sample = {"hours": round((time.monotonic() - begin) / 3600, 6), **sampled(process.pid, folder)}
                 file.write(json.dumps(sample) + "\n")
                 file.flush()
         finally:

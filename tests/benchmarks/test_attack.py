@@ -1,12 +1,15 @@
 import importlib
+import json
+import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 HERE = Path(__file__).resolve().parents[2] / "benchmarks" / "attack"
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "tests" / "attack")]
-results, run = (importlib.import_module(name) for name in ("results", "run"))
+results, run, soak = (importlib.import_module(name) for name in ("results", "run", "soak"))
 
 
 @pytest.fixture
@@ -55,3 +58,46 @@ def test_what_is_missing_is_run_in_parts_and_added_up(folder, monkeypatch, capsy
     assert run.main(["--list"]) == 1
     assert seeds == [0, 1, 2]
     assert results.read("fake")[0]["tried"] == 2
+
+
+def test_results_of_another_table_of_algorithms_do_not_count(folder):
+    made = run.Attack("t", 60, "m:f", ("different",))
+    known = len(run.ALGORITHMS)
+    results.add("rows", {"tried": 30, "rows": 70, "algorithms": known - 1}, seed=0, seconds=1.0)
+    assert (run.done("rows", made), run.goal("rows", made)) == (0, 60)
+    for seed in (0, 1):
+        results.add("rows", {"tried": 20, "rows": 80, "algorithms": known}, seed=seed, seconds=1.0)
+    assert (run.done("rows", made), run.goal("rows", made), run.missing("rows", made)) == (40, 80, 40)
+
+
+def test_a_curve_grows_after_the_warm_up_or_is_flat():
+    hours = np.linspace(0.0, 2.0, 240)
+    noise = np.random.default_rng(0).normal(size=240)
+    warm = 500 * np.minimum(hours / 0.4, 1.0)
+
+    def samples(memory, files):
+        rows = zip(hours.tolist(), memory.tolist(), files.tolist(), strict=True)
+        return [{"hours": hour, "memory_mb": mb, "files": count} for hour, mb, count in rows]
+
+    flat = samples(500 + warm + noise, np.full(240, 80.0) + (np.arange(240) % 7 == 0))
+    assert abs(soak.grown(flat, "memory_mb")) < soak.BOUNDS["memory_mb"]
+    assert abs(soak.grown(flat, "files")) < soak.BOUNDS["files"]
+    leaking = samples(500 + warm + noise + 50 * hours, np.floor(80 + 3 * hours))
+    assert soak.grown(leaking, "memory_mb") == pytest.approx(50 / 1060, rel=0.05)
+    assert soak.grown(leaking, "files") > soak.BOUNDS["files"]
+
+
+def test_a_soak_is_sampled_and_leaves_nothing(folder, monkeypatch):
+    monkeypatch.setattr(soak, "RESULTS", folder)
+    monkeypatch.setattr(soak, "INTERVAL_S", 0.2)
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    monkeypatch.setattr(soak, "start", lambda kind, where: subprocess.Popen(command, start_new_session=True))
+    soak.soak("local", 1 / 3600)
+    counts = soak.gather("local")
+    assert counts["left"] == 0
+    assert counts["tried"] >= 1 / 3600
+    rows = [json.loads(line) for line in soak.samples_path("local").read_text().splitlines()]
+    assert len(rows) >= 4
+    assert all(row["processes"] == 1 and row["memory_mb"] > 1 for row in rows[:-1])
+    assert rows[-1]["ended"] == "by us"
+    assert (folder / "soak_local.png").stat().st_size > 1000
