@@ -91,6 +91,16 @@ ATTACKS = {
         each_s=2.0,
         unit="runs",
     ),
+    "environments": Attack(
+        "faulty environments, in every kind of vector env",
+        300,
+        "test_environments:faulty_environments",
+        ("raw", "silent"),
+        ("refused", "accepted"),
+        part=300,
+        each_s=1.0,
+        unit="pairs",
+    ),
     "soak_local": Attack(
         "soak of a local run",
         2,
