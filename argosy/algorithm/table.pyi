@@ -6,7 +6,9 @@ from argosy.algorithm.c51 import C51 as C51, C51Config as C51Config
 from argosy.algorithm.ddpg import DDPG as DDPG, DDPGConfig as DDPGConfig
 from argosy.algorithm.dqn import DQN as DQN, DQNConfig as DQNConfig
 from argosy.algorithm.droq import DroQ as DroQ, DroQConfig as DroQConfig
+from argosy.algorithm.fqf import FQF as FQF, FQFConfig as FQFConfig
 from argosy.algorithm.impala import IMPALA as IMPALA, IMPALAConfig as IMPALAConfig
+from argosy.algorithm.iqn import IQN as IQN, IQNConfig as IQNConfig
 from argosy.algorithm.npg import NPG as NPG, NPGConfig as NPGConfig
 from argosy.algorithm.ppo import PPO as PPO, PPOConfig as PPOConfig
 from argosy.algorithm.qrdqn import QRDQN as QRDQN, QRDQNConfig as QRDQNConfig

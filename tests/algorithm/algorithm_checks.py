@@ -282,6 +282,7 @@ def _check_sequences_cut_anywhere(make: Any) -> None:
             batch = sequences(as_tensors(batch), length, burn_in)
         with (  # draws that are the same for any shape
             mock.patch.object(torch.Tensor, "normal_", lambda self, *_, **__: self.zero_()),
+            mock.patch.object(torch.Tensor, "uniform_", lambda self, *_, **__: self.fill_(0.5)),
             mock.patch.object(torch.Tensor, "bernoulli_", lambda self, *_, **__: self.fill_(1.0)),
         ):
             metrics = algorithm.update(batch).metrics()

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from argosy.ops.quantiles import quantile_huber_loss, truncated_mixture
+from argosy.ops.quantiles import fraction_gradient, quantile_huber_loss, truncated_mixture
 
 
 def test_two_quantiles_and_two_samples_by_hand():
@@ -73,3 +73,35 @@ def test_a_truncated_mixture_by_hand():
     assert truncated_mixture(quantiles, 2).tolist() == [[0, 1, 4, 5], [1, 1, 2, 3]]
     assert truncated_mixture(quantiles, 0).tolist() == [[0, 1, 4, 5, 7, 9], [1, 1, 2, 3, 6, 8]]
     assert truncated_mixture(torch.randn(3, 2, 4, 5), 6).shape == (2, 4, 9)
+
+
+def test_fractions_of_ones_own_by_hand():
+    # Differences (2, 0.5) from the prediction 0 with tau 0.1, (1, -0.5) from the prediction 1 with tau 0.6
+    tau = torch.tensor([[0.1, 0.6]])
+    loss = quantile_huber_loss(torch.tensor([[0.0, 1.0]]), torch.tensor([[2.0, 0.5]]), tau=tau)
+    assert loss.tolist() == pytest.approx([(0.1 * 1.5 + 0.1 * 0.125) / 2 + (0.6 * 0.5 + 0.4 * 0.125) / 2])
+    middles = torch.tensor([[0.25, 0.75]])
+    same = [quantile_huber_loss(torch.tensor([[0.0, 1.0]]), torch.tensor([[2.0, 0.5]]), tau=t) for t in (middles, None)]
+    assert torch.equal(*same)
+
+
+def test_gradient_of_fractions_by_hand():
+    # Rising: 2 * 3 - 1 - 4 and 2 * 5 - 4 - 9. Falling at the second edge: |2 - 4| - |9 - 2|.
+    middles = torch.tensor([1.0, 4.0, 9.0])
+    assert fraction_gradient(torch.tensor([3.0, 5.0]), middles).tolist() == [1.0, -3.0]
+    assert fraction_gradient(torch.tensor([3.0, 2.0]), middles).tolist() == [1.0, -5.0]
+
+
+def test_gradient_of_fractions_is_that_of_the_distance():
+    """F(tau) = tau^2; edges at 0.3 and 0.8, of which each moves a little, the middles' values held."""
+    tau = torch.linspace(0, 1, 2_000_001, dtype=torch.float64)
+    edges = torch.tensor([0.0, 0.3, 0.8, 1.0], dtype=torch.float64)
+    values = ((edges[1:] + edges[:-1]) / 2).square()
+
+    def distance(first, second):
+        stairs = values[(tau > first).long() + (tau > second).long()]
+        return (tau.square() - stairs).abs().mean().item()
+
+    found = fraction_gradient(edges[1:-1].square(), values)
+    assert (distance(0.301, 0.8) - distance(0.299, 0.8)) / 0.002 == pytest.approx(found[0].item(), abs=1e-3)
+    assert (distance(0.3, 0.801) - distance(0.3, 0.799)) / 0.002 == pytest.approx(found[1].item(), abs=1e-3)

@@ -8,7 +8,21 @@ import torch
 from gymnasium import spaces
 from peers import Gradients, layers, load, take_over
 
-from argosy.algorithm import C51, DQN, QRDQN, C51Config, DQNConfig, QRDQNConfig, Rainbow, RainbowConfig, Task
+from argosy.algorithm import (
+    C51,
+    DQN,
+    FQF,
+    IQN,
+    QRDQN,
+    C51Config,
+    DQNConfig,
+    FQFConfig,
+    IQNConfig,
+    QRDQNConfig,
+    Rainbow,
+    RainbowConfig,
+    Task,
+)
 from argosy.net import NetConfig
 
 OBS = spaces.Box(-np.inf, np.inf, (4,), np.float32)
@@ -70,3 +84,40 @@ def test_loss_and_gradient_of_noisy_dueling_networks_are_the_peers():
     algorithm.optim, algorithm.noise = Gradients(online), given
     algorithm.update(recorded.batch)
     algorithm.optim.check(recorded, "loss")
+
+
+def implicit(policy, prefix):
+    head = policy.head
+    names = ["preprocess.model.model.0", "embed_model.net.0", "last.model.0", "last.model.2"]
+    return layers([policy.backbone.trunk[0], head.embed, head.hidden, head.out], [f"{prefix}.{name}" for name in names])
+
+
+def test_loss_and_gradient_of_implicit_quantiles_are_the_peers():
+    recorded = load("tianshou1_value-iqn")
+    config = IQNConfig(num_target_quantiles=5, num_mean_quantiles=8, num_cosines=4, double=True)
+    algorithm = IQN.make(config, Task(observation_space=OBS, action_space=spaces.Discrete(3), net=NET))
+    online = implicit(algorithm.policy, "online")
+    take_over([*online, *implicit(algorithm.policy_target, "target")], recorded)
+    draws = map(torch.from_numpy, recorded.draws)
+    algorithm.optim, algorithm._draw = Gradients(online), lambda batch, count: next(draws)
+    algorithm.update(recorded.batch)
+    algorithm.optim.check(
+        recorded, "loss", scale=8 / 5
+    )  # sum over the 8 predicted and mean over the 5 targets, not v.v.
+
+
+def test_losses_and_gradients_of_proposed_fractions_are_the_peers():
+    recorded = load("tianshou1_value-fqf")
+    config = FQFConfig(num_fractions=6, entropy_coef=0.01, num_cosines=1, double=True)
+    algorithm = FQF.make(config, Task(observation_space=OBS, action_space=spaces.Discrete(3), net=NET))
+    online, proposals = implicit(algorithm.policy, "online"), algorithm.policy.head.fractions.logits
+    proposing = layers([proposals], ["proposals.net"])
+    next_proposing = layers([algorithm.policy_target.head.fractions.logits], ["proposals.net"])
+    take_over([*online, *implicit(algorithm.policy_target, "target"), *proposing, *next_proposing], recorded)
+    algorithm.optim, algorithm.fraction_optim = Gradients(online), Gradients(proposing)
+    stats = algorithm.update(recorded.batch)
+    algorithm.optim.check(recorded, "quantile_loss")
+    losses = recorded.losses
+    assert stats.entropy == pytest.approx(losses["entropy_loss"], rel=1e-5)
+    recorded.losses["both"] = losses["fraction_loss"] - 0.01 * losses["entropy_loss"]
+    algorithm.fraction_optim.check(recorded, "both")

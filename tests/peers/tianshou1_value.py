@@ -5,14 +5,21 @@ The batch is a whole buffer of random transitions, one step each; online and tar
 
 from __future__ import annotations
 
+from unittest import mock
+
 import gymnasium as gym
 import numpy as np
 import recorder
 import torch
 from tianshou.data import Batch, ReplayBuffer
-from tianshou.policy import C51Policy, DQNPolicy, QRDQNPolicy, RainbowPolicy, modelfree
+from tianshou.policy import C51Policy, DQNPolicy, FQFPolicy, IQNPolicy, QRDQNPolicy, RainbowPolicy, modelfree
 from tianshou.utils.net.common import Net
-from tianshou.utils.net.discrete import NoisyLinear
+from tianshou.utils.net.discrete import (
+    FractionProposalNetwork,
+    FullQuantileFunction,
+    ImplicitQuantileNetwork,
+    NoisyLinear,
+)
 
 ROWS, OBS, ACTIONS, GAMMA = 16, 4, 3, 0.9
 DISCRETE = gym.spaces.Discrete(ACTIONS)
@@ -103,6 +110,45 @@ def rainbow():
     return discrete(RainbowPolicy, online, draws=draws, before=draw, num_atoms=7, v_min=-2.0, v_max=3.0)
 
 
+def iqn():
+    """The next action is chosen by quantiles at the middles of equal shares, as argosy does it."""
+    online = ImplicitQuantileNetwork(Net(OBS, hidden_sizes=(8,)), ACTIONS, hidden_sizes=(8,), num_cosines=4)
+    equal = (torch.arange(8.0) + 0.5).expand(ROWS, 8) / 8
+    of_target, taken = torch.rand(ROWS, 5), torch.rand(ROWS, 8)
+    with mock.patch.object(torch, "rand", side_effect=[equal, of_target, taken]):
+        return discrete(
+            IQNPolicy,
+            online,
+            draws=[taken, of_target],
+            sample_size=8,
+            online_sample_size=8,
+            target_sample_size=5,
+        )
+
+
+def fqf():
+    """Quantiles rise with the fraction, as they should: of others, gradients of shares differ by design."""
+    online = FullQuantileFunction(Net(OBS, hidden_sizes=(8,)), ACTIONS, hidden_sizes=(8,), num_cosines=1)
+    with torch.no_grad():
+        online.embed_model.net[0].weight.abs_()
+        online.last.model[0].weight.abs_().neg_()
+        online.last.model[0].bias.fill_(1.0)
+        online.last.model[2].weight.abs_()
+    proposals = FractionProposalNetwork(6, 8)
+    with torch.no_grad():
+        proposals.net.weight.mul_(50.0)
+    return discrete(
+        FQFPolicy,
+        online,
+        weighted=False,  # of its two losses one takes weights
+        modules={"proposals": proposals},
+        fraction_model=proposals,
+        fraction_optim=torch.optim.SGD(proposals.parameters(), lr=0.0),
+        num_fractions=6,
+        ent_coef=0.01,
+    )
+
+
 def net(**settings):
     return Net(OBS, ACTIONS, hidden_sizes=(8, 8), **settings)
 
@@ -112,6 +158,8 @@ CASES = {
     "dqn_single": lambda: discrete(DQNPolicy, net(), is_double=False),
     "dqn_huber": lambda: discrete(DQNPolicy, net(), weighted=False, clip_loss_grad=True),  # its Huber takes no weights
     "c51": lambda: discrete(C51Policy, net(num_atoms=7, softmax=True), num_atoms=7, v_min=-2.0, v_max=3.0),
+    "iqn": iqn,
+    "fqf": fqf,
     "rainbow": rainbow,
     "qrdqn": lambda: discrete(QRDQNPolicy, net(num_atoms=5), num_quantiles=5),
 }

@@ -1,0 +1,168 @@
+"""Fully parameterised quantile functions, FQF (Yang et al., 2019, https://arxiv.org/abs/1911.02140).
+
+Details that matter:
+
+1. The network is IQN's: the quantile of each action's return at any fraction of probability (`net/implicit.py`).
+2. A linear layer proposes N shares of probability for each observation. The return's distribution is a staircase of
+   them, with the quantile at each share's middle, and an action's value its mean.
+3. The shares follow the gradient of the staircase's 1-Wasserstein distance from the quantile function, which needs no
+   derivative of it (`ops/quantiles.py`); the layer has an optimiser of its own and gives no gradient to the features.
+   With `entropy_coef`, as the authors' code has it, the shares are kept from collapsing.
+4. The quantile loss is IQN's, at the shares' middles. The target's quantiles are those at the middles of the shares
+   that the next observation is given.
+5. The target network values the greedy action. With `double`, action and shares are the online network's choice, else
+   the target network's own.
+6. n-step returns, masks and exploration are those of DQN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import torch
+from gymnasium import spaces
+
+from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
+from argosy.algorithm.optim import OptimConfig
+from argosy.config import check_range
+from argosy.data import TrainingStats, TransitionBatch
+from argosy.net import NetConfig, TargetUpdate, frozen_copy
+from argosy.net.implicit import edges, fraction_parameters, middles
+from argosy.ops.quantiles import fraction_gradient, quantile_huber_loss
+from argosy.policy import EpsilonConfig
+from argosy.policy.implicit import ImplicitAnalysis, ImplicitPolicy
+
+# Shapes: B batch, N shares of probability. With memory, [B] becomes [T, B].
+
+TINY = 1e-12
+"""Keeps the logarithm of a share finite."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FQFConfig(AlgorithmConfig):
+    """Hyper-parameters of FQF; docs/glossary.md explains each at length."""
+
+    n_step: int = 1
+    """Rewards summed before the bootstrap values."""
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    """Optimiser of the network without the shares' layer."""
+    fraction_optim: OptimConfig = field(default_factory=lambda: OptimConfig(kind="rmsprop", lr=2.5e-9))
+    """Optimiser of the layer that proposes shares (detail 3)."""
+    num_fractions: int = 32
+    """Shares of probability N (detail 2)."""
+    entropy_coef: float = 0.0
+    """Weight of the shares' entropy (detail 3)."""
+    num_cosines: int = 64
+    """Cosines that a fraction is embedded by (detail 1)."""
+    kappa: float = 1.0
+    """Threshold from which the loss of a difference is linear."""
+    double: bool = False
+    """Choose the next action and its shares by the online network (detail 5)."""
+    target_update_freq: int = 500
+    """Updates between two steps of the target network."""
+    tau: float = 1.0
+    """Length of the target network's step; 1 copies the online network."""
+    exploration: EpsilonConfig = field(default_factory=EpsilonConfig)
+    """Random actions."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("n_step", "num_cosines", "target_update_freq"):
+            check_range(self, name, ge=1)
+        check_range(self, "num_fractions", ge=2)
+        check_range(self, "entropy_coef", ge=0.0)
+        check_range(self, "kappa", gt=0.0)
+        check_range(self, "tau", gt=0.0, le=1.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FQFStats(TrainingStats):
+    """What one update reports."""
+
+    loss_quantile: float
+    """Mean (weighted) quantile Huber loss."""
+    loss_fraction: float
+    """Mean (weighted) loss of the shares: its gradient is what matters, its value means nothing."""
+    entropy: float
+    """Mean entropy of the shares, at most log N."""
+    q_mean: float
+    """Mean value of the taken actions."""
+    grad_norm: float | None = None
+    """Norm of the network's gradient before clipping; None without clipping."""
+
+
+class FQF(Algorithm[FQFConfig, FQFStats]):
+    """Distributional Q-learning: quantiles at fractions that are learned, too."""
+
+    kind = "offpolicy"
+    config_type = FQFConfig
+    action_spaces = (spaces.Discrete,)
+    default_net = NetConfig(hidden_sizes=(128, 128))
+    policy: ImplicitPolicy
+
+    def __init__(self, config: FQFConfig, policy: ImplicitPolicy) -> None:
+        super().__init__(config, policy)
+        self.policy_target = frozen_copy(policy)
+        proposing = fraction_parameters(policy)
+        self.optim = config.optim.build(p for p in policy.parameters() if all(p is not other for other in proposing))
+        self.fraction_optim = config.fraction_optim.build(proposing)
+        self.update_target = TargetUpdate(self.policy_target, policy, config.tau, config.target_update_freq)
+        policy.explore_by(config.exploration.build(policy.num_actions))
+
+    @classmethod
+    def build(cls, config: FQFConfig, task: Task) -> Self:
+        """Make the network and the algorithm."""
+        policy = task.policy_or(
+            lambda: ImplicitPolicy(
+                task.observation_space,
+                task.action_space,
+                task.net or cls.default_net,
+                num_fractions=config.num_fractions,
+                proposes=True,
+                num_cosines=config.num_cosines,
+            )
+        )
+        return cls(config, policy)
+
+    def update(self, batch: TransitionBatch) -> FQFStats:
+        """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
+        batch = self.prepare(batch)
+        analysis = self.policy.analyze(batch)
+        shares_BN = analysis.shares  # noqa: N806  # the suffix says the shape
+        tau_BN = middles(shares_BN)  # noqa: N806
+        taken_BN = analysis.quantiles_taken(tau_BN)  # noqa: N806
+        target_BN = self._target(batch)  # noqa: N806
+        loss_B = quantile_huber_loss(taken_BN, target_BN, self.config.kappa, tau_BN)  # noqa: N806
+        loss_quantile = batch_mean(batch.weight * loss_B, batch)
+        distance_B = self._distance(analysis, edges(shares_BN), taken_BN.detach())  # noqa: N806
+        entropy_B = -(shares_BN * shares_BN.clamp(min=TINY).log()).sum(dim=-1)  # noqa: N806
+        loss_fraction = batch_mean(batch.weight * (distance_B - self.config.entropy_coef * entropy_B), batch)
+
+        q_taken = (taken_BN * shares_BN).detach().sum(dim=-1)
+        priorities = batch_priorities(q_taken - target_BN.mean(dim=-1), batch)
+        grad_norm = self.optim.step(loss_quantile)
+        self.fraction_optim.step(loss_fraction)
+        self.update_target()
+        metrics = self._finish(
+            loss_quantile=loss_quantile,
+            loss_fraction=loss_fraction,
+            entropy=batch_mean(entropy_B.detach(), batch),
+            q_mean=batch_mean(q_taken, batch),
+            grad_norm=grad_norm,
+        )
+        return FQFStats(**metrics, priorities=priorities)
+
+    def _distance(self, analysis: ImplicitAnalysis, edges: torch.Tensor, taken: torch.Tensor) -> torch.Tensor:
+        """Return [B] with the gradient of the staircase's distance in its inner edges [B, N - 1]; taken [B, N]."""
+        with torch.no_grad():
+            gradient = fraction_gradient(analysis.quantiles_taken(edges), taken)
+        return (gradient * edges).sum(dim=-1)
+
+    @torch.no_grad()
+    def _target(self, batch: TransitionBatch) -> torch.Tensor:
+        """Samples [B, N] of the return: reward and discounted quantiles of the best allowed next action (detail 4)."""
+        target = self.policy_target.analyze_next(batch)
+        chooser = self.policy.analyze_next(batch) if self.config.double else target
+        next_BN = target.quantiles_of(chooser.greedy, middles(chooser.shares))  # noqa: N806
+        return batch.rew.unsqueeze(-1) + batch.discount.unsqueeze(-1) * next_BN

@@ -1,0 +1,140 @@
+"""Implicit quantile networks, IQN (Dabney et al., 2018, https://arxiv.org/abs/1806.06923).
+
+Details that matter:
+
+1. The network gives the quantile of each action's return at any fraction of probability: the features are multiplied
+   with an embedding of the fraction by cosines, before the last hidden layer (`net/implicit.py`).
+2. Each predicted quantile, at N fractions that are drawn for every row and update, is compared with each of N' samples
+   of the target, at fractions of their own: the Huber loss of their difference, weighted by |tau - 1(difference < 0)|,
+   summed over the predicted, mean over the target's.
+3. An action's value is the mean over K quantiles, at the middles of equal shares of probability, where the paper draws
+   K fractions: the estimate has no noise, and acting is deterministic.
+4. The target network values the greedy action: the online network's choice with `double`, as in double DQN, else its
+   own, as in the paper.
+5. n-step returns, masks and exploration are those of DQN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import torch
+from gymnasium import spaces
+
+from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
+from argosy.algorithm.optim import OptimConfig
+from argosy.config import check_range
+from argosy.data import TrainingStats, TransitionBatch
+from argosy.net import NetConfig, TargetUpdate, frozen_copy
+from argosy.ops.quantiles import quantile_huber_loss
+from argosy.policy import EpsilonConfig
+from argosy.policy.implicit import ImplicitPolicy
+
+# Shapes: B batch, N fractions of the prediction, M of the target. With memory, [B] becomes [T, B].
+
+
+@dataclass(frozen=True, kw_only=True)
+class IQNConfig(AlgorithmConfig):
+    """Hyper-parameters of IQN; docs/glossary.md explains each at length."""
+
+    n_step: int = 1
+    """Rewards summed before the bootstrap values."""
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    """Optimiser of the network."""
+    num_quantiles: int = 8
+    """Fractions N that are drawn for the prediction (detail 2)."""
+    num_target_quantiles: int = 8
+    """Fractions N' that are drawn for the target (detail 2)."""
+    num_mean_quantiles: int = 32
+    """Quantiles K whose mean is an action's value (detail 3)."""
+    num_cosines: int = 64
+    """Cosines that a fraction is embedded by (detail 1)."""
+    kappa: float = 1.0
+    """Threshold from which the loss of a difference is linear (detail 2)."""
+    double: bool = False
+    """Choose the next action by the online network (detail 4)."""
+    target_update_freq: int = 500
+    """Updates between two steps of the target network."""
+    tau: float = 1.0
+    """Length of the target network's step; 1 copies the online network."""
+    exploration: EpsilonConfig = field(default_factory=EpsilonConfig)
+    """Random actions."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        counts = ("num_quantiles", "num_target_quantiles", "num_mean_quantiles", "num_cosines")
+        for name in ("n_step", *counts, "target_update_freq"):
+            check_range(self, name, ge=1)
+        check_range(self, "kappa", gt=0.0)
+        check_range(self, "tau", gt=0.0, le=1.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class IQNStats(TrainingStats):
+    """What one update reports."""
+
+    loss: float
+    """Mean (weighted) loss."""
+    q_mean: float
+    """Mean of the predicted quantiles of the taken actions."""
+    grad_norm: float | None = None
+    """Norm before clipping; None without clipping."""
+
+
+class IQN(Algorithm[IQNConfig, IQNStats]):
+    """Distributional Q-learning: a network that gives the quantile of the return at any fraction."""
+
+    kind = "offpolicy"
+    config_type = IQNConfig
+    action_spaces = (spaces.Discrete,)
+    default_net = NetConfig(hidden_sizes=(128, 128))
+    policy: ImplicitPolicy
+
+    def __init__(self, config: IQNConfig, policy: ImplicitPolicy) -> None:
+        super().__init__(config, policy)
+        self.policy_target = frozen_copy(policy)
+        self.optim = config.optim.build(policy)
+        self.update_target = TargetUpdate(self.policy_target, policy, config.tau, config.target_update_freq)
+        policy.explore_by(config.exploration.build(policy.num_actions))
+
+    @classmethod
+    def build(cls, config: IQNConfig, task: Task) -> Self:
+        """Make the network and the algorithm."""
+        policy = task.policy_or(
+            lambda: ImplicitPolicy(
+                task.observation_space,
+                task.action_space,
+                task.net or cls.default_net,
+                num_fractions=config.num_mean_quantiles,
+                num_cosines=config.num_cosines,
+            )
+        )
+        return cls(config, policy)
+
+    def update(self, batch: TransitionBatch) -> IQNStats:
+        """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
+        batch = self.prepare(batch)
+        tau_BN = self._draw(batch, self.config.num_quantiles)  # noqa: N806  # the suffix says the shape
+        taken_BN = self.policy.analyze(batch).quantiles_taken(tau_BN)  # noqa: N806
+        target_BM = self._target(batch)  # noqa: N806
+        loss_B = quantile_huber_loss(taken_BN, target_BM, self.config.kappa, tau_BN)  # noqa: N806
+        loss = batch_mean(batch.weight * loss_B, batch)
+        grad_norm = self.optim.step(loss)
+        self.update_target()
+        q_taken = taken_BN.detach().mean(dim=-1)
+        metrics = self._finish(loss=loss, q_mean=batch_mean(q_taken, batch), grad_norm=grad_norm)
+        return IQNStats(**metrics, priorities=batch_priorities(q_taken - target_BM.mean(dim=-1), batch))
+
+    def _draw(self, batch: TransitionBatch, count: int) -> torch.Tensor:
+        """Draw fractions [B, count], uniform in [0, 1)."""
+        return torch.empty(*batch.rew.shape, count).uniform_(generator=self.rng.torch).to(self.device)
+
+    @torch.no_grad()
+    def _target(self, batch: TransitionBatch) -> torch.Tensor:
+        """Samples [B, M] of the return: reward and discounted quantiles of the best allowed next action (detail 4)."""
+        target = self.policy_target.analyze_next(batch)
+        chooser = self.policy.analyze_next(batch) if self.config.double else target
+        tau_BM = self._draw(batch, self.config.num_target_quantiles)  # noqa: N806
+        next_BM = target.quantiles_of(chooser.greedy, tau_BM)  # noqa: N806
+        return batch.rew.unsqueeze(-1) + batch.discount.unsqueeze(-1) * next_BM

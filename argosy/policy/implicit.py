@@ -1,0 +1,109 @@
+"""Policy of implicit quantile functions: the best action by the mean of a return whose quantiles a network gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from argosy.data import Batch, SampleBatch
+from argosy.data.protocols import ObsBatchProtocol
+from argosy.net import Backbone, NetConfig
+from argosy.net.implicit import EqualFractions, ImplicitHead, ProposedFractions
+from argosy.policy.base import NetPolicy, PolicyState, RolloutRequest, RolloutResult
+from argosy.policy.q import QAnalysis
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImplicitAnalysis:
+    """What `ImplicitPolicy.analyze` and `analyze_next` say; quantiles are computed where they are asked for."""
+
+    head: ImplicitHead
+    """Gives quantiles of features."""
+    features: torch.Tensor
+    """[..., F] of the observations."""
+    mask: torch.Tensor | None = None
+    """[..., num_actions] bool, the actions that are allowed; None: all."""
+    act: torch.Tensor | None = None
+    """[...] stored actions."""
+
+    @property
+    def shares(self) -> torch.Tensor:
+        """[..., K] shares of probability by which means are computed."""
+        shares: torch.Tensor = self.head.fractions(self.features)
+        return shares
+
+    @property
+    def greedy(self) -> torch.Tensor:
+        """[...] best allowed actions."""
+        return QAnalysis(self.head(self.features), self.mask).greedy
+
+    def quantiles_of(self, act: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+        """[..., N] quantiles of actions [...] at fractions [..., N]."""
+        return self.head.quantiles(self.features, tau).take_along_dim(act[..., None, None], dim=-2).squeeze(-2)
+
+    def quantiles_taken(self, tau: torch.Tensor) -> torch.Tensor:
+        """[..., N] quantiles of the stored actions at fractions [..., N]."""
+        assert self.act is not None, "successors have no stored actions"
+        return self.quantiles_of(self.act, tau)
+
+
+class ImplicitPolicy(NetPolicy):
+    """argmax of the mean return over the allowed actions; exploring rows act as the algorithm's `exploration` says.
+
+    Args:
+        observation_space: space of one observation; a Dict may hold an action mask.
+        action_space: a Discrete space.
+        net: shape of the network; its last hidden layer comes behind the embedding of fractions, an only one before
+            and behind it.
+        num_fractions: shares of probability K by which means are computed.
+        proposes: let a layer propose these shares for each observation, as in FQF; otherwise they are equal.
+        num_cosines: cosines that a fraction is embedded by.
+    """
+
+    action_spaces = (spaces.Discrete,)
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        net: NetConfig | None = None,
+        *,
+        num_fractions: int = 32,
+        proposes: bool = False,
+        num_cosines: int = 64,
+    ) -> None:
+        net = net or NetConfig()
+        super().__init__(observation_space, action_space, net)
+        self.backbone = Backbone(observation_space, net, self._no_input, drop_last=len(net.hidden_sizes) != 1)
+        width, hidden = self.backbone.out_features, self.backbone.last_hidden
+        fractions = ProposedFractions(width, num_fractions) if proposes else EqualFractions(num_fractions)
+        self.head = ImplicitHead(width, hidden, self.num_actions, fractions, num_cosines, net.activation)
+        self._remember(self.backbone)
+
+    def forward(self, batch: ObsBatchProtocol, state: PolicyState = None) -> Batch:
+        """Greedy actions [...] for `batch.obs`, and mean returns [..., num_actions] as `logits`."""
+        obs, state = self._inputs(batch, state)
+        features, state = self._step(obs, state)
+        analysis = QAnalysis(self.head(features[self.backbone]), self._mask(obs))
+        return Batch(act=analysis.greedy, logits=analysis.q, state=state)
+
+    def rollout(self, requests: RolloutRequest) -> RolloutResult:
+        """Actions [B] int64."""
+        (q,), memory = self._outputs(requests, (self.backbone, self.head))
+        mask = self._mask(requests.obs)
+        act = (q if mask is None else np.where(mask, q, -np.inf)).argmax(axis=-1)
+        return self._result(act, requests, memory, mask=mask)
+
+    def analyze(self, sample: SampleBatch) -> ImplicitAnalysis:
+        """Quantiles with gradient; `sample` has obs [..., *obs] and act [...]."""
+        features, mask = self.backbone.features(sample), self._mask(sample.obs)
+        return ImplicitAnalysis(head=self.head, features=features, mask=mask, act=sample.act)
+
+    def analyze_next(self, sample: SampleBatch, rows: tuple[torch.Tensor, ...] | None = None) -> ImplicitAnalysis:
+        """Quantiles of `obs_next` [..., *obs]."""
+        features, mask = self.backbone.features_next(sample, rows), self._mask_next(sample, rows)
+        return ImplicitAnalysis(head=self.head, features=features, mask=mask)
