@@ -17,6 +17,7 @@ Details that matter:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
@@ -33,6 +34,8 @@ from argosy.net.noisy import noise_of
 from argosy.policy import EpsilonConfig, QPolicy
 
 # Shapes: B batch, A actions. With memory, [B] becomes [T, B].
+
+LOSSES: dict[str, Callable[..., torch.Tensor]] = {"huber": F.huber_loss, "mse": F.mse_loss}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +65,7 @@ class DQNConfig(AlgorithmConfig):
         super().__post_init__()
         check_range(self, "n_step", ge=1)
         check_range(self, "noisy_std", ge=0.0)
-        check_choice(self, "loss", ("huber", "mse"))
+        check_choice(self, "loss", tuple(LOSSES))
         check_range(self, "target_update_freq", ge=1)
         check_range(self, "tau", gt=0.0, le=1.0)
 
@@ -110,13 +113,12 @@ class DQN(Algorithm[DQNConfig, DQNStats]):
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
         batch = self.prepare(batch)
         with self.noise(self.rng):
-            q_taken = self.policy.analyze(batch).q_taken
-            td_error = q_taken - self._target(batch)
-        loss = batch_mean(batch.weight * self._loss(td_error), batch)
+            q_taken, target = self.policy.analyze(batch).q_taken, self._target(batch)
+        loss = batch_mean(batch.weight * LOSSES[self.config.loss](q_taken, target, reduction="none"), batch)
         grad_norm = self.optim.step(loss)
         self.update_target()
         metrics = self._finish(loss=loss, q_mean=batch_mean(q_taken.detach(), batch), grad_norm=grad_norm)
-        return DQNStats(**metrics, priorities=batch_priorities(td_error, batch))
+        return DQNStats(**metrics, priorities=batch_priorities(q_taken - target, batch))
 
     @torch.no_grad()
     def _target(self, batch: TransitionBatch) -> torch.Tensor:
@@ -124,9 +126,3 @@ class DQN(Algorithm[DQNConfig, DQNStats]):
         target = self.policy_target.analyze_next(batch)
         chooser = self.policy.analyze_next(batch) if self.config.double else target
         return batch.rew + batch.discount * target.of(chooser.greedy)
-
-    def _loss(self, td_error: torch.Tensor) -> torch.Tensor:
-        """Loss [B] of each error (detail 4)."""
-        if self.config.loss == "huber":
-            return F.huber_loss(td_error, torch.zeros_like(td_error), reduction="none")
-        return td_error.square()
