@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from argosy.algorithm.base import AlgorithmConfig, Task
 from argosy.config import check_choice, check_range
@@ -11,6 +11,8 @@ from argosy.errors import ConfigError
 from argosy.net import NetConfig
 from argosy.policy import ActorCriticPolicy
 from argosy.policy.rollouts import scaled_head
+
+PolicyT = TypeVar("PolicyT", bound=ActorCriticPolicy)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,15 +33,16 @@ class ActorConfig(AlgorithmConfig):
 
     def make_policy(
         self,
+        make: type[PolicyT],
         task: Task,
         default_net: NetConfig,
         *,
         critic: bool = False,
         value_scaling: Literal["std", "popart"] | None = None,
-    ) -> ActorCriticPolicy:
-        """Make the policy of a task, or take the task's own."""
+    ) -> PolicyT:
+        """Make the policy of a task, of a class, or take the task's own."""
         return task.policy_or(
-            lambda: ActorCriticPolicy(
+            lambda: make(
                 task.observation_space,
                 task.action_space,
                 task.net or default_net,
@@ -68,7 +71,7 @@ class ActorCriticConfig(ActorConfig):
             ConfigError: returns are to be scaled, and the task's own policy does not.
         """
         scaling: Literal["std", "popart"] | None = "popart" if self.popart else "std" if self.return_scaling else None
-        policy = self.make_policy(task, default_net, critic=True, value_scaling=scaling)
+        policy = self.make_policy(ActorCriticPolicy, task, default_net, critic=True, value_scaling=scaling)
         if scaling is not None and scaled_head(policy) is None:
             raise ConfigError(
                 f"{type(self).__name__}.return_scaling or popart is True, but {type(policy).__name__} has no"

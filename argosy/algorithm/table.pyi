@@ -10,6 +10,7 @@ from argosy.algorithm.fqf import FQF as FQF, FQFConfig as FQFConfig
 from argosy.algorithm.impala import IMPALA as IMPALA, IMPALAConfig as IMPALAConfig
 from argosy.algorithm.iqn import IQN as IQN, IQNConfig as IQNConfig
 from argosy.algorithm.npg import NPG as NPG, NPGConfig as NPGConfig
+from argosy.algorithm.ppg import PPG as PPG, PPGConfig as PPGConfig
 from argosy.algorithm.ppo import PPO as PPO, PPOConfig as PPOConfig
 from argosy.algorithm.qrdqn import QRDQN as QRDQN, QRDQNConfig as QRDQNConfig
 from argosy.algorithm.rainbow import Rainbow as Rainbow, RainbowConfig as RainbowConfig

@@ -1,0 +1,196 @@
+"""Phasic policy gradient (Cobbe et al., 2020, https://arxiv.org/abs/2009.04416).
+
+Details that matter:
+
+1. Policy phase: PPO's clipped objective on each rollout, actor and critic with networks of their own, so that the
+   critic's many gradients do not disturb the actor.
+2. Auxiliary phase, after every `rollouts_per_phase` rollouts, over all of these: the actor learns to predict returns,
+   too, by a head that nobody acts on, and so gets the critic's features; the divergence from what the policy was before
+   the phase, weighted by `beta_clone`, keeps its actions as they were. The critic learns on from the same rows.
+3. Returns are those that were estimated when the rollouts came in; what the policy was is a copy of it, made at the
+   phase's beginning.
+4. Advantages are generalised and normalised per minibatch. A truncated episode bootstraps from its true last
+   observation, a terminated one from nothing.
+5. The rollouts of an unfinished phase belong to the state: they are saved and restored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import torch
+from gymnasium import spaces
+
+from argosy.algorithm.actor_critic import ActorConfig, annealed, refuse_shared
+from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_standardised
+from argosy.algorithm.optim import OptimConfig
+from argosy.config import check_range
+from argosy.data import Batch, TrainingStats, TrajectoryBatch
+from argosy.net import NetConfig, frozen_copy
+from argosy.ops import explained_variance
+from argosy.policy.phasic import PhasicPolicy
+from argosy.policy.rollouts import advantage_rows, minibatches
+
+# Shapes: T time, B envs, N = T * B rows of the rollout, M rows of a minibatch. With memory, [M] becomes [T, M].
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPGConfig(ActorConfig):
+    """Hyper-parameters of PPG; docs/glossary.md explains each at length."""
+
+    gae_lambda: float = 0.95
+    """Trade-off of the advantage estimate: 0 little variance, 1 no bias."""
+    optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=5e-4, eps=1e-5, max_grad_norm=0.5))
+    """Optimiser of actor and critic, in both phases."""
+    repeat_per_collect: int = 1
+    """Passes over each rollout in the policy phase."""
+    batch_size: int | None = 64
+    """Rows per minibatch, at least; None: the whole rollout."""
+    clip_ratio: float = 0.2
+    """How far a probability ratio may leave 1 before its gradient vanishes."""
+    value_coef: float = 0.5
+    """Weight of the value loss (a mean squared error), in both phases."""
+    entropy_coef: float = 0.01
+    """Weight of the entropy bonus."""
+    entropy_coef_end: float | None = None
+    """What it is at the end of the run, reached on a line; None: the same."""
+    rollouts_per_phase: int = 32
+    """Rollouts between two auxiliary phases, and in each of them."""
+    aux_epochs: int = 6
+    """Passes over these rollouts."""
+    beta_clone: float = 1.0
+    """Weight of the divergence that keeps the policy as it was."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("gae_lambda", "clip_ratio"):
+            check_range(self, name, ge=0.0, le=1.0)
+        for name in ("repeat_per_collect", "batch_size", "rollouts_per_phase", "aux_epochs"):
+            check_range(self, name, ge=1)
+        for name in ("value_coef", "entropy_coef", "entropy_coef_end", "beta_clone"):
+            check_range(self, name, ge=0.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PPGStats(TrainingStats):
+    """What one update reports: means over its minibatches."""
+
+    loss_policy: float
+    loss_value: float
+    entropy: float
+    explained_variance: float
+    """1 - Var(returns - value) / Var(returns) of the values at acting time; 1 is a perfect critic."""
+    grad_norm: float | None = None
+    """Norm before clipping; None without clipping."""
+    aux_error: float | None = None
+    """Mean squared error of the actor's prediction of returns, in an auxiliary phase."""
+    aux_kl: float | None = None
+    """KL(policy before the phase, policy), in an auxiliary phase."""
+
+
+class PPG(Algorithm[PPGConfig, PPGStats]):
+    """Clipped policy gradient, and phases in which the actor learns the critic's features."""
+
+    kind = "onpolicy"
+    config_type = PPGConfig
+    action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
+    default_net = NetConfig(hidden_sizes=(64, 64), activation="tanh")
+    policy: PhasicPolicy
+
+    def __init__(self, config: PPGConfig, policy: PhasicPolicy) -> None:
+        super().__init__(config, policy)
+        self.optim = config.optim.build(policy)
+        self.entropy_coef = config.entropy_coef
+        self.kept = KeptRows()
+
+    @classmethod
+    def build(cls, config: PPGConfig, task: Task) -> Self:
+        """Make the actor-critic and the algorithm."""
+        refuse_shared(cls, task)
+        return cls(config, config.make_policy(PhasicPolicy, task, cls.default_net, critic=True))
+
+    def schedule(self, env_step: int, max_env_step: int) -> None:
+        """Set learning rate and entropy bonus."""
+        super().schedule(env_step, max_env_step)
+        start, end = self.config.entropy_coef, self.config.entropy_coef_end
+        if end is not None:
+            self.entropy_coef = annealed(start, end, env_step, max_env_step)
+
+    def update(self, batch: TrajectoryBatch) -> PPGStats:
+        """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp; maybe mask."""
+        config = self.config
+        rows = advantage_rows(self.policy, self.prepare(batch), config.gamma, config.gae_lambda)
+        history, norms = [], []
+        for _ in range(config.repeat_per_collect):
+            for mb in minibatches(self.policy, rows, config.batch_size, self.rng):
+                loss, means = self._policy_loss(mb)
+                norms.append(self.optim.step(loss))
+                history.append(means.detach())
+        self.kept.rollouts.append(rows)
+        aux = []
+        if len(self.kept.rollouts) >= config.rollouts_per_phase:
+            aux = self._auxiliary_phase(frozen_copy(self.policy))
+            self.kept.rollouts.clear()
+        loss_policy, loss_value, entropy = torch.stack(history).mean(0)
+        aux_error, aux_kl = torch.stack(aux).mean(0) if aux else (None, None)
+        found = [norm for norm in norms if norm is not None]
+        stats = self._finish(
+            loss_policy=loss_policy,
+            loss_value=loss_value,
+            entropy=entropy,
+            explained_variance=explained_variance(rows.value, rows.returns),
+            grad_norm=torch.stack(found).mean() if found else None,
+            aux_error=aux_error,
+            aux_kl=aux_kl,
+        )
+        return PPGStats(**stats, gradient_steps=len(history) + len(aux))
+
+    def _policy_loss(self, mb: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        """-> (loss, means of objective, squared error and entropy) of a minibatch (detail 1)."""
+        config, now = self.config, self.policy.analyze(mb)
+        adv, ratio = batch_standardised(mb.adv, mb), (now.logp - mb.logp).exp()
+        clipped = ratio.clamp(1.0 - config.clip_ratio, 1.0 + config.clip_ratio)
+        loss_policy = -torch.min(ratio * adv, clipped * adv)
+        means = batch_mean(torch.stack((loss_policy, (now.value - mb.returns).square(), now.entropy)), mb)
+        return means[0] + config.value_coef * means[1] - self.entropy_coef * means[2], means
+
+    def _auxiliary_phase(self, before: PhasicPolicy) -> list[torch.Tensor]:
+        """Distil (detail 2); `before` is the policy at its beginning. -> squared error and divergence of each step."""
+        config, history = self.config, []
+        for _ in range(config.aux_epochs):
+            for rows in self.kept.rollouts:
+                for mb in minibatches(self.policy, rows, config.batch_size, self.rng):
+                    now = self.policy.analyze(mb)
+                    with torch.no_grad():
+                        acted = before.analyze(mb).distribution
+                    error = (now.auxiliary_value - mb.returns).square()
+                    terms = torch.stack((error, now.kl_from(acted), (now.value - mb.returns).square()))
+                    means = batch_mean(terms, mb)
+                    self.optim.step(0.5 * means[0] + config.beta_clone * means[1] + config.value_coef * means[2])
+                    history.append(means[:2].detach())
+        return history
+
+
+class KeptRows:
+    """The rows of the rollouts of a phase."""
+
+    def __init__(self) -> None:
+        self.rollouts: list[Batch] = []
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the rows, by the number of their rollout."""
+        return {"slots": {str(i): _plain(rows) for i, rows in enumerate(self.rollouts)}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on with the rows of `state`."""
+        slots = state["slots"]
+        self.rollouts = [Batch(slots[str(i)]) for i in range(len(slots))]
+
+
+def _plain(rows: Any) -> Any:
+    """Return nested batches as nested dicts."""
+    if isinstance(rows, Batch):
+        rows = vars(rows)
+    return {name: _plain(part) for name, part in rows.items()} if isinstance(rows, dict) else rows

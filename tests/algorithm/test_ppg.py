@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from probes import GAMMA, NET, OBS_SPACE, PROBES, assert_solved, train_onpolicy
+
+from argosy.algorithm import PPG, OptimConfig, PPGConfig, Task
+from argosy.data import Batch
+from argosy.errors import ConfigError
+from argosy.net import NetConfig, frozen_copy
+
+OBS = spaces.Box(-10, 10, (1,), np.float32)
+SMALL = {"rollouts_per_phase": 1, "aux_epochs": 1, "batch_size": 16}
+
+CASES = {
+    "discrete": (PPGConfig(**SMALL), spaces.Discrete(3)),
+    "multi-discrete": (PPGConfig(**SMALL, repeat_per_collect=2), spaces.MultiDiscrete([2, 3])),
+    "box": (PPGConfig(**{**SMALL, "batch_size": None}), spaces.Box(-2.0, 2.0, (2,), np.float32)),
+}
+RANGES = [
+    ("gae_lambda", 1.5),
+    ("clip_ratio", -0.1),
+    ("batch_size", 0),
+    ("rollouts_per_phase", 0),
+    ("aux_epochs", 0),
+    ("beta_clone", -1.0),
+    ("entropy_coef_end", -0.1),
+]
+RESUME = {"batch_size": 32, "rollouts_per_phase": 2}
+
+
+def make(**config):
+    task = Task(observation_space=OBS, action_space=spaces.Discrete(2), net=NetConfig(hidden_sizes=(8,)))
+    return PPG.make(PPGConfig(**config), task, seed=0)
+
+
+def rollout(algorithm, seed=0, T=6, B=2):
+    rng = np.random.default_rng(seed)
+    obs, obs_next = rng.normal(size=(2, T, B, 1)).astype(np.float32)
+    batch = Batch(obs=obs, obs_next=obs_next, act=rng.integers(2, size=(T, B)))
+    batch.rew = rng.normal(size=(T, B)).astype(np.float32)
+    batch.terminated, batch.cut = np.zeros((T, B), bool), np.arange(T)[:, None].repeat(B, 1) == T - 1
+    with torch.no_grad():
+        logp = algorithm.policy.analyze(Batch(obs=torch.from_numpy(obs), act=torch.from_numpy(batch.act))).logp
+    batch.policy = Batch(logp=logp.numpy())
+    return batch
+
+
+def test_the_policy_phase_s_loss_by_hand():
+    algorithm = make(clip_ratio=0.2, value_coef=0.25, entropy_coef=0.1)
+    algorithm.policy.analyze = lambda mb: Batch(
+        logp=torch.tensor([1.5, 0.5]).log(), entropy=torch.tensor([0.5, 0.7]), value=torch.tensor([1.0, 2.0])
+    )
+    fields = {"logp": [0.0, 0.0], "adv": [3.0, 1.0], "returns": [0.0, 4.0]}  # normalised: 1 and -1
+    loss, means = algorithm._policy_loss(Batch({name: torch.tensor(value) for name, value in fields.items()}))
+    # min(1.5, 1.2) and min(-0.5, -0.8)
+    assert means.tolist() == pytest.approx([-(1.2 - 0.8) / 2, (1.0 + 4.0) / 2, 0.6])
+    assert loss.item() == pytest.approx(-0.2 + 0.25 * 2.5 - 0.1 * 0.6)
+
+
+def test_a_phase_follows_every_so_many_rollouts_and_learns_from_all_of_them():
+    algorithm = make(rollouts_per_phase=3, aux_epochs=2, batch_size=4)
+    steps = []
+    for i in range(6):
+        stats = algorithm.update(rollout(algorithm, seed=i))
+        steps.append(stats.gradient_steps)
+        assert (stats.aux_error is None) == (i % 3 != 2)
+    assert steps == [3, 3, 3 + 2 * 3 * 3] * 2
+    assert not algorithm.kept.rollouts
+
+
+def auxiliary_phase(beta_clone):
+    """Errors and divergences of a long phase over returns that depend on the observation."""
+    optim = OptimConfig(lr=3e-3)
+    algorithm = make(
+        gamma=0.0, rollouts_per_phase=9, aux_epochs=100, batch_size=None, beta_clone=beta_clone, optim=optim
+    )
+    for i in range(4):
+        batch = rollout(algorithm, seed=i, T=20)
+        batch.rew = 3.0 * batch.obs[..., 0]
+        algorithm.update(batch)
+    return torch.stack(algorithm._auxiliary_phase(frozen_copy(algorithm.policy)))
+
+
+def test_the_actor_learns_to_predict_returns_and_acts_as_before():
+    error, kl = auxiliary_phase(beta_clone=10.0).unbind(1)
+    assert error[-4:].mean() < 0.3 * error[:4].mean()
+    assert kl[0] == pytest.approx(0.0, abs=1e-6)
+    free_error, free_kl = auxiliary_phase(beta_clone=0.0).unbind(1)
+    assert free_error[-4:].mean() < 0.3 * free_error[:4].mean()
+    assert kl[-4:].mean() < 0.5 * free_kl[-4:].mean()  # the divergence is what keeps the actions
+
+
+def test_rollouts_of_an_unfinished_phase_are_saved():
+    first, second = make(rollouts_per_phase=2, batch_size=4), make(rollouts_per_phase=2, batch_size=4)
+    first.update(rollout(first))
+    second.load_state_dict(first.state_dict())
+    assert len(second.kept.rollouts) == 1
+    batch = rollout(first, seed=1)
+    for algorithm in (first, second):
+        assert algorithm.update(batch).aux_error is not None
+    for a, b in zip(first.policy.parameters(), second.policy.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_shared_layers_are_refused():
+    task = Task(observation_space=OBS, action_space=spaces.Discrete(2), net=NetConfig(shared_backbone=True))
+    with pytest.raises(ConfigError, match=r"net\.shared_backbone is True, but PPG lets actor and critic learn apart"):
+        PPG.make(PPGConfig(), task)
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_probes(name):
+    config = PPGConfig(
+        gamma=GAMMA, optim=OptimConfig(lr=0.02), repeat_per_collect=2, batch_size=32, rollouts_per_phase=4, aux_epochs=2
+    )
+    algorithm = PPG.make(config, Task(observation_space=OBS_SPACE, action_space=spaces.Discrete(2), net=NET), seed=0)
+    train_onpolicy(algorithm, name, 32)
+    assert_solved(algorithm, name, lambda obs: algorithm.policy.analyze(Batch(obs=obs)).value)
