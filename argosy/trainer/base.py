@@ -332,12 +332,12 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
             self._bar.show(**{"return": metrics["episode/return_mean"]})
         updates = self._since_log.mean()
         if updates is not None:
+            state.since_log.clear()
             metrics |= updates.metrics()
             if "loss/total" in metrics:
                 self._bar.show(loss=metrics["loss/total"])
         self._log(metrics)
         state.logged_step, state.logged_time = position, seconds
-        state.since_log.clear()
 
     def _log(self, metrics: dict[str, float]) -> None:
         if self.logger is not None:
