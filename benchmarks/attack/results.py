@@ -28,7 +28,9 @@ def read(attack: str) -> list[dict[str, float]]:
 
 def commit() -> str:
     """Return the commit that is attacked, with a mark if files of the package differ from it."""
-    said = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=8"], cwd=HERE, capture_output=True, text=True, check=False
-    )
-    return said.stdout.strip() or "unknown"
+    changed = _git("status", "--porcelain", "--", str(HERE.parents[1] / "argosy"))
+    return (_git("rev-parse", "--short=8", "HEAD") or "unknown") + "-dirty" * bool(changed)
+
+
+def _git(*args: str) -> str:
+    return subprocess.run(["git", *args], cwd=HERE, capture_output=True, text=True, check=False).stdout.strip()

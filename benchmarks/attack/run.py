@@ -59,6 +59,8 @@ class Attack:
         return found
 
 
+OF_ALL = ("rows", "algorithms")
+"""What a line tells of the whole attack."""
 REFUSED = ("accepted", "raw", "slow", "greedy")
 READ = ("raw", "slow", "greedy")
 ATTACKS = {
@@ -87,6 +89,7 @@ ATTACKS = {
         60,
         "resumes:resumes",
         ("different", "raw"),
+        ("algorithms",),
         part=20,
         each_s=2.0,
         unit="runs",
@@ -180,7 +183,7 @@ def run(name: str, attack: Attack, count: float, first_seed: int | None = None) 
     if count <= 0:
         return
     function = attack.function()
-    seed = len(counted(name, attack)) if first_seed is None else first_seed
+    seed = first_seed if first_seed is not None else 0 if outdated(name, attack) else len(counted(name, attack))
     with tqdm(total=count, desc=name, unit=f" {attack.unit}") as bar:
         while bar.n < count:
             start = time.monotonic()
@@ -197,17 +200,18 @@ def run(name: str, attack: Attack, count: float, first_seed: int | None = None) 
 def counted(name: str, attack: Attack) -> list[dict[str, float]]:
     """Return the lines of results that count: the newest one of an attack that is whole in each, else all.
 
-    What was made of the table of algorithms counts as long as it is the same.
+    Of what is made of the table of algorithms, those of the newest table.
     """
     lines = read(name)[-1:] if attack.newest else read(name)
-    return [line for line in lines if line.get("algorithms", len(ALGORITHMS)) == len(ALGORITHMS)]
+    return [line for line in lines if line.get("algorithms") == lines[-1].get("algorithms")]
 
 
 def summed(name: str, attack: Attack) -> Counts:
-    """Add up the lines of an attack."""
+    """Add up the lines of an attack; what each of them says of the whole is not added."""
     lines = counted(name, attack)
     keys = {key for line in lines for key, value in line.items() if isinstance(value, int | float)}
-    return {key: sum(line.get(key, 0) for line in lines) for key in keys}
+    whole = {key: lines[-1][key] for key in OF_ALL if key in keys}
+    return {key: sum(line.get(key, 0) for line in lines) for key in keys} | whole
 
 
 def done(name: str, attack: Attack) -> float:
@@ -217,12 +221,17 @@ def done(name: str, attack: Attack) -> float:
 
 def goal(name: str, attack: Attack) -> float:
     """How many there are to be; the results say it of what was made of the table of algorithms."""
-    return max((line["rows"] for line in counted(name, attack) if "rows" in line), default=attack.goal)
+    return summed(name, attack).get("rows", attack.goal)
+
+
+def outdated(name: str, attack: Attack) -> bool:
+    """Whether the results are of an older table of algorithms."""
+    return summed(name, attack).get("algorithms", len(ALGORITHMS)) != len(ALGORITHMS)
 
 
 def missing(name: str, attack: Attack) -> float:
     """How many are missing of the goal."""
-    return max(0, goal(name, attack) - done(name, attack))
+    return attack.goal if outdated(name, attack) else max(0, goal(name, attack) - done(name, attack))
 
 
 def each_s(name: str, attack: Attack) -> float:
@@ -244,7 +253,7 @@ def table() -> list[str]:
         last = f"{rows[-1]['date']}, `{rows[-1]['commit']}`" if rows else ""
         cells = [
             attack.title,
-            f"{done(name, attack):,g}",
+            f"{done(name, attack):,.4g}",
             f"{goal(name, attack):,g} {attack.unit}",
             told(counts, attack.zero) if rows else "not run yet",
             told(counts, attack.also) if rows else "",
@@ -256,7 +265,7 @@ def table() -> list[str]:
 
 def told(counts: Counts, keys: Sequence[str]) -> str:
     """Return counts as text."""
-    return ", ".join(f"{counts.get(key, 0):,g} {key.replace('_', ' ')}" for key in keys)
+    return ", ".join(f"{counts.get(key, 0):,.10g} {key.replace('_', ' ')}" for key in keys)
 
 
 def write_doc() -> None:

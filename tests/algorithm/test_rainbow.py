@@ -29,7 +29,6 @@ RANGES = [
 RESUME = {
     "num_atoms": 7,
     "target_update_freq": 7,
-    "buffer.priority.alpha": 0.5,
     "optim": OptimConfig(lr_schedule="linear"),
 }
 
