@@ -10,9 +10,9 @@ from argosy.policy.base import (
     RolloutResult,
 )
 from argosy.policy.boxes import ActionBound
-from argosy.policy.explore import ActionNoise, EpsilonConfig, EpsilonGreedy, Exploration, NoiseConfig
+from argosy.policy.explore import EpsilonConfig, EpsilonGreedy, Exploration
 from argosy.policy.forward import ForwardPolicy
-from argosy.policy.noise import GaussianNoise, OUNoise
+from argosy.policy.noise import ActionNoise, GaussianNoise, NoiseConfig, OUNoise
 from argosy.policy.normaliser import Normaliser
 from argosy.policy.q import QAnalysis, QPolicy
 from argosy.policy.registry import policy_class, register_policy
