@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -21,6 +23,8 @@ class ActorConfig(AlgorithmConfig):
 
     log_std_init: float = 0.0
     """Continuous actions: initial logarithm of the deviation, which does not depend on the observation."""
+    gsde_steps: int | None = None
+    """Steps for which noise stays the same function of the features (gSDE); None: independent noise."""
     action_scaling: bool | None = None
     """Stretch actions in [-1, 1] to a Box's bounds; None: where it has finite ones."""
     action_bound_method: Literal["auto", "clip", "tanh"] | None = "auto"
@@ -29,11 +33,20 @@ class ActorConfig(AlgorithmConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, "log_std_init", ge=-10.0, le=2.0)
+        check_range(self, "gsde_steps", ge=1)
         check_choice(self, "action_bound_method", ("auto", "clip", "tanh", None))
+
+    def policy_class(self) -> Callable[..., ActorCriticPolicy]:
+        """Return what makes the policy that the settings ask for."""
+        if self.gsde_steps is None:
+            return ActorCriticPolicy
+        from argosy.policy.state_dependent import StateDependentActorCriticPolicy  # here, as few ask for it
+
+        return functools.partial(StateDependentActorCriticPolicy, noise_steps=self.gsde_steps)
 
     def make_policy(
         self,
-        make: type[PolicyT],
+        make: Callable[..., PolicyT],
         task: Task,
         default_net: NetConfig,
         *,
@@ -71,7 +84,7 @@ class ActorCriticConfig(ActorConfig):
             ConfigError: returns are to be scaled, and the task's own policy does not.
         """
         scaling: Literal["std", "popart"] | None = "popart" if self.popart else "std" if self.return_scaling else None
-        policy = self.make_policy(ActorCriticPolicy, task, default_net, critic=True, value_scaling=scaling)
+        policy = self.make_policy(self.policy_class(), task, default_net, critic=True, value_scaling=scaling)
         if scaling is not None and scaled_head(policy) is None:
             raise ConfigError(
                 f"{type(self).__name__}.return_scaling or popart is True, but {type(policy).__name__} has no"

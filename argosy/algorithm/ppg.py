@@ -28,6 +28,7 @@ from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_standardise
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import check_range
 from argosy.data import Batch, TrainingStats, TrajectoryBatch
+from argosy.errors import ConfigError
 from argosy.net import NetConfig, frozen_copy
 from argosy.ops import explained_variance
 from argosy.policy.phasic import PhasicPolicy
@@ -71,6 +72,11 @@ class PPGConfig(ActorConfig):
             check_range(self, name, ge=1)
         for name in ("value_coef", "entropy_coef", "entropy_coef_end", "beta_clone"):
             check_range(self, name, ge=0.0)
+        if self.gsde_steps is not None:
+            raise ConfigError(
+                f"{type(self).__name__}.gsde_steps is {self.gsde_steps}, but its policy of two critics has independent "
+                "noise alone; leave it out"
+            )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

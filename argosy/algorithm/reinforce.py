@@ -73,7 +73,7 @@ class REINFORCE(Algorithm[REINFORCEConfig, REINFORCEStats]):
     @classmethod
     def build(cls, config: REINFORCEConfig, task: Task) -> Self:
         """Make the actor and the algorithm."""
-        return cls(config, config.make_policy(ActorCriticPolicy, task, cls.default_net))
+        return cls(config, config.make_policy(config.policy_class(), task, cls.default_net))
 
     def update(self, batch: TrajectoryBatch) -> REINFORCEStats:
         """Learn from a rollout [T, B, ...]: obs, act, rew, terminated, cut, maybe mask."""

@@ -28,6 +28,7 @@ from argosy.config import check_range
 from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
 from argosy.policy import SquashedGaussianPolicy
+from argosy.policy.state_dependent import StateDependentGaussianPolicy
 
 # Shapes: B batch, A action dim, K critics. With memory, [B] becomes [T, B].
 
@@ -56,6 +57,10 @@ class SACConfig(AlgorithmConfig):
     """Size K of the ensemble (detail 1)."""
     policy_freq: int = 1
     """Updates of the critics per update of policy and temperature (detail 6)."""
+    gsde_steps: int | None = None
+    """Steps for which noise stays the same function of the features (gSDE); None: independent noise."""
+    gsde_log_std_init: float = -3.0
+    """With gSDE: initial log deviation of the weights of that function."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,6 +68,20 @@ class SACConfig(AlgorithmConfig):
             check_range(self, name, ge=1)
         check_range(self, "alpha", gt=0.0)
         check_range(self, "tau", gt=0.0, le=1.0)
+        check_range(self, "gsde_steps", ge=1)
+        check_range(self, "gsde_log_std_init", ge=-10.0, le=2.0)
+
+    def build_policy(self, task: Task, net: NetConfig) -> SquashedGaussianPolicy:
+        """Make the policy of a task."""
+        if self.gsde_steps is None:
+            return SquashedGaussianPolicy(task.observation_space, task.action_space, net)
+        return StateDependentGaussianPolicy(
+            task.observation_space,
+            task.action_space,
+            net,
+            noise_steps=self.gsde_steps,
+            log_std_init=self.gsde_log_std_init,
+        )
 
     def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:
         """Make the critics of observations in a space and actions of so many elements."""
@@ -108,7 +127,7 @@ class SAC(Algorithm[SACConfig, SACStats]):
     def build(cls, config: SACConfig, task: Task) -> Self:
         """Make actor, critics and the algorithm."""
         net = task.net or cls.default_net
-        policy = task.policy_or(lambda: SquashedGaussianPolicy(task.observation_space, task.action_space, net))
+        policy = task.policy_or(lambda: config.build_policy(task, net))
         critic = config.build_critic(task.observation_space, policy.action_dim, net)
         return cls(config, policy, critic.to(task.device))
 

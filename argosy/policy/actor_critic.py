@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol, cast
+from typing import Any, ClassVar, Literal, Protocol, cast
 
 import numpy as np
 import torch
@@ -33,6 +33,10 @@ FORBIDDEN = -1e8
 
 class ActorCriticAnalysis(Protocol):
     """What actor-critic algorithms read of `analyze` and `analyze_next`; [...] are the sample's leading axes."""
+
+    @property
+    def params(self) -> torch.Tensor:
+        """[..., A] parameters of the distribution of actions: log-probabilities or means."""
 
     @property
     def logp(self) -> torch.Tensor:
@@ -135,7 +139,7 @@ class GaussianHead(nn.Module):
         super().__init__()
         self.shape = shape
         size = int(np.prod(shape))
-        self.output = Linear(in_features, size)
+        self.output: nn.Module = Linear(in_features, size)
         self.log_std = nn.Parameter(torch.full((size,), log_std_init))
 
     def forward(self, features: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
@@ -270,7 +274,7 @@ class ActorCriticPolicy(NetPolicy):
         ConfigError: `log_std_init` is out of range.
     """
 
-    action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
+    action_spaces: ClassVar[tuple[type[spaces.Space[Any]], ...]] = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
 
     def __init__(
         self,

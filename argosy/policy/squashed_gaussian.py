@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium import spaces
+from torch import nn
 
 from argosy.data import Batch, SampleBatch
 from argosy.data.protocols import ObsBatchProtocol
@@ -73,7 +74,7 @@ class SquashedGaussianPolicy(NetPolicy):
         super().__init__(observation_space, action_space, net, action_scaling=True, action_bound_method=None)
         self.action_shape = action_space.shape or ()
         self.actor = Backbone(observation_space, net)
-        self.head = Linear(self.actor.out_features, 2 * self.action_dim)
+        self.head: nn.Module = Linear(self.actor.out_features, 2 * self.action_dim)
         self._remember(self.actor)
 
     def forward(self, batch: ObsBatchProtocol, state: PolicyState = None) -> Batch:

@@ -14,6 +14,7 @@ CASES = {
     "discrete": (A2CConfig(), spaces.Discrete(3)),
     "multi-discrete": (A2CConfig(normalize_adv=True, popart=True), spaces.MultiDiscrete([2, 3])),
     "box": (A2CConfig(return_scaling=True, gae_lambda=0.95), spaces.Box(-2.0, 2.0, (2,), np.float32)),
+    "gsde": (A2CConfig(gsde_steps=3), spaces.Box(-2.0, 2.0, (2,), np.float32)),
 }
 RANGES = [
     ("gae_lambda", -0.1),
@@ -22,6 +23,7 @@ RANGES = [
     ("entropy_coef_end", -0.1),
     ("action_bound_method", "cut"),
     ("log_std_init", 3.0),
+    ("gsde_steps", 0),
 ]
 
 

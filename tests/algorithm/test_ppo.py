@@ -24,6 +24,7 @@ CASES = {
         PPOConfig(repeat_per_collect=2, return_scaling=True, value_clip=True, dual_clip=3.0, batch_size=16),
         spaces.Box(-2.0, 2.0, (2,), np.float32),
     ),
+    "gsde": (PPOConfig(repeat_per_collect=2, gsde_steps=3), spaces.Box(-2.0, 2.0, (2,), np.float32)),
 }
 RANGES = [
     ("gamma", -0.1),
@@ -36,6 +37,7 @@ RANGES = [
     ("target_kl", 0.0),
     ("action_bound_method", "cut"),
     ("log_std_init", 3.0),
+    ("gsde_steps", 0),
 ]
 RESUME = {"batch_size": 32, "repeat_per_collect": 3}
 

@@ -12,10 +12,15 @@ from argosy.algorithm import SAC, OptimConfig, SACConfig, Task
 from argosy.data import Batch
 
 OPTIMS = ("critic_optim", "actor_optim", "alpha_optim")
-CASES = {"plain": (SACConfig(), BOX), "fixed": (SACConfig(auto_alpha=False, num_critics=3), BOX)}
+CASES = {
+    "plain": (SACConfig(), BOX),
+    "fixed": (SACConfig(auto_alpha=False, num_critics=3), BOX),
+    "gsde": (SACConfig(gsde_steps=3), BOX),
+}
 LEARNS = ("policy", "critic")
 FOLLOWS = ("critic_target", "log_alpha", "update_target")
-RANGES = [("alpha", 0.0), ("num_critics", 0), ("n_step", 0), ("tau", 1.5)]
+RANGES = [("alpha", 0.0), ("num_critics", 0), ("n_step", 0), ("tau", 1.5), ("policy_freq", 0)]
+RANGES += [("gsde_steps", 0), ("gsde_log_std_init", 3.0)]
 
 
 def make(space=BOX, **config):
