@@ -3,7 +3,8 @@
 from argosy.net.backbone import MLP, Backbone, Linear, SmallForward
 from argosy.net.config import NetConfig
 from argosy.net.encoder import Encoder, NatureCNN, register_encoder
-from argosy.net.heads import DuelingHead, EnsembleCritic, EnsembleLinear, EnsembleMLP
+from argosy.net.ensemble import EnsembleCritic, EnsembleLinear, EnsembleMLP
+from argosy.net.heads import DuelingHead
 from argosy.net.memory import Memory
 from argosy.net.scaling import ScaledLinear
 from argosy.net.statistics import RunningStatistics

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from argosy.net.heads import EnsembleLinear, EnsembleMLP
+from argosy.net.ensemble import EnsembleLinear, EnsembleMLP
 
 
 class Dropout(nn.Module):

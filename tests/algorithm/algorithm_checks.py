@@ -41,8 +41,8 @@ OBSERVATIONS = {
 
 FACES = {"analyze", "analyze_next", "explore_by", "to", "parameters", "device"}
 FACES |= {"actor_parameters", "critic_parameters"}
-"""What an algorithm may call of a policy, beside what says how large its actions are."""
-SIZES = {"action_dim", "num_actions", "action_space", "observation_space"}
+"""What an algorithm may call of a policy, beside what says how its spaces are read."""
+SIZES = {"action_dim", "num_actions", "action_space", "observation_space", "mask_key"}
 
 
 def observation_kinds(action_space: spaces.Space[Any]) -> list[str]:

@@ -2,7 +2,7 @@ import torch
 from torch import nn
 
 from argosy.net import MLP, EnsembleMLP, Linear
-from argosy.net.heads import EnsembleLinear
+from argosy.net.ensemble import EnsembleLinear
 
 
 def test_mlp_has_an_activation_after_each_hidden_layer_only():

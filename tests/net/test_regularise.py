@@ -3,7 +3,7 @@ import copy
 import pytest
 import torch
 
-from argosy.net.heads import EnsembleLinear, EnsembleMLP
+from argosy.net.ensemble import EnsembleLinear, EnsembleMLP
 from argosy.net.regularise import Dropout, EnsembleLayerNorm, add_dropout_and_layer_norm, draw_from
 
 

@@ -1,0 +1,149 @@
+"""CrossQ (Bhatt et al., 2024, https://arxiv.org/abs/1902.05605): SAC with batch normalisation, without target networks.
+
+Details that matter:
+
+1. There are no target networks: the critics themselves value the next action, without gradient.
+2. Critics and policy have batch renormalisation before their hidden layers and after each of them. The critics see the
+   actions taken and the next ones in one batch, so that the statistics are those of both.
+3. Successors of terminated rows count for nothing, in these statistics either; nor do rows that the batch's mask leaves
+   out.
+4. Running statistics stand for the batch's wherever nothing is learned from the pass: when acting, for the next action,
+   in the critics that the policy climbs.
+5. Wide critics, Adam with a first moment of 0.5; policy and temperature move once in `policy_freq` updates.
+6. Temperature, entropy and squashing are those of SAC.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import torch
+from gymnasium import spaces
+from torch import nn
+
+from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
+from argosy.algorithm.optim import OptimConfig
+from argosy.config import check_range
+from argosy.data import TrainingStats, TransitionBatch
+from argosy.net import EnsembleCritic, NetConfig
+from argosy.net.batch_norm import add_batch_norm, batch_statistics
+from argosy.policy import SquashedGaussianPolicy
+
+# Shapes: B batch, A action dim, K critics. With memory, [B] becomes [T, B].
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossQConfig(AlgorithmConfig):
+    """Hyper-parameters of CrossQ; docs/glossary.md explains each at length."""
+
+    n_step: int = 1
+    """Rewards summed before the bootstrap value."""
+    actor_optim: OptimConfig = field(default_factory=lambda: OptimConfig(betas=(0.5, 0.999)))
+    """Optimiser of the actor."""
+    critic_optim: OptimConfig = field(default_factory=lambda: OptimConfig(betas=(0.5, 0.999)))
+    """Optimiser of the critics."""
+    alpha_optim: OptimConfig = field(default_factory=lambda: OptimConfig(betas=(0.5, 0.999)))
+    """Optimiser of the logarithm of the temperature."""
+    alpha: float = 0.2
+    """Temperature: what a nat of entropy is worth in reward; its start when it is learned."""
+    auto_alpha: bool = True
+    """Learn the temperature."""
+    target_entropy: float | None = None
+    """Entropy that a learned temperature aims at, in nats; None: minus the action's dimension."""
+    num_critics: int = 2
+    """Size K of the ensemble."""
+    critic_sizes: tuple[int, ...] | None = None
+    """Widths of the critics' hidden layers; None: those of the policy's."""
+    policy_freq: int = 3
+    """Updates of the critics per update of policy and temperature (detail 5)."""
+    norm_warmup: int = 100_000
+    """Batches that are normalised by their own statistics alone, before these are renormalised (detail 2)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("n_step", "num_critics", "policy_freq", "critic_sizes"):
+            check_range(self, name, ge=1)
+        check_range(self, "alpha", gt=0.0)
+        check_range(self, "norm_warmup", ge=0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CrossQStats(TrainingStats):
+    """What one update reports."""
+
+    loss_critic: float
+    """Mean squared error, summed over the critics."""
+    loss_actor: float | None
+    """None where the policy was left alone (detail 5)."""
+    loss_alpha: float | None
+    """None with a fixed temperature, too."""
+    alpha: float
+    entropy: float | None
+    """Mean of -log p of freshly drawn actions."""
+    q_mean: float
+    """Mean value of the stored actions, over batch and critics."""
+
+
+class CrossQ(Algorithm[CrossQConfig, CrossQStats]):
+    """Soft actor-critic with batch normalisation in the place of target networks."""
+
+    kind = "offpolicy"
+    config_type = CrossQConfig
+    action_spaces = (spaces.Box,)
+    default_net = NetConfig(hidden_sizes=(256, 256))
+    policy: SquashedGaussianPolicy
+
+    def __init__(self, config: CrossQConfig, policy: SquashedGaussianPolicy, critic: EnsembleCritic) -> None:
+        super().__init__(config, policy)
+        self.critic = critic
+        self.log_alpha = nn.Parameter(torch.tensor(math.log(config.alpha), device=self.device))
+        self.target_entropy = -float(policy.action_dim) if config.target_entropy is None else config.target_entropy
+        self.actor_optim, self.critic_optim = config.actor_optim.build(policy), config.critic_optim.build(critic)
+        self.alpha_optim = config.alpha_optim.build([self.log_alpha])
+
+    @classmethod
+    def build(cls, config: CrossQConfig, task: Task) -> Self:
+        """Make actor, critics and the algorithm; a policy of one's own stays as it is."""
+        net, spaces_ = task.net or cls.default_net, (task.observation_space, task.action_space)
+        policy = task.policy_or(lambda: add_batch_norm(SquashedGaussianPolicy(*spaces_, net), config.norm_warmup))
+        wide = replace(net, hidden_sizes=config.critic_sizes or net.hidden_sizes)
+        critic = EnsembleCritic(task.observation_space, policy.action_dim, wide, config.num_critics)
+        return cls(config, policy, add_batch_norm(critic, config.norm_warmup).to(task.device))
+
+    def update(self, batch: TransitionBatch) -> CrossQStats:
+        """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
+        batch = self.prepare(batch)
+        alpha = self.log_alpha.detach().exp()
+        rows = batch.mask if "mask" in batch else torch.ones_like(batch.discount, dtype=torch.bool)
+
+        with torch.no_grad():
+            act_next, logp_next = self.policy.analyze_next(batch).sample(self.rng.torch)
+        with batch_statistics(self.critic, torch.cat((rows, rows & (batch.discount > 0.0)), dim=-1)):  # details 2, 3
+            q_KB, next_KB = self.critic.values(batch, batch.act, act_next)  # noqa: N806  # the suffix says the shape
+        value_next = next_KB.detach().amin(dim=0) - alpha * logp_next  # detail 1
+        td_error = q_KB - (batch.rew + batch.discount * value_next)
+        loss_critic = batch_mean((batch.weight * td_error.square()).sum(dim=0), batch)
+        self.critic_optim.step(loss_critic)
+
+        loss_actor = loss_alpha = entropy = None
+        if (self.num_updates + 1) % self.config.policy_freq == 0:  # detail 5
+            with batch_statistics(self.policy, rows):
+                act, logp = self.policy.analyze(batch).sample(self.rng.torch)
+            loss_actor = batch_mean(alpha * logp - self.critic.value(batch, act).amin(dim=0), batch)  # detail 4
+            self.actor_optim.step(loss_actor)
+            entropy = -batch_mean(logp.detach(), batch)
+            if self.config.auto_alpha:
+                loss_alpha = self.log_alpha * (entropy - self.target_entropy)
+                self.alpha_optim.step(loss_alpha)
+
+        metrics = self._finish(
+            loss_critic=loss_critic,
+            loss_actor=loss_actor,
+            loss_alpha=loss_alpha,
+            alpha=alpha,
+            entropy=entropy,
+            q_mean=batch_mean(q_KB.detach().mean(dim=0), batch),
+        )
+        return CrossQStats(**metrics, priorities=batch_priorities(td_error.detach().abs().mean(dim=0), batch))

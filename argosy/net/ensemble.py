@@ -1,0 +1,119 @@
+"""Critics outside of policies: batched ensembles of fully connected networks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from argosy.data.protocols import SampleBatch
+from argosy.net.backbone import Backbone, Space
+from argosy.net.config import ACTIVATIONS, NetConfig
+
+
+class EnsembleLinear(nn.Module):
+    """K linear layers as one batched product: [K, B, in] (or [B, in], shared by all) -> [K, B, out].
+
+    Each member starts as a `Linear` of its own would.
+    """
+
+    def __init__(self, size: int, in_features: int, out_features: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(size, in_features, out_features))
+        self.bias = nn.Parameter(torch.empty(size, 1, out_features))
+        bound = 1.0 / math.sqrt(in_features)
+        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x: torch.Tensor, members: torch.Tensor | None = None) -> torch.Tensor:
+        """[K, B, in] or [B, in] -> [K, B, out]; of some `members` [k] alone, whose x this is -> [k, B, out]."""
+        weight, bias = (self.weight, self.bias) if members is None else (self.weight[members], self.bias[members])
+        if x.dim() == 2:
+            x = x.expand(len(weight), -1, -1)
+        return torch.baddbmm(bias, x, weight)
+
+
+class EnsembleMLP(nn.Sequential):
+    """K independent MLPs evaluated together: [B, in_features] -> [K, B, out_features]."""
+
+    def __init__(
+        self, size: int, in_features: int, hidden_sizes: Sequence[int], out_features: int, activation: str = "relu"
+    ) -> None:
+        layers: list[nn.Module] = []
+        width = in_features
+        for hidden in hidden_sizes:
+            layers += [EnsembleLinear(size, width, hidden), ACTIVATIONS[activation]()]
+            width = hidden
+        layers.append(EnsembleLinear(size, width, out_features))
+        super().__init__(*layers)
+
+    def forward(self, x: torch.Tensor, members: torch.Tensor | None = None) -> torch.Tensor:
+        """[B, in_features] -> [K, B, out_features]; of some `members` [k] alone -> [k, B, out_features]."""
+        for layer in self:
+            x = layer(x, members) if isinstance(layer, EnsembleLinear) else layer(x)
+        return x
+
+
+class EnsembleCritic(nn.Module):
+    """K action values Q(obs, act) over one encoder and, where `config.memory` says so, one memory of its own.
+
+    Args:
+        space: the observation space.
+        action_dim: number of elements of one action; 0: values of all of `atoms` discrete actions.
+        config: kind, widths, activation and memory.
+        size: K.
+        skip: top-level keys of the observation that are no input.
+        atoms: N > 1: so many numbers instead of each value, e.g. quantiles; they are a last axis [..., N] of what
+            follows.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        action_dim: int,
+        config: NetConfig,
+        size: int = 2,
+        skip: Collection[str] = (),
+        *,
+        atoms: int = 1,
+    ) -> None:
+        super().__init__()
+        self.backbone = Backbone(space, replace(config, hidden_sizes=()), skip)
+        width = self.backbone.out_features + action_dim
+        self.q = EnsembleMLP(size, width, config.hidden_sizes, atoms, config.activation)
+        self.atoms = atoms
+
+    def value(
+        self, sample: SampleBatch, act: torch.Tensor | None = None, members: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Q [K, ...] of actions [..., *act] at the observations of a sample, [B, ...] or sequences [T, B, ...].
+
+        Of some `members` [k] of the ensemble alone, [k, ...].
+        """
+        return self._q(self.backbone.features(sample), act, members)
+
+    def next_value(
+        self, sample: SampleBatch, act_next: torch.Tensor | None = None, members: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Q [K, ...] of actions at the successors of a sample, with the memory's states carried on."""
+        return self._q(self.backbone.features_next(sample), act_next, members)
+
+    def values(
+        self, sample: SampleBatch, act: torch.Tensor, act_next: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Both of the above from one pass of observations and successors together, [..., 2 B] rows."""
+        x = torch.cat((self.backbone.features(sample), self.backbone.features_next(sample)), dim=-2)
+        lead = act.shape[: x.dim() - 1]
+        both = torch.cat((act.reshape(*lead, -1), act_next.reshape(*lead, -1)), dim=-2)
+        q, q_next = self._q(x, both, None).chunk(2, dim=-1 if self.atoms == 1 else -2)
+        return q, q_next
+
+    def _q(self, x: torch.Tensor, act: torch.Tensor | None, members: torch.Tensor | None) -> torch.Tensor:
+        lead = x.shape[:-1]
+        if act is not None:
+            x = torch.cat((x, act.reshape(*lead, -1)), dim=-1)
+        q: torch.Tensor = self.q(x if x.dim() == 2 else x.flatten(0, -2), members)
+        return q.reshape(-1, *lead) if self.atoms == 1 else q.reshape(-1, *lead, self.atoms)

@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from argosy.data import Batch
+from argosy.net import EnsembleCritic, NetConfig
+
+BOX = spaces.Box(-1, 1, (3,), np.float32)
+
+
+def test_ensemble_critic_shapes_and_independence():
+    torch.manual_seed(0)
+    critic = EnsembleCritic(BOX, 2, NetConfig(hidden_sizes=(8,)), size=3)
+    q = critic.value(Batch(obs=torch.randn(5, 3)), torch.randn(5, 2))
+    assert q.shape == (3, 5)
+    assert not torch.allclose(q[0], q[1])
+    sample = Batch(obs=torch.ones(1, 3))
+    assert torch.equal(critic.value(sample, torch.ones(1, 2, 1)), critic.value(sample, torch.ones(1, 2)))
+    sequences = Batch(obs=torch.randn(4, 5, 3))
+    act = torch.randn(4, 5, 2)
+    q = critic.value(sequences, act)
+    assert q.shape == (3, 4, 5)
+    torch.testing.assert_close(q[:, 2], critic.value(Batch(obs=sequences.obs[2]), act[2]))
+
+
+def test_ensemble_critic_values_successors_as_it_would_the_observations():
+    torch.manual_seed(0)
+    critic = EnsembleCritic(BOX, 2, NetConfig(hidden_sizes=(8,)))
+    obs_next, act = torch.randn(5, 3), torch.randn(5, 2)
+    found = critic.next_value(Batch(obs=torch.zeros(5, 3), obs_next=obs_next), act)
+    assert torch.equal(found, critic.value(Batch(obs=obs_next), act))
+
+
+@pytest.mark.parametrize("memory", ["gru", "lstm"])
+def test_ensemble_critic_with_memory_starts_every_sequence_from_nothing(memory):
+    torch.manual_seed(0)
+    critic = EnsembleCritic(BOX, 2, NetConfig(hidden_sizes=(8,), memory=memory, memory_size=4))
+    obs, obs_next, act = torch.randn(3, 2, 3), torch.randn(3, 2, 3), torch.randn(3, 2, 2)
+    on_reset = torch.tensor([[True, True], [False, True], [False, False]])
+    # what a policy has stored is its own memory's and not the critic's
+    sample = Batch(obs=obs, obs_next=obs_next, on_reset=on_reset, policy=Batch(state=torch.randn(3, 2, 8)))
+    q, q_next = critic.value(sample, act), critic.next_value(sample, act)
+    assert q.shape == q_next.shape == (2, 3, 2)
+
+    def alone(first, last, column, successor=False):
+        """Value of the last row of a sequence that begins at its first one."""
+        rows = (slice(first, last + 1), slice(column, column + 1))
+        part = Batch(
+            obs=obs[rows], obs_next=obs_next[rows], policy=Batch(), on_reset=torch.zeros(last - first + 1, 1) > 0
+        )
+        ask = critic.next_value if successor else critic.value
+        return ask(part, act[rows])[:, -1, 0]
+
+    torch.testing.assert_close(q[:, 2, 0], alone(0, 2, 0))
+    torch.testing.assert_close(q[:, 2, 1], alone(1, 2, 1))
+    torch.testing.assert_close(q_next[:, 2, 1], alone(1, 2, 1, successor=True))
+    torch.testing.assert_close(q_next[:, 0, 1], alone(0, 0, 1, successor=True))
+    assert not torch.allclose(q_next[:, 2, 1], alone(0, 2, 1, successor=True))
+
+
+@pytest.mark.parametrize("lead", [(5,), (4, 5)])
+def test_several_numbers_instead_of_each_value_are_a_last_axis(lead):
+    critic = EnsembleCritic(BOX, 2, NetConfig(hidden_sizes=(8,)), size=3, atoms=4)
+    obs, act = torch.randn(*lead, 3), torch.randn(*lead, 2)
+    value = critic.value(Batch(obs=obs), act)
+    assert value.shape == (3, *lead, 4)
+    torch.testing.assert_close(value[:, -1], critic.value(Batch(obs=obs[-1:]), act[-1:])[:, 0])
+
+
+def test_values_of_all_discrete_actions_need_none():
+    critic = EnsembleCritic(BOX, 0, NetConfig(hidden_sizes=(8,)), size=2, atoms=6)
+    assert critic.value(Batch(obs=torch.randn(5, 3))).shape == (2, 5, 6)
+
+
+@pytest.mark.parametrize("lead", [(5,), (4, 5)])
+@pytest.mark.parametrize("atoms", [1, 3])
+def test_one_pass_values_observations_and_successors_as_two_do(lead, atoms):
+    critic = EnsembleCritic(BOX, 2, NetConfig(hidden_sizes=(8,)), size=2, atoms=atoms)
+    sample = Batch(obs=torch.randn(*lead, 3), obs_next=torch.randn(*lead, 3))
+    act, act_next = torch.randn(*lead, 2), torch.randn(*lead, 2)
+    q, q_next = critic.values(sample, act, act_next)
+    torch.testing.assert_close(q, critic.value(sample, act))
+    torch.testing.assert_close(q_next, critic.next_value(sample, act_next))
