@@ -8,6 +8,7 @@ from stand_ins import BOX, NET, OBS, Recorder, batch, equal, fixed_actor, learn_
 
 from argosy.algorithm import CrossQ, CrossQConfig, OptimConfig, Task
 from argosy.data import Batch
+from argosy.errors import ConfigError
 from argosy.net import NetConfig
 from argosy.net.batch_norm import batch_statistics
 from argosy.policy import RolloutRequest
@@ -19,7 +20,6 @@ CASES = {
 LEARNS = ("policy", "critic")
 FOLLOWS = ("log_alpha",)
 RANGES = [("alpha", 0.0), ("num_critics", 0), ("n_step", 0), ("policy_freq", 0), ("norm_warmup", -1)]
-RANGES += [("critic_sizes", (8, 0))]
 RESUME = {"policy_freq": 3, "norm_warmup": 20}
 OPTIMS = ("critic_optim", "actor_optim", "alpha_optim")
 
@@ -126,6 +126,8 @@ def test_critics_may_be_wider_than_the_policy():
     shapes = [tuple(layer.weight.shape) for layer in list(algorithm.critic.q)[1::3]]
     assert shapes == [(2, 5, 40), (2, 40, 30), (2, 30, 1)]
     assert algorithm.policy.actor.out_features == 16
+    with pytest.raises(ConfigError, match=r"CrossQConfig\.critic_sizes is \(8, 0\); it must be >= 1"):
+        CrossQConfig(critic_sizes=(8, 0))
 
 
 def test_learns_the_best_action_of_a_bandit():

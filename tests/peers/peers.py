@@ -87,6 +87,24 @@ def layers(
     return pairs
 
 
+@dataclass(frozen=True)
+class Members(Pair):
+    """A parameter of a batched ensemble, and those of the peer's networks, one for each member."""
+
+    def of(self, arrays: dict[str, np.ndarray]) -> torch.Tensor:
+        return torch.from_numpy(np.stack([arrays[name] for name in self.names]))
+
+
+def members(ours: Iterable[nn.Module], theirs: Sequence[Sequence[str]]) -> list[Pair]:
+    """Pair the layers [K, in, out] of an ensemble, in order, with those of the peer's K networks, MODULE.LAYER each."""
+    pairs: list[Pair] = []
+    for layer, prefixes in zip((layer for layer in ours if hasattr(layer, "weight")), theirs, strict=True):
+        weights, biases = (tuple(f"{prefix}.{name}" for prefix in prefixes) for name in ("weight", "bias"))
+        pairs.append(Members(layer.weight, weights, lambda x: x.detach().transpose(1, 2)))
+        pairs.append(Members(layer.bias, biases, lambda x: x.detach().squeeze(1)))
+    return pairs
+
+
 @torch.no_grad()
 def take_over(pairs: Iterable[Pair], recorded: Recorded) -> None:
     """Give parameters the peer's values."""
