@@ -150,7 +150,9 @@ def test_only_continuous_actions_have_it():
         StateDependentActorCriticPolicy(OBS, spaces.Discrete(2), noise_steps=4)
 
 
-@pytest.mark.parametrize(("cls", "config"), [(PPO, PPOConfig), (A2C, A2CConfig), (REINFORCE, REINFORCEConfig), (SAC, SACConfig)])
+@pytest.mark.parametrize(
+    ("cls", "config"), [(PPO, PPOConfig), (A2C, A2CConfig), (REINFORCE, REINFORCEConfig), (SAC, SACConfig)]
+)
 def test_a_config_names_it(cls, config):
     task = Task(observation_space=OBS, action_space=BOX, net=NET)
     policy = cls.make(config(gsde_steps=5), task, seed=0).policy
@@ -184,5 +186,5 @@ def test_deviations_are_learned():
 
 
 def test_a_policy_of_another_kind_refuses_it():
-    with pytest.raises(ConfigError, match="PPGConfig.gsde_steps is 4"):
+    with pytest.raises(ConfigError, match=r"PPGConfig\.gsde_steps is 4"):
         PPGConfig(gsde_steps=4)
