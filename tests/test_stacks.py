@@ -44,14 +44,14 @@ def start():
 
 def asked(reader, pid, limit_s=20.0):
     deadline = time.monotonic() + limit_s
-    while "does not tell" in (said := _ask(reader, pid)) and time.monotonic() < deadline:
+    while "does not tell" in (said := _ask(reader, pid, limit_s)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return said
 
 
-def _ask(reader, pid):
+def _ask(reader, pid, limit_s):
     reader.ask(pid)
-    return reader.answer()
+    return reader.answer(limit_s)  # a second question would bring a second answer
 
 
 def test_one_that_keeps_the_gil_in_c_tells_where_it_is(start):

@@ -21,6 +21,7 @@ EXTRAS: dict[str, tuple[tuple[str, str], ...]] = {
     "atari": (("ale_py", "ale-py"), ("envpool", "envpool"), ("cv2", "opencv-python-headless")),
     "mujoco": (("mujoco", "mujoco"), ("gymnasium_robotics", "gymnasium-robotics")),
     "plot": (("matplotlib", "matplotlib"),),
+    "report": (("scipy", "scipy"),),
     "video": (("PIL", "pillow"), ("pygame", "pygame"), ("imageio_ffmpeg", "imageio-ffmpeg")),
     "tensorboard": (("tensorboard", "tensorboard"),),
     "wandb": (("wandb", "wandb"),),

@@ -255,7 +255,7 @@ def test_every_network_of_a_policy_has_one_that_acts_and_learns(name):
             {"encoder": f"{__name__}:WidthAsText"},
             "WidthAsText cannot read observations of Box",
         ),
-        ({"encoder": f"{__name__}:NoModule"}, r"made a NoModule; it must be an nn\.Module"),
+        ({"encoder": f"{__name__}:NoModule"}, r"NoModule' is the class .*, which has no forward"),
     ],
 )
 def test_encoders_that_do_not_fit_are_refused(config, message):

@@ -11,7 +11,7 @@ from argosy.data import Batch
 from argosy.errors import ConfigError
 from argosy.net import NetConfig
 from argosy.policy import ActorCriticPolicy, RolloutRequest, RolloutResult, SingleModelPytorchPolicy
-from argosy.policy.rollouts import minibatches, rollout_values, rows_to_learn, sequences, starts
+from argosy.policy.rollouts import advantage_rows, minibatches, rollout_values, rows_to_learn, sequences, starts
 from argosy.rng import Rng
 
 OBS, ACT = spaces.Box(-1, 1, (1,)), spaces.Discrete(2)
@@ -109,7 +109,7 @@ def test_ppo_learns_from_sequences_with_the_values_of_a_recurrent_policy():
     policy = Adder(sequence_length=2, burn_in=1)
     ppo = PPO(PPOConfig(gamma=0.5, gae_lambda=1.0, batch_size=3, repeat_per_collect=1, normalize_adv=False), policy)
     data = rollout()
-    rows = ppo._rows(data)
+    rows = advantage_rows(policy, data, 0.5, 1.0)
     assert rows.value.T.tolist() == [[8, 10, 3, 7, 12], [110, 130, 160, 200, 250]]
     assert rows.returns[1, 0].item() == 1 + 0.5 * 12.5  # truncated: bootstraps with the state of its own episode
     seen = []

@@ -163,7 +163,7 @@ def test_names_of_classes():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("own:NOTHING", "algorithm 'own:NOTHING' is 'not an algorithm'; it must be a subclass of argosy.Algorithm"),
+        ("own:NOTHING", "algorithm 'own:NOTHING' is 'not an algorithm'; it must be a class"),
         ("own:Steddy", "'Steddy' could not be imported from 'own'"),
         ("no_such_module:X", "'X' could not be imported from 'no_such_module'"),
         ("steddy", "unknown algorithm 'steddy'"),

@@ -7,6 +7,7 @@ import torch
 from argosy.distributed.host.base import Context, PeerLostError
 from argosy.distributed.store.parameters import ParameterStore
 from argosy.distributed.store.server import ParameterServer
+from argosy.errors import CheckpointError
 from argosy.trainer.blob import decode, encode
 
 
@@ -59,7 +60,7 @@ def test_written_versions_are_read_from_the_disk(server):
 def test_who_pushed_hears_of_a_disk_that_cannot_be_written_to(server, tmp_path):
     pushed = server.push("a", blob(0), 0)
     shutil.rmtree(tmp_path / "p")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(CheckpointError, match="cannot be written"):
         server.poll()
     with pytest.raises(PeerLostError, match="could not write"):
         pushed.result(0)
