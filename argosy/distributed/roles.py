@@ -239,8 +239,7 @@ def _capacity(plan: Plan, policy: str, algorithm: Algorithm[Any, Any]) -> int:
         rollout = spec.experiment.trainer.step_per_collect
         per_batch = max(1, rollout // (steps * max(producers.values()))) if onpolicy else 1
         return max(1, spec.staleness.max_lag * per_batch)
-    # 0: see `PolicySpec.waits`
-    return 0 if onpolicy and not spec.corrects else 2 * len(producers)
+    return 0 if onpolicy and not spec.corrects else 2 * len(producers)  # 0: see `PolicySpec.waits`
 
 
 def _policy_worker(plan: Plan, policy: str, index: int, context: Context) -> Worker:
