@@ -3,12 +3,14 @@ import math
 import numpy as np
 import pytest
 import torch
+from algorithm_checks import play
 from gymnasium import spaces
 from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, train_offpolicy
 from probes import NET as PROBE_NET
 
 from argosy.algorithm import DQN, R2D2, OptimConfig, R2D2Config, Task
 from argosy.data import Batch
+from argosy.data.buffer import Priority, VectorReplayBuffer
 from argosy.net import NetConfig
 from argosy.ops.rescaling import unrescale
 from argosy.presets import preset
@@ -58,6 +60,22 @@ def test_it_remembers_and_draws_by_priority_without_being_asked():
         experiment = preset("r2d2", task)
         assert experiment.net.memory is not None
         assert experiment.buffer.priority.alpha == 0.6
+
+
+@pytest.mark.parametrize("envs", [1, 12])
+def test_the_paper_s_sequences_learn_from_a_ring_that_is_shorter(envs):
+    """60 rows, of one environment or of 12, for 40 rows of burn-in and 80 of learning."""
+    net = NetConfig(hidden_sizes=(4,), memory="lstm", memory_size=4, sequence_length=80, burn_in=40)
+    algorithm = make(net)
+    buffer = VectorReplayBuffer(60, envs, priority=Priority(), seed=0)
+    rows = play(algorithm.policy, 0, (60 // envs, envs))
+    for row in rows:
+        buffer.add(row)
+    batch, slots = buffer.sample(8, algorithm.sampling)
+    stats = algorithm.update(batch)
+    assert stats.loss > 0.0
+    assert (stats.priorities > 0.0).all()  # of 0, a sequence would hardly ever be drawn again
+    buffer.update_weight(slots, stats.priorities)
 
 
 @pytest.mark.parametrize("name", PROBES)

@@ -362,12 +362,13 @@ def test_sequences_follow_the_ring(operations, size, length, burn_in, n, ignore)
     for k, (i, at) in enumerate(where):
         ring = rings[i]
         start = max(0, min(at, len(ring.rows) - span))
+        warm = max(0, min(span, len(ring.rows)) - length)
         for t in range(span):
             row = ring.rows[min(start + t, len(ring.rows) - 1)]
             real = start + t < len(ring.rows)
             assert batch.obs[t, k].tolist() == obs_of(row.obs, i)
-            assert batch.mask[t, k] == (real and t >= burn_in)
-            assert batch.weight[t, k] == float(real and t >= burn_in)
+            assert batch.mask[t, k] == (real and t >= warm)
+            assert batch.weight[t, k] == float(real and t >= warm)
             assert batch.on_reset[t, k] == (real and row.first)
             here = min(start + t, len(ring.rows) - 1)
             rew, discount, last = ring.n_step(here, min(n, span - t), 0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from argosy.data import Batch
 from argosy.data.buffer import (
@@ -100,6 +101,16 @@ def test_padding_where_the_ring_is_short():
     batch, _ = buffer.sample(4, Sampling(sequence_length=3, n_step=3, gamma=0.5))
     assert batch.final.T.tolist() == [[1, 1, 2]] * 4  # padding: its own
     assert batch.rew.T.tolist() == [[0.5, 1, 1]] * 4
+
+
+@pytest.mark.parametrize(("rows", "learned"), [(1, [0]), (3, [0, 1, 2]), (4, [1, 2, 3]), (9, [2, 3, 4])])
+def test_a_short_ring_gives_up_burn_in_before_rows_to_learn_from(rows, learned):
+    buffer = ReplayBuffer(16)
+    fill(buffer, rows)
+    batch, _ = buffer.sample(0, Sampling(sequence_length=3, burn_in=2))
+    assert batch.act[batch.mask[:, 0], 0].tolist() == learned
+    assert (batch.weight[:, 0] > 0).tolist() == batch.mask[:, 0].tolist()
+    assert batch.mask.any(axis=0).all()
 
 
 def test_starts_are_drawn_alike_and_after_a_wrap_the_first_row_is_no_reset():

@@ -168,10 +168,11 @@ class ReplayBuffer(Storage):
             copy before changing one of them in place.
 
             With `sampling.sequence_length`, fields are [T, B, ...], T = burn_in + sequence_length rows in order of
-            time, and there are also `mask` [T, B], True for rows to learn from (neither burn-in nor padding; `weight`
-            is 0 elsewhere), `on_reset` [T, B], True for first rows of episodes, and with n_step > 1 `final` [T, B]: the
-            row, 0 .. T-1, after which this row's `obs_next` comes (padding: its own). Sequences run across episodes;
-            the steps summed end with the episode or the sequence, whichever is first.
+            time, and there are also `mask` [T, B], True for rows to learn from (neither burn-in, which is shorter where
+            a ring is short of rows, nor padding; `weight` is 0 elsewhere), `on_reset` [T, B], True for first rows of
+            episodes, and with n_step > 1 `final` [T, B]: the row, 0 .. T-1, after which this row's `obs_next` comes
+            (padding: its own). Sequences run across episodes; the steps summed end with the episode or the sequence,
+            whichever is first.
 
         Raises:
             ConfigError: `batch_size` is larger than the buffer.
@@ -192,8 +193,8 @@ class ReplayBuffer(Storage):
         else:
             index, rows = self.rings.sequences(slot, sampling.span)
             fields = self._gather(index, sampling)
-            mask = rows.copy()
-            mask[: sampling.burn_in] = False
+            warmed = rows.sum(axis=0) - sampling.sequence_length  # a short ring's rows are for learning first
+            mask = rows & (np.arange(len(rows))[:, None] >= warmed)
             weight = weight * mask
             fields["mask"], fields["on_reset"] = like(mask), like(self.rings.first[index] & rows)
         fields["weight"], fields["indices"] = like(weight), like(index)
