@@ -21,6 +21,7 @@ from gymnasium import spaces
 
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
 from argosy.algorithm.optim import OptimConfig
+from argosy.algorithm.task import Kind
 from argosy.config import check_range
 from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import NetConfig, TargetUpdate, frozen_copy
@@ -77,7 +78,7 @@ class QRDQNStats(TrainingStats):
 class QRDQN(Algorithm[QRDQNConfig, QRDQNStats]):
     """Distributional Q-learning: quantiles of the return instead of its mean."""
 
-    kind = "offpolicy"
+    kind: Kind = "offpolicy"
     config_type = QRDQNConfig
     action_spaces = (spaces.Discrete,)
     default_net = NetConfig(hidden_sizes=(128, 128))

@@ -24,6 +24,7 @@ from torch import nn
 
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
 from argosy.algorithm.optim import OptimConfig
+from argosy.algorithm.task import Kind
 from argosy.config import check_range
 from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
@@ -108,7 +109,7 @@ class SACStats(TrainingStats):
 class SAC(Algorithm[SACConfig, SACStats]):
     """Maximum-entropy actor-critic from a replay buffer."""
 
-    kind = "offpolicy"
+    kind: Kind = "offpolicy"
     config_type = SACConfig
     action_spaces = (spaces.Box,)
     default_net = NetConfig(hidden_sizes=(256, 256))

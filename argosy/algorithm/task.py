@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import torch
 from gymnasium import spaces
@@ -14,6 +14,8 @@ from argosy.policy import Policy
 
 Space = spaces.Space[Any]
 PolicyT = TypeVar("PolicyT", bound=Policy)
+Kind = Literal["onpolicy", "offpolicy", "offline"]
+"""Where an algorithm's experience comes from."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,7 @@ from gymnasium import spaces
 
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
 from argosy.algorithm.optim import OptimConfig
+from argosy.algorithm.task import Kind
 from argosy.config import check_range
 from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
@@ -77,7 +78,7 @@ class TD3Stats(TrainingStats):
 class TD3(Algorithm[TD3Config, TD3Stats]):
     """Deterministic actor-critic from a replay buffer."""
 
-    kind = "offpolicy"
+    kind: Kind = "offpolicy"
     config_type = TD3Config
     action_spaces = (spaces.Box,)
     default_net = NetConfig(hidden_sizes=(256, 256))
@@ -104,7 +105,7 @@ class TD3(Algorithm[TD3Config, TD3Stats]):
         batch = self.prepare(batch)
         with torch.no_grad():
             act_next = self._smoothed(self.policy_target.analyze_next(batch).act)
-            target = batch.rew + batch.discount * self.critic_target.next_value(batch, act_next).amin(dim=0)
+            target = batch.rew + batch.discount * self._value_next(batch, act_next)
         q_KB = self.critic.value(batch, batch.act)  # noqa: N806  # the suffix says the shape
         td_error = q_KB - target
         loss_critic = batch_mean((batch.weight * td_error.square()).sum(dim=0), batch)
@@ -112,7 +113,7 @@ class TD3(Algorithm[TD3Config, TD3Stats]):
 
         loss_actor = None
         if (self.num_updates + 1) % self.config.policy_freq == 0:  # detail 3
-            loss_actor = -batch_mean(self.critic.value(batch, self.policy.analyze(batch).act)[0], batch)
+            loss_actor = self._actor_loss(batch)
             self.actor_optim.step(loss_actor)
             self.update_policy_target()
             self.update_critic_target()
@@ -125,3 +126,13 @@ class TD3(Algorithm[TD3Config, TD3Stats]):
         """Actions with the noise of detail 2."""
         noise = torch.empty(act.shape).normal_(generator=self.rng.torch).to(act.device) * self.config.target_noise
         return (act + noise.clamp(-self.config.target_noise_clip, self.config.target_noise_clip)).clamp(-1.0, 1.0)
+
+    # -- what differs in algorithms that are TD3 on a data set ---------------------------------------------------------
+
+    def _value_next(self, batch: TransitionBatch, act_next: torch.Tensor) -> torch.Tensor:
+        """Values [B] of the successors' actions (detail 1)."""
+        return self.critic_target.next_value(batch, act_next).amin(dim=0)
+
+    def _actor_loss(self, batch: TransitionBatch) -> torch.Tensor:
+        """Minus the value of the policy's actions (detail 4)."""
+        return -batch_mean(self.critic.value(batch, self.policy.analyze(batch).act)[0], batch)

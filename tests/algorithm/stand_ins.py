@@ -95,3 +95,26 @@ def learn_a_bandit(algorithm, updates, count=64):
         data.rew = -np.square(data.act - 0.5).sum(-1)
         algorithm.update(data)
     return algorithm.policy(Batch(obs=batch(200).obs)).act.mean(0).tolist()
+
+
+def learn_what_ends(algorithm, updates):
+    """Learn from actions of -0.6 to 0.2, of which the larger are the better; none beyond. -> the ones it takes [2]."""
+    for i in range(updates):
+        data = batch(64, seed=i, discount=np.zeros(64, np.float32))
+        data.act = 0.4 * data.act - 0.2
+        data.rew = data.act.sum(-1)
+        algorithm.update(data)
+    return algorithm.policy(Batch(obs=batch(200).obs)).act.mean(0).tolist()
+
+
+def learn_two_of_three(algorithm, updates):
+    """Learn from choices of 0, worth -1, and of 1, worth -2; 2, of which nothing is known, looks better at first.
+
+    -> the share of each choice [3] at observations at random.
+    """
+    for i in range(updates):
+        act = np.random.default_rng(i).integers(2, size=64)
+        data = batch(64, seed=i, act=act, rew=(-1.0 - act).astype(np.float32), discount=np.zeros(64, np.float32))
+        algorithm.update(data)
+    taken = algorithm.policy(Batch(obs=batch(200).obs)).act
+    return torch.bincount(taken, minlength=3).div(200).tolist()

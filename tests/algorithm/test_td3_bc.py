@@ -1,0 +1,52 @@
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from stand_ins import BOX, NET, OBS, FixedCritic, batch, learn_what_ends, recorded
+
+from argosy.algorithm import TD3BC, OptimConfig, Task, TD3BCConfig
+from argosy.data import Batch
+
+CASES = {
+    "plain": (TD3BCConfig(policy_freq=1), BOX),
+    "scalar": (TD3BCConfig(policy_freq=1, alpha=0.0), spaces.Box(-1.0, 1.0, (), np.float32)),
+}
+LEARNS = ("policy", "critic")
+FOLLOWS = ("policy_target", "critic_target", "update_policy_target", "update_critic_target")
+RANGES = [("alpha", -1.0), ("tau", 0.0), ("policy_freq", 0)]
+
+
+def make(**config):
+    return TD3BC.make(TD3BCConfig(**config), Task(observation_space=OBS, action_space=BOX, net=NET), seed=0)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_actor_loss_by_hand(scale):
+    """Distance minus alpha times the value over its mean size: the unit of rewards does not matter."""
+    algorithm = make(policy_freq=1, alpha=2.0)
+    algorithm.critic = FixedCritic(3.0 * scale, -50.0)
+    algorithm.update_critic_target = lambda: None
+    _, losses = recorded(algorithm, "critic_optim", "actor_optim")
+    data = batch()
+    act = algorithm.policy(Batch(obs=data.obs)).act.detach()
+    algorithm.update(data)
+    distance = (act - torch.from_numpy(data.act)).square().mean().item()
+    assert losses[0].item() == pytest.approx(distance - 2.0, rel=1e-5)
+
+
+def test_without_values_it_is_behaviour_cloning():
+    algorithm = make(policy_freq=1, alpha=0.0, actor_optim=OptimConfig(lr=0.01))
+    for i in range(300):
+        data = batch(64, seed=i)
+        data.act = np.clip(data.obs[:, :2], -0.9, 0.9)
+        algorithm.update(data)
+    data = batch(200)
+    found = algorithm.policy(Batch(obs=data.obs)).act.detach().numpy()
+    assert np.abs(found - data.obs[:, :2]).mean() < 0.1
+
+
+def test_takes_the_best_actions_that_there_are_and_none_beyond():
+    optims = {"actor_optim": OptimConfig(lr=0.003), "critic_optim": OptimConfig(lr=0.003)}
+    assert learn_what_ends(make(policy_freq=1, alpha=1e6, **optims), 300) == pytest.approx([1.0, 1.0], abs=0.1)
+    near = learn_what_ends(make(policy_freq=1, alpha=0.05, **optims), 300)
+    assert all(-0.2 < act < 0.3 for act in near)
