@@ -58,8 +58,7 @@ def test_one_that_keeps_the_gil_in_c_tells_where_it_is(start):
     reader, process = start(tell_and_keep_the_gil)
     for _ in range(2):  # any number of times
         said = asked(reader, process.pid)
-        assert "in tell_and_keep_the_gil" in said
-        assert said.count("most recent call first") == 1
+        assert said.count("in tell_and_keep_the_gil") == 1  # one answer; libraries may start threads in a fork
     assert process.is_alive()
 
 

@@ -197,6 +197,7 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
             DataError: a number is not finite, or the rewards have another shape than this algorithm learns from.
         """
         prepared: Any = as_tensors(batch, self.device)
+        check_finite(batch, *(name for name in _CHECKED if name in prepared))  # of arrays cheaper than of tensors
         flags = prepared.get("terminated")
         if flags is not None and "rew" in prepared and not self.is_joint and prepared.rew.shape != flags.shape:
             raise DataError(
@@ -204,7 +205,6 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
                 f" {type(self).__name__} learns from one reward per row (rewards of several agents: let each agent's be"
                 " a row of its own, or sum them up)"
             )
-        check_finite(prepared, *(name for name in _CHECKED if name in prepared))
         normaliser = self.policy.normaliser
         if normaliser is not None:
             if self.kind == "onpolicy":

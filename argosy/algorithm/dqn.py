@@ -35,7 +35,10 @@ from argosy.policy import EpsilonConfig, QPolicy
 
 # Shapes: B batch, A actions. With memory, [B] becomes [T, B].
 
-LOSSES: dict[str, Callable[..., torch.Tensor]] = {"huber": F.huber_loss, "mse": F.mse_loss}
+LOSSES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "huber": lambda error: F.huber_loss(error, torch.zeros_like(error), reduction="none"),
+    "mse": torch.square,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,12 +116,13 @@ class DQN(Algorithm[DQNConfig, DQNStats]):
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
         batch = self.prepare(batch)
         with self.noise(self.rng):
-            q_taken, target = self.policy.analyze(batch).q_taken, self._target(batch)
-        loss = batch_mean(batch.weight * LOSSES[self.config.loss](q_taken, target, reduction="none"), batch)
+            q_taken = self.policy.analyze(batch).q_taken
+            td_error = q_taken - self._target(batch)
+        loss = batch_mean(batch.weight * LOSSES[self.config.loss](td_error), batch)
         grad_norm = self.optim.step(loss)
         self.update_target()
         metrics = self._finish(loss=loss, q_mean=batch_mean(q_taken.detach(), batch), grad_norm=grad_norm)
-        return DQNStats(**metrics, priorities=batch_priorities(q_taken - target, batch))
+        return DQNStats(**metrics, priorities=batch_priorities(td_error, batch))
 
     @torch.no_grad()
     def _target(self, batch: TransitionBatch) -> torch.Tensor:

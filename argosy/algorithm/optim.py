@@ -82,6 +82,7 @@ class Optim(ABC):
         self.parameters = list(parameters)
         self.lr = config.lr
         self._one = torch.ones((), device=self.parameters[0].device)
+        self._is_bad = torch.zeros_like(self._one)
 
     def step(self, loss: torch.Tensor) -> torch.Tensor | None:
         """Minimise the scalar `loss` by one step; gradients are taken for these parameters alone.
@@ -103,7 +104,7 @@ class Optim(ABC):
             scale = (norm / self.config.max_grad_norm).clamp_(min=1.0)
             finite = finite + norm
         else:
-            is_bad = torch.zeros_like(self._one)
+            is_bad = self._is_bad.zero_()
             unscale_check_(gradients, is_bad, self._one)  # far cheaper than a norm
         if not finite.is_cpu:
             skip = (~torch.isfinite(finite)).float()

@@ -48,16 +48,16 @@ class TargetUpdate:
         self._target = [*target.parameters(), *(b for b in target.buffers() if b.is_floating_point())]
         self._online = [*online.parameters(), *(b for b in online.buffers() if b.is_floating_point())]
 
-    @torch.no_grad()
     def __call__(self) -> None:
         """Count a call, and make a step if it is due."""
         self.calls += 1
         if self.calls % self.every:
             return
-        if self.tau == 1.0:
-            foreach_copy_(self._target, self._online)
-        else:
-            foreach_lerp_(self._target, self._online, self.tau)
+        with torch.no_grad():
+            if self.tau == 1.0:
+                foreach_copy_(self._target, self._online)
+            else:
+                foreach_lerp_(self._target, self._online, self.tau)
 
     def state_dict(self) -> dict[str, int]:
         """Return the number of calls so far."""

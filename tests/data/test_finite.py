@@ -1,5 +1,6 @@
 import warnings
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,6 +15,7 @@ def test_large_numbers_are_finite_and_nothing_is_said(number, dtype):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         check_finite(batch, "obs", "rew")
+        check_finite(Batch(obs=batch.obs.numpy(), rew=np.ones(64, np.float32)), "obs", "rew")
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
@@ -22,3 +24,5 @@ def test_what_is_not_finite_is_found_among_large_numbers(number):
     batch.obs[5, 2] = number
     with pytest.raises(DataError, match=r"batch\.obs holds 1 NaN or infinite value\(s\).* at index \(5, 2\)"):
         check_finite(batch, "obs")
+    with pytest.raises(DataError, match=r"batch\.obs\.a holds 1 NaN or infinite value\(s\).* at index \(5, 2\)"):
+        check_finite(Batch(obs={"a": batch.obs.numpy(), "b": np.ones(64, np.int64), "c": None}), "obs")

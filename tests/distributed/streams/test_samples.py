@@ -58,7 +58,7 @@ def _sinks(launcher):
         build = functools.partial(Sink, **kwargs)
         handles.extend(launcher.start(name, 0, build, Resources(num_cpus=0.1)) for name in names)
         for handle in handles:
-            while not handle.beat().result(30).ready:
+            while not handle.beat().result(90).ready:
                 time.sleep(0.01)
         return [launcher.connect(name) for name in names]
 

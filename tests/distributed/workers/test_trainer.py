@@ -51,6 +51,10 @@ class Mortal(PPO):
 
     def update(self, batch):
         Mortal.calls += 1
+        if Mortal.calls == 7:
+            time.sleep(
+                0.5
+            )  # version 6 has arrived in the store, so version 7 goes there at once and is known to be lost
         if Mortal.calls == 8:
             raise RuntimeError("a planted fault")
         stats = super().update(batch)
