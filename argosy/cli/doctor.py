@@ -19,6 +19,8 @@ CORE = ("numpy", "torch", "gymnasium", "tqdm", "tyro", "safetensors")
 
 EXTRAS: dict[str, tuple[tuple[str, str], ...]] = {
     "atari": (("ale_py", "ale-py"), ("envpool", "envpool"), ("cv2", "opencv-python-headless")),
+    "minatar": (("minatar", "MinAtar"),),
+    "box2d": (("Box2D", "Box2D"), ("pygame", "pygame")),
     "mujoco": (("mujoco", "mujoco"), ("gymnasium_robotics", "gymnasium-robotics")),
     "plot": (("matplotlib", "matplotlib"),),
     "report": (("scipy", "scipy"),),

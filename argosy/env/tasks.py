@@ -35,7 +35,14 @@ from argosy.rng import spawn_seeds
 
 TaskOf: TypeAlias = str | Callable[..., object]
 """A task by its name, or the class or function that makes its envs."""
-Family = Literal["classic", "mujoco", "atari", "other"]
+Family = Literal["classic", "box2d", "mujoco", "minatar", "atari", "other"]
+FAMILIES: dict[str, Family] = {
+    ".classic_control": "classic",
+    ".box2d": "box2d",
+    ".mujoco": "mujoco",
+    "minatar": "minatar",
+}
+"""By what stands in the entry point of a gymnasium id."""
 ROBOTICS = ("Fetch", "HandManipulate", "HandReach", "AntMaze", "PointMaze", "Adroit", "FrankaKitchen")
 ATARI_NAME = re.compile(r"(?:ALE/)?([A-Za-z0-9]+?)(?:NoFrameskip|Deterministic)?(?:-v[045])?")
 
@@ -121,9 +128,7 @@ def task_family(task: TaskOf) -> Family:
     if atari_game(task):
         return "atari"
     entry = str(gym.registry[_registered(task)].entry_point)
-    if ".classic_control" in entry:
-        return "classic"
-    return "mujoco" if ".mujoco" in entry else "other"
+    return next((family for part, family in FAMILIES.items() if part in entry), "other")
 
 
 def env_factory(task: str, config: EnvConfig, *, test: bool = False, render_mode: str | None = None) -> EnvFn:
@@ -155,9 +160,9 @@ def _unwrapped_factory(task: str, config: EnvConfig, *, test: bool, render_mode:
         return _limited(partial(gymnasium_env, make, **kwargs), limit)
     env_id = _registered(task)
     if config.kwargs:
-        entry = gym.spec(env_id).entry_point
-        creator = load_env_creator(entry) if isinstance(entry, str) else entry
-        check_arguments(cast("Callable[..., object]", creator), config.kwargs, "env.kwargs")
+        spec = gym.spec(env_id)
+        creator = load_env_creator(spec.entry_point) if isinstance(spec.entry_point, str) else spec.entry_point
+        check_arguments(cast("Callable[..., object]", creator), {**spec.kwargs, **config.kwargs}, "env.kwargs")
     return lambda: gym.make(env_id, max_episode_steps=limit, disable_env_checker=True, **kwargs)
 
 
@@ -203,6 +208,8 @@ def _atari_games() -> dict[str, str]:
 def _registered(task: str) -> str:
     if task.startswith(ROBOTICS) and task not in gym.registry:
         gym.register_envs(require("gymnasium_robotics", "mujoco"))  # its ids are registered when asked for
+    if task.startswith("MinAtar/") and "MinAtar/Breakout-v1" not in gym.registry:
+        require("argosy.env.minatar", "minatar").register_games()
     if task in gym.registry:
         return task
     games = _atari_games()

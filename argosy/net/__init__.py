@@ -1,8 +1,9 @@
 """Networks: encoders and backbones (observation -> features), memory, heads, critics, target networks."""
 
 from argosy.net.backbone import MLP, Backbone, Linear, SmallForward
+from argosy.net.cnn import GridCNN, NatureCNN
 from argosy.net.config import NetConfig
-from argosy.net.encoder import Encoder, NatureCNN, register_encoder
+from argosy.net.encoder import Encoder, register_encoder
 from argosy.net.ensemble import EnsembleCritic, EnsembleLinear, EnsembleMLP
 from argosy.net.heads import DuelingHead
 from argosy.net.memory import Memory
@@ -18,6 +19,7 @@ __all__ = [
     "EnsembleCritic",
     "EnsembleLinear",
     "EnsembleMLP",
+    "GridCNN",
     "Linear",
     "Memory",
     "NatureCNN",

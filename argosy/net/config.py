@@ -29,7 +29,8 @@ class NetConfig:
     """Shape of the networks between an observation and their heads; all policies and critics take it."""
 
     kind: Literal["auto", "mlp", "cnn"] = "auto"
-    """How observations of 2 to 4 axes are read: "cnn", "mlp" (flattened), "auto": CNN for uint8 images from 36x36."""
+    """How observations of 2 to 4 axes are read: "cnn", "mlp" (flattened), "auto": CNN for uint8 images from 36x36 and
+    for grids [H, W, C] of bools."""
     hidden_sizes: tuple[int, ...] = (64, 64)
     """Widths of the hidden layers; a CNN over images alone takes `cnn_features` instead."""
     activation: Literal["relu", "tanh", "elu", "gelu", "silu"] = "relu"

@@ -13,16 +13,13 @@ from gymnasium import spaces
 from torch import nn
 
 from argosy.config import check_arguments
-from argosy.data import channels_last
 from argosy.data.protocols import Obs
 from argosy.errors import ConfigError, SpaceError
 from argosy.named import Registry
-from argosy.net.backbone import Linear, Space
+from argosy.net.backbone import Space
+from argosy.net.cnn import CNN, GridCNN, NatureCNN
 from argosy.net.config import NetConfig
 from argosy.net.own import PlainNetwork
-
-MIN_CNN_SIDE = 36
-"""Height and width from which the Nature CNN's three convolutions leave at least one pixel."""
 
 
 class VectorEncoder(nn.Module):
@@ -63,99 +60,22 @@ class OneHotEncoder(nn.Module):
         return torch.cat(parts, dim=-1).float()
 
 
-class StridedConv2d(nn.Conv2d):
-    """Convolution of `scale * x` whose stride divides its kernel, without padding.
-
-    Scaling the few weights instead of the many pixels gives the same in less time. Where channels lie last, neighbours
-    in a row count as channels of one pixel, as many as the stride is long: the same sums from longer runs of memory, on
-    CPUs 1.2 times as fast on the way back.
-    """
-
-    scale = 1.0
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[N, C, H, W] -> [N, out_channels, ...]."""
-        weight, stride = self.weight if self.scale == 1.0 else self.weight * self.scale, self.stride[0]
-        n, channels, height, width = x.shape
-        if x.is_cpu and width % stride == 0 and x.is_contiguous(memory_format=torch.channels_last):
-            taken, kernel = channels * stride, weight.shape[2]
-            x = x.permute(0, 2, 3, 1).reshape(n, height, width // stride, taken).permute(0, 3, 1, 2)
-            weight = weight.reshape(-1, channels, kernel, kernel // stride, stride).permute(0, 4, 1, 2, 3)
-            return F.conv2d(x, weight.reshape(-1, taken, kernel, kernel // stride), self.bias, (stride, 1))
-        return F.conv2d(x, weight, self.bias, stride)
-
-
-class NatureCNN(nn.Module):
-    """The three convolutions of Mnih et al. (2015), https://doi.org/10.1038/nature14236, and one linear layer.
-
-    Takes images of rank 2 [H, W], 3 [C, H, W] or [H, W, C], or 4 (stacked [S, H, W, C]), uint8 or float, with any
-    leading axes -> [..., out_features].
-
-    Args:
-        shape: shape of one image.
-        features: width of the linear layer; None: the convolutions' output, flattened.
-        scale: what pixels are multiplied with.
-    """
-
-    def __init__(self, shape: tuple[int, ...], features: int | None, scale: float) -> None:
-        super().__init__()
-        self.shape = shape
-        self.channels_last = len(shape) == 4 or (len(shape) == 3 and shape[2] < min(shape[:2]))
-        if len(shape) == 2:
-            channels, height, width = 1, *shape
-        elif len(shape) == 4:
-            channels, height, width = shape[0] * shape[3], *shape[1:3]
-        elif self.channels_last:
-            height, width, channels = shape
-        else:
-            channels, height, width = shape
-        first = StridedConv2d(channels, 32, 8, stride=4)
-        first.scale = scale
-        self.convolutions = nn.Sequential(
-            first,
-            nn.ReLU(inplace=True),
-            StridedConv2d(32, 64, 4, stride=2),
-            nn.ReLU(inplace=True),
-            nn.Conv2d(64, 64, 3),
-            nn.Flatten(),  # before the ReLU, whose gradient then needs no change of layout
-            nn.ReLU(inplace=True),
-        )
-        self.image = (channels, height, width)
-        pixels = [(((side - 8) // 4 + 1) - 4) // 2 + 1 - 2 for side in (height, width)]
-        self.out_features = 64 * pixels[0] * pixels[1]
-        self.head: nn.Module = nn.Identity()
-        if features is not None:
-            self.head = nn.Sequential(Linear(self.out_features, features), nn.ReLU())
-            self.out_features = features
-
-    def forward(self, obs: torch.Tensor) -> torch.Tensor:
-        """[..., *shape] -> [..., out_features]."""
-        lead = obs.shape[: obs.dim() - len(self.shape)]
-        x = obs.reshape(-1, *self.shape)
-        if self.channels_last:
-            x = x.permute(0, 3, 1, 2) if len(self.shape) == 3 else x.permute(0, 1, 4, 2, 3)
-        x = x.reshape(-1, *self.image)
-        if torch.is_grad_enabled() and x.device.type == "cpu":  # the way back is 1.4x as fast with channels last
-            x = channels_last(x)
-        out: torch.Tensor = self.head(self.convolutions(x.float()))
-        return out if len(lead) == 1 else out.reshape(*lead, -1)
-
-
 def _leaf_encoder(
     space: Space, config: NetConfig, name: str, cnn_features: int | None
-) -> VectorEncoder | OneHotEncoder | NatureCNN:
+) -> VectorEncoder | OneHotEncoder | CNN:
     if isinstance(space, spaces.Box):
         shape, is_uint8 = space.shape, space.dtype == np.uint8
         scale = 1.0 / float(space.high.max()) if is_uint8 and config.scale_uint8 and space.high.max() > 0 else 1.0
-        sides = sorted(shape)[-2:]
-        fits = len(shape) in (2, 3, 4) and min(sides) >= MIN_CNN_SIDE
-        if config.kind == "cnn" and len(shape) > 1 and not fits:
+        side = sorted(shape)[-2] if len(shape) in (2, 3, 4) else 0  # the shorter one of an image
+        cnn = NatureCNN if side >= NatureCNN.min_side else GridCNN
+        if config.kind == "cnn" and len(shape) > 1 and side < cnn.min_side:
             raise ConfigError(
                 f"NetConfig.kind is 'cnn', but {name} has shape {shape}; a CNN needs an image of at least"
-                f" {MIN_CNN_SIDE}x{MIN_CNN_SIDE}: use kind='mlp'"
+                f" {cnn.min_side}x{cnn.min_side}: use kind='mlp'"
             )
-        if fits and (config.kind == "cnn" or (config.kind == "auto" and is_uint8)):
-            return NatureCNN(shape, cnn_features, scale)
+        is_image = is_uint8 if cnn is NatureCNN else space.dtype == np.bool_ and len(shape) == 3
+        if side >= cnn.min_side and (config.kind == "cnn" or (config.kind == "auto" and is_image)):
+            return cnn(shape, cnn_features, scale)
         return VectorEncoder(shape, scale)
     if isinstance(space, spaces.Discrete):
         return OneHotEncoder((int(space.n),), (int(space.start),), rank=0)
@@ -189,7 +109,7 @@ class Encoder(nn.Module):
     ) -> None:
         super().__init__()
         self.paths: list[tuple[str, ...]] = []
-        leaves: list[VectorEncoder | OneHotEncoder | NatureCNN] = []
+        leaves: list[VectorEncoder | OneHotEncoder | CNN] = []
 
         def visit(part: Space, path: tuple[str, ...]) -> None:
             if isinstance(part, spaces.Dict):
@@ -207,7 +127,7 @@ class Encoder(nn.Module):
         self.leaves = nn.ModuleList(leaves)
         self.is_plain = isinstance(space, spaces.Box) and isinstance(leaves[0], VectorEncoder) and leaves[0].is_identity
         """A float vector goes through as it is."""
-        self.only_images = all(isinstance(leaf, NatureCNN) for leaf in leaves)
+        self.only_images = all(isinstance(leaf, CNN) for leaf in leaves)
         self.out_features = sum(leaf.out_features for leaf in leaves)
 
     def forward(self, obs: Obs) -> torch.Tensor:

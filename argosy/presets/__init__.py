@@ -3,7 +3,10 @@
 They are data: one file per algorithm (`dqn.toml`), with a section per family of tasks, on top of what all share
 (`families.toml`, `kinds.toml`), under what a task brings (`tasks.toml`). Settings are named as the command's flags are;
 what no file names keeps its default. Values for Atari and MuJoCo are those with which Tianshou's published results were
-made; those for classic control were tuned here for all of five seeds (benchmarks/learning).
+made; those for classic control were tuned here for all of five seeds (benchmarks/learning). For MinAtar, value-based
+algorithms have those of the games' paper (Young and Tian, 2019, https://arxiv.org/abs/1903.03176) with the optimiser of
+Obando-Ceron and Castro (2021, https://arxiv.org/abs/2011.14826); for Box2D, those of RL Baselines3 Zoo
+for BipedalWalker.
 """
 
 from __future__ import annotations

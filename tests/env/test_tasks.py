@@ -22,11 +22,25 @@ from argosy.env.tasks import atari_game
 from argosy.errors import ConfigError, EnvError, MissingExtraError
 
 
+class Sized(gym.Env):
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, size, start=0):
+        self.observation_space, self.start = gym.spaces.Discrete(size), start
+
+    def reset(self, *, seed=None, options=None):
+        return self.start, {}
+
+    def step(self, action):
+        return self.start, 0.0, True, False, {}
+
+
 @pytest.mark.parametrize(
     ("task", "family"),
     [
         ("CartPole-v1", "classic"),
         ("Pendulum-v1", "classic"),
+        ("BipedalWalker-v3", "box2d"),
         ("HalfCheetah-v5", "mujoco"),
         ("Pong", "atari"),
         ("Pong-v5", "atari"),
@@ -107,6 +121,16 @@ def test_settings_reach_the_envs():
     config = EnvConfig(wait_num=2, num_envs=4)
     assert make_vector_env("CartPole-v1", 4, config=config).is_async
     assert not make_vector_env("CartPole-v1", 4, test=True, config=config).is_async
+
+
+def test_arguments_are_checked_beside_those_that_the_id_brings():
+    gym.register("Sized-v0", entry_point=Sized, kwargs={"size": 3})
+    env = make_vector_env("Sized-v0", 1, config=EnvConfig(kwargs={"start": 2}))
+    assert env.reset()[0].tolist() == [2]
+    assert env.single_observation_space.n == 3
+    with pytest.raises(ConfigError, match="did you mean 'start'"):
+        make_vector_env("Sized-v0", 1, config=EnvConfig(kwargs={"strat": 2}))
+    gym.registry.pop("Sized-v0")
 
 
 def test_modules(tmp_path, monkeypatch):

@@ -7,8 +7,8 @@ from torch import nn
 from argosy.algorithm import SAC, SACConfig, Task
 from argosy.data import Batch, channels_last
 from argosy.errors import ConfigError, SpaceError
-from argosy.net import Backbone, Encoder, Memory, NatureCNN, NetConfig, register_encoder
-from argosy.net.encoder import StridedConv2d
+from argosy.net import Backbone, Encoder, GridCNN, Memory, NatureCNN, NetConfig, register_encoder
+from argosy.net.encoder import VectorEncoder
 from argosy.policy import RolloutRequest
 
 
@@ -77,18 +77,6 @@ def test_images_go_through_the_cnn(shape, lead):
     assert encoder(sample(space, *lead)).shape == (*lead, 16)
 
 
-def test_channels_last_is_the_same_image_as_channels_first():
-    torch.manual_seed(0)
-    first = NatureCNN((3, 40, 44), 8, 1 / 255)
-    last = NatureCNN((40, 44, 3), 8, 1 / 255)
-    stacked = NatureCNN((3, 40, 44, 1), 8, 1 / 255)
-    for other in (last, stacked):
-        other.load_state_dict(first.state_dict())
-    image = torch.randint(0, 256, (5, 3, 40, 44), dtype=torch.uint8)
-    torch.testing.assert_close(first(image), last(image.permute(0, 2, 3, 1)))
-    torch.testing.assert_close(first(image), stacked(image.unsqueeze(-1)))
-
-
 def test_images_laid_out_are_the_same():
     space = spaces.Box(0, 255, (4, 36, 40), np.uint8)
     encoder, obs = Encoder(space, NetConfig(), cnn_features=8), sample(space, 5)
@@ -96,41 +84,6 @@ def test_images_laid_out_are_the_same():
     assert laid.is_contiguous(memory_format=torch.channels_last)
     assert torch.equal(laid, obs)
     assert torch.equal(encoder(laid), encoder(obs))
-
-
-def test_bytes_give_values_and_gradients_of_the_pixels_that_they_stand_for():
-    torch.manual_seed(0)
-    of_bytes, of_floats = NatureCNN((3, 40, 44), 8, 1 / 255), NatureCNN((3, 40, 44), 8, 1.0)
-    of_floats.load_state_dict(of_bytes.state_dict())
-    image = torch.randint(0, 256, (5, 3, 40, 44), dtype=torch.uint8)
-    features, same = of_bytes(image), of_floats(image / 255)
-    torch.testing.assert_close(features, same)
-    features.square().sum().backward()
-    same.square().sum().backward()
-    for own, other in zip(of_bytes.parameters(), of_floats.parameters(), strict=True):
-        assert own.grad.abs().sum() > 0.0
-        torch.testing.assert_close(own.grad, other.grad, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize(("stride", "width"), [(1, 12), (2, 12), (4, 12), (4, 14)])
-def test_neighbours_as_channels_are_the_same_convolution(stride, width):
-    torch.manual_seed(0)
-    layer = StridedConv2d(3, 5, 4, stride=stride).double()
-    layer.scale = 0.5
-    plain = torch.randn(6, 3, 10, width, dtype=torch.float64, requires_grad=True)
-    last = plain.detach().to(memory_format=torch.channels_last).requires_grad_()
-    expected = torch.nn.functional.conv2d(0.5 * plain, layer.weight, layer.bias, stride)
-    learn = (layer.weight, layer.bias)
-    wanted = torch.autograd.grad(expected.square().sum(), (plain, *learn))
-    for x in (plain, last):
-        out = layer(x)
-        torch.testing.assert_close(out, expected)
-        for got, want in zip(torch.autograd.grad(out.square().sum(), (x, *learn)), wanted, strict=True):
-            torch.testing.assert_close(got, want)
-
-
-def test_nature_cnn_on_84x84_has_3136_features():
-    assert NatureCNN((4, 84, 84), None, 1.0).out_features == 3136
 
 
 def test_image_and_vector_meet_in_the_hidden_layers():
@@ -154,9 +107,26 @@ def test_kind_mlp_flattens_images_and_kind_cnn_reads_float_ones():
     assert encoder.out_features == 9
 
 
-def test_a_cnn_on_a_small_image_is_refused():
-    with pytest.raises(ConfigError, match=r"36x36.*kind='mlp'"):
-        Encoder(spaces.Box(0, 255, (20, 20), np.uint8), NetConfig(kind="cnn"))
+@pytest.mark.parametrize(
+    ("space", "kind", "cnn"),
+    [
+        (spaces.Box(0, 1, (10, 10, 10), np.bool_), "auto", GridCNN),  # as many channels as squares in a row
+        (spaces.Box(0, 1, (10, 10, 4), np.bool_), "mlp", None),
+        (spaces.Box(0, 1, (10, 10), np.bool_), "auto", None),
+        (spaces.Box(0, 255, (20, 20, 3), np.uint8), "auto", None),
+        (spaces.Box(0, 255, (20, 20, 3), np.uint8), "cnn", GridCNN),
+        (spaces.Box(0, 1, (36, 36, 3), np.float32), "cnn", NatureCNN),
+    ],
+)
+def test_which_images_go_through_which_cnn(space, kind, cnn):
+    (leaf,) = Encoder(space, NetConfig(kind=kind), cnn_features=9).leaves
+    assert isinstance(leaf, VectorEncoder if cnn is None else cnn)
+    assert leaf(sample(space, 2)).shape == (2, leaf.out_features)
+
+
+def test_a_cnn_on_an_image_of_few_pixels_is_refused():
+    with pytest.raises(ConfigError, match=r"shape \(2, 20\); a CNN needs an image of at least 3x3: use kind='mlp'"):
+        Encoder(spaces.Box(0, 255, (2, 20), np.uint8), NetConfig(kind="cnn"))
 
 
 def test_spaces_without_encoder_are_refused_by_name():

@@ -15,7 +15,9 @@ from argosy.presets import preset, preset_name, read_sections, tuned_families
 ROOT = Path(__file__).parents[2]
 EXAMPLES = {
     "classic": "CartPole-v1",
+    "box2d": "BipedalWalker-v3",
     "mujoco": "HalfCheetah-v5",
+    "minatar": "MinAtar/Breakout-v1",
     "atari": "PongNoFrameskip-v4",
     "other": "Taxi-v4",
 }
