@@ -74,7 +74,8 @@ class Experiment:
     device: str = "cpu"
     """Where the networks are: cpu, cuda, cuda:1, ..., or auto (a GPU if there is one)."""
     threads: int = 0
-    """Threads that PyTorch computes with (0: its own choice); small networks are fastest with 1."""
+    """Threads that PyTorch computes with; 0: what is fastest for these networks on this machine, measured once and kept
+    (fleets and OMP_NUM_THREADS: PyTorch's own choice)."""
     wrap: tuple[str, ...] = ()
     """Algorithms around the algorithm that change what it learns from (`argosy.AlgorithmWrapper`), the first one
     innermost: registered names or MODULE:CLASS, where needed with arguments, as in "MODULE:CLASS(scale=0.1)"."""

@@ -23,6 +23,7 @@ from argosy.run.loggers import make_loggers
 from argosy.run.result import BestPolicy, Result
 from argosy.run.saved import write_description
 from argosy.run.standstill import Watch
+from argosy.run.threads import threads_of
 from argosy.trainer.checkpoint import collectors_of
 from argosy.unread import warn_of_unread
 
@@ -135,6 +136,8 @@ def _train(
             checkpoints.load(trainer)
             experiment = _to_go_on(experiment, folder, trainer, extends)
         else:
+            experiment = experiment.replaced({"threads": threads_of(experiment, trainer.algorithm)})
+            stack.enter_context(computing_threads(experiment.threads))
             experiment.save(folder.config)
             policy = trainer.algorithm.policy
             write_description(folder.path, policy.observation_space, policy.action_space)
