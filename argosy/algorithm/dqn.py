@@ -13,6 +13,9 @@ Details that matter:
 6. Exploration falls linearly from `eps_start` to `eps_end` over the first `eps_decay_steps` env steps.
 7. Noisy networks (Fortunato et al., 2018, https://arxiv.org/abs/1706.10295): all linear layers draw noise for each act
    that explores and, online and target apart, for each update.
+8. Munchausen DQN (Vieillard et al., 2020, https://arxiv.org/abs/2007.14430): with pi = softmax(Q / tau) of the target
+   network, the reward grows by alpha * tau * log pi(act | obs), which is clipped from below, and successors have their
+   soft value, tau * log sum exp(Q / tau). `double` then has no say; of n steps the first alone brings a bonus.
 """
 
 from __future__ import annotations
@@ -55,6 +58,12 @@ class DQNConfig(AlgorithmConfig):
     """Split the last hidden layer into a value and an advantage stream (detail 5)."""
     noisy_std: float = 0.0
     """Deviation with which the layers' noise starts, e.g. 0.5; 0: no noise (detail 7)."""
+    munchausen_alpha: float = 0.0
+    """Share of the action's log-probability in the reward, e.g. 0.9; 0: the plain target (detail 8)."""
+    munchausen_tau: float = 0.03
+    """Temperature of the policy whose log-probabilities these are (detail 8)."""
+    munchausen_low: float = -1.0
+    """Least value of tau times a log-probability (detail 8)."""
     loss: Literal["huber", "mse"] = "huber"
     """Loss of the temporal-difference error (detail 4)."""
     target_update_freq: int = 500
@@ -68,6 +77,9 @@ class DQNConfig(AlgorithmConfig):
         super().__post_init__()
         check_range(self, "n_step", ge=1)
         check_range(self, "noisy_std", ge=0.0)
+        check_range(self, "munchausen_alpha", ge=0.0, le=1.0)
+        check_range(self, "munchausen_tau", gt=0.0)
+        check_range(self, "munchausen_low", le=0.0)
         check_choice(self, "loss", tuple(LOSSES))
         check_range(self, "target_update_freq", ge=1)
         check_range(self, "tau", gt=0.0, le=1.0)
@@ -126,7 +138,12 @@ class DQN(Algorithm[DQNConfig, DQNStats]):
 
     @torch.no_grad()
     def _target(self, batch: TransitionBatch) -> torch.Tensor:
-        """Return [B]: reward and discounted value of the best allowed next action (details 1, 3)."""
+        """Return [B]: reward and discounted value of the best allowed next action, or soft (details 1, 3, 8)."""
         target = self.policy_target.analyze_next(batch)
+        if self.config.munchausen_alpha:
+            now, config = self.policy_target.analyze(batch), self.config
+            bonus = (now.q_taken - now.soft_value(config.munchausen_tau)).clamp(config.munchausen_low, 0.0)
+            soft_value = target.soft_value(config.munchausen_tau)
+            return batch.rew + config.munchausen_alpha * bonus + batch.discount * soft_value
         chooser = self.policy.analyze_next(batch) if self.config.double else target
         return batch.rew + batch.discount * target.of(chooser.greedy)

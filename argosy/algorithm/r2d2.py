@@ -21,6 +21,7 @@ import torch
 from argosy.algorithm.dqn import DQN, DQNConfig
 from argosy.config import check_range
 from argosy.data import TransitionBatch
+from argosy.errors import ConfigError
 from argosy.net import NetConfig
 from argosy.ops.rescaling import rescale, unrescale
 
@@ -45,6 +46,11 @@ class R2D2Config(DQNConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, "rescale_eps", gt=0.0)
+        if self.munchausen_alpha:
+            raise ConfigError(
+                f"R2D2Config.munchausen_alpha is {self.munchausen_alpha}, but log-probabilities have no place among"
+                " rescaled values; it must be 0.0 (DQN has it, also with memory)"
+            )
 
 
 class R2D2(DQN):

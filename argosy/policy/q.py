@@ -40,6 +40,11 @@ class QAnalysis:
         """[...] best allowed actions."""
         return (self.q if self.mask is None else self.q.masked_fill(~self.mask, -torch.inf)).argmax(dim=-1)
 
+    def soft_value(self, tau: float) -> torch.Tensor:
+        """[...] tau * log sum exp(Q / tau) over the allowed actions; very low where none is."""
+        q = self.q if self.mask is None else self.q.masked_fill(~self.mask, -1e30)
+        return tau * torch.logsumexp(q / tau, dim=-1)
+
     def of(self, act: torch.Tensor) -> torch.Tensor:
         """[...] values of actions [...]."""
         return self.q.gather(-1, act.unsqueeze(-1)).squeeze(-1)

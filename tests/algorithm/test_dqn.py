@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -20,12 +22,16 @@ CASES = {
     ),
     "dueling": (DQNConfig(target_update_freq=2, dueling=True), spaces.Discrete(3)),
     "noisy": (DQNConfig(target_update_freq=2, noisy_std=0.5), spaces.Discrete(3)),
+    "munchausen": (DQNConfig(target_update_freq=2, munchausen_alpha=0.9), spaces.Discrete(3)),
 }
 FOLLOWS = ("policy_target", "update_target")
 RANGES = [
     ("gamma", 1.5),
     ("n_step", 0),
     ("noisy_std", -0.5),
+    ("munchausen_alpha", 1.5),
+    ("munchausen_tau", 0.0),
+    ("munchausen_low", 0.5),
     ("loss", "l1"),
     ("tau", 0.0),
     ("target_update_freq", 0),
@@ -91,6 +97,30 @@ def test_masks_hold_in_the_target_and_a_state_without_legal_action_gives_no_nan(
     algorithm = with_tables(DQNConfig(double=double), 1.0, 2.0, space)
     obs = {"x": torch.tensor([[1.0, 3.0]] * 3), "action_mask": torch.tensor([[1, 1], [1, 0], [0, 0]])}
     assert next_value(algorithm, obs) == [6.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("act", "low", "bonus"), [(0, -9.0, -math.log(4.0)), (1, -9.0, math.log(0.75)), (0, -1.0, -1.0)]
+)
+def test_munchausen_target_by_hand(act, low, bonus):
+    """Of Q / tau = (0, log 3) the policy is (1/4, 3/4), and the soft value tau * log 4."""
+    tau = 2.0
+    config = DQNConfig(munchausen_alpha=0.5, munchausen_tau=tau, munchausen_low=low)
+    algorithm = with_tables(config, -7.0, 1.0)  # the online network has no say
+    q = torch.tensor([[0.0, tau * math.log(3.0)]])
+    found = algorithm._target(
+        Batch(obs=q, obs_next=q, act=torch.tensor([act]), rew=torch.tensor([3.0]), discount=torch.tensor([0.5]))
+    )
+    assert found.item() == pytest.approx(3.0 + 0.5 * max(tau * bonus, low) + 0.5 * tau * math.log(4.0), rel=1e-5)
+
+
+def test_munchausen_knows_allowed_actions_alone():
+    space = spaces.Dict({"x": OBS, "action_mask": spaces.MultiBinary(2)})
+    algorithm = with_tables(DQNConfig(munchausen_alpha=1.0), 1.0, 1.0, space)
+    obs = {"x": torch.tensor([[1.0, 3.0]] * 2), "action_mask": torch.tensor([[1, 0]] * 2)}
+    obs_next = {"x": torch.tensor([[1.0, 3.0]] * 2), "action_mask": torch.tensor([[1, 0], [0, 0]])}
+    rows = {"act": torch.tensor([0, 0]), "rew": torch.zeros(2), "discount": torch.tensor([1.0, 0.0])}
+    assert algorithm._target(Batch(obs=obs, obs_next=obs_next, **rows)).tolist() == [1.0, 0.0]  # the bonus is log 1
 
 
 @pytest.mark.parametrize(("loss", "expected"), [("mse", (0.25 + 0.5 * 9.0) / 2), ("huber", (0.125 + 0.5 * 2.5) / 2)])
@@ -178,10 +208,8 @@ def test_sampling_asks_for_the_configured_returns():
 
 
 @pytest.mark.parametrize("name", PROBES)
-@pytest.mark.parametrize("double", [True, False])
-def test_probes(name, double):
-    algorithm = make(
-        PROBE_NET, OBS_SPACE, gamma=GAMMA, optim=OptimConfig(lr=0.01), target_update_freq=20, double=double
-    )
+@pytest.mark.parametrize("variant", [{"double": True}, {"double": False}, {"munchausen_alpha": 0.9}], ids=str)
+def test_probes(name, variant):
+    algorithm = make(PROBE_NET, OBS_SPACE, gamma=GAMMA, optim=OptimConfig(lr=0.01), target_update_freq=20, **variant)
     train_offpolicy(algorithm, name, 200)
     assert_solved(algorithm, name, lambda obs: algorithm.policy(Batch(obs=obs)).logits.max())

@@ -11,6 +11,7 @@ from probes import NET as PROBE_NET
 from argosy.algorithm import DQN, R2D2, OptimConfig, R2D2Config, Task
 from argosy.data import Batch
 from argosy.data.buffer import Priority, VectorReplayBuffer
+from argosy.errors import ConfigError
 from argosy.net import NetConfig
 from argosy.ops.rescaling import unrescale
 from argosy.presets import preset
@@ -60,6 +61,11 @@ def test_it_remembers_and_draws_by_priority_without_being_asked():
         experiment = preset("r2d2", task)
         assert experiment.net.memory is not None
         assert experiment.buffer.priority.alpha == 0.6
+
+
+def test_munchausen_is_refused():
+    with pytest.raises(ConfigError, match=r"R2D2Config.munchausen_alpha is 0.9.*rescaled"):
+        R2D2Config(munchausen_alpha=0.9)
 
 
 @pytest.mark.parametrize("envs", [1, 12])
