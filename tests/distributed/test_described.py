@@ -54,6 +54,16 @@ def test_a_fleet_keeps_transitions_as_the_experiment_says(buffer, launcher, tmp_
     assert not run.supervisor.failures
 
 
+def test_an_own_task_with_arguments_and_a_wrapper_plays_in_a_fleet(launcher, tmp_path):
+    env = {"kwargs": {"bits": 3}, "wrappers": ("gymnasium.wrappers:RecordEpisodeStatistics",)}
+    experiment = preset("dqn", "bitflip:BitFlip", seed=1, trainer=SHORT, env=env)
+    run = FleetRun(fleet(experiment, stop=FleetStop(updates=1, wall_s=90)), tmp_path / "run", launcher, interval_s=0.1)
+    assert run.run().reason == "updates reached", run.supervisor.failures
+    assert not run.supervisor.failures
+    policy = argosy.load(tmp_path / "run", trust=True)
+    assert policy.observation_space["observation"].shape == (3,)
+
+
 @pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
 def test_a_wrapped_algorithm_learns_in_a_fleet(algorithm, launcher, tmp_path):
     trainer = SHORT if algorithm == "dqn" else {"step_per_collect": 64}
