@@ -1,6 +1,7 @@
 """The table of algorithms, a line each: module, class, config. Type checkers read it as imports, argosy as a table."""
 
 from argosy.algorithm.a2c import A2C as A2C, A2CConfig as A2CConfig
+from argosy.algorithm.awac import AWAC as AWAC, AWACConfig as AWACConfig
 from argosy.algorithm.bc import BC as BC, BCConfig as BCConfig
 from argosy.algorithm.c51 import C51 as C51, C51Config as C51Config
 from argosy.algorithm.crossq import CrossQ as CrossQ, CrossQConfig as CrossQConfig
@@ -10,6 +11,7 @@ from argosy.algorithm.dqn import DQN as DQN, DQNConfig as DQNConfig
 from argosy.algorithm.droq import DroQ as DroQ, DroQConfig as DroQConfig
 from argosy.algorithm.fqf import FQF as FQF, FQFConfig as FQFConfig
 from argosy.algorithm.impala import IMPALA as IMPALA, IMPALAConfig as IMPALAConfig
+from argosy.algorithm.iql import IQL as IQL, IQLConfig as IQLConfig
 from argosy.algorithm.iqn import IQN as IQN, IQNConfig as IQNConfig
 from argosy.algorithm.npg import NPG as NPG, NPGConfig as NPGConfig
 from argosy.algorithm.ppg import PPG as PPG, PPGConfig as PPGConfig

@@ -62,7 +62,8 @@ class EnsembleCritic(nn.Module):
 
     Args:
         space: the observation space.
-        action_dim: number of elements of one action; 0: values of all of `atoms` discrete actions.
+        action_dim: number of elements of one action; 0: values of all of `atoms` discrete actions, or of the one asked
+            for.
         config: kind, widths, activation and memory.
         size: K.
         skip: top-level keys of the observation that are no input.
@@ -84,14 +85,14 @@ class EnsembleCritic(nn.Module):
         self.backbone = Backbone(space, replace(config, hidden_sizes=()), skip)
         width = self.backbone.out_features + action_dim
         self.q = EnsembleMLP(size, width, config.hidden_sizes, atoms, config.activation)
-        self.atoms = atoms
+        self.atoms, self.action_dim = atoms, action_dim
 
     def value(
         self, sample: SampleBatch, act: torch.Tensor | None = None, members: torch.Tensor | None = None
     ) -> torch.Tensor:
         """Q [K, ...] of actions [..., *act] at the observations of a sample, [B, ...] or sequences [T, B, ...].
 
-        Of some `members` [k] of the ensemble alone, [k, ...].
+        Of N > 1 actions [N, ..., *act] at each observation, [K, N, ...]; of some `members` [k] alone, [k, ...].
         """
         return self._q(self.backbone.features(sample), act, members)
 
@@ -112,8 +113,12 @@ class EnsembleCritic(nn.Module):
         return q, q_next
 
     def _q(self, x: torch.Tensor, act: torch.Tensor | None, members: torch.Tensor | None) -> torch.Tensor:
+        if act is not None and self.action_dim:
+            act = act.reshape(-1, *x.shape[:-1], self.action_dim).squeeze(0)
+            x = torch.cat((x.expand(*act.shape[:-1], -1), act), dim=-1)
         lead = x.shape[:-1]
-        if act is not None:
-            x = torch.cat((x, act.reshape(*lead, -1)), dim=-1)
         q: torch.Tensor = self.q(x if x.dim() == 2 else x.flatten(0, -2), members)
-        return q.reshape(-1, *lead) if self.atoms == 1 else q.reshape(-1, *lead, self.atoms)
+        q = q.reshape(-1, *lead) if self.atoms == 1 else q.reshape(-1, *lead, self.atoms)
+        if act is None or self.action_dim:
+            return q
+        return q.take_along_dim(act.expand(q.shape[:-1]).unsqueeze(-1), dim=-1).squeeze(-1)

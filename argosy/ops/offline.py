@@ -9,3 +9,20 @@ def squared_distance(a: torch.Tensor, b: torch.Tensor, lead: int) -> torch.Tenso
     """Squared distance [...] of actions [..., *act], of which the first `lead` axes are [...]."""
     square = (a - b).square()
     return square if square.dim() == lead else square.flatten(lead).sum(dim=-1)
+
+
+def expectile_loss(error: torch.Tensor, expectile: float) -> torch.Tensor:
+    """|expectile - 1(error < 0)| * error^2 [...], whose minimum is an expectile of what the errors are from.
+
+    Kostrikov et al., 2022, https://arxiv.org/abs/2110.06169, equation 4. 0.5 is half of the squared error; the larger,
+    the nearer to the maximum.
+    """
+    return torch.where(error < 0.0, 1.0 - expectile, expectile) * error.square()
+
+
+def advantage_weight(adv: torch.Tensor, temperature: float, limit: float) -> torch.Tensor:
+    """exp(adv / temperature) [...], at most `limit`: how much an action of advantage `adv` [...] is worth imitating.
+
+    Peng et al., 2019, https://arxiv.org/abs/1910.00177; the limit keeps a few rows from outweighing all others.
+    """
+    return (adv / temperature).exp().clamp(max=limit)

@@ -57,6 +57,9 @@ class ActorCriticAnalysis(Protocol):
     def kl_from(self, distribution: torch.Tensor) -> torch.Tensor:
         """[...] KL divergence of this distribution of actions from another one, KL(other || this)."""
 
+    def sample(self, generator: torch.Generator) -> torch.Tensor:
+        """[..., *act] draw from a Gaussian by a CPU generator, in the bounds in which the env would take it."""
+
 
 class CategoricalHead(nn.Module):
     """Features -> K independent categorical actions of `sizes` choices.
@@ -243,6 +246,12 @@ class _Analysis:
 
     def kl_from(self, distribution: torch.Tensor) -> torch.Tensor:
         return self._policy.action_head.kl(distribution, self.distribution)
+
+    def sample(self, generator: torch.Generator) -> torch.Tensor:
+        mean, log_std = self.distribution.unbind(-2)
+        noise = torch.empty(mean.shape).normal_(generator=generator).to(mean.device)
+        act = self._policy.action_head.mode(torch.addcmul(mean, noise, log_std.exp()))
+        return act.clamp(-1.0, 1.0) if self._policy.action_scaling else act
 
     @property
     def value(self) -> torch.Tensor:

@@ -1,7 +1,9 @@
+import math
+
 import pytest
 import torch
 
-from argosy.ops.offline import squared_distance
+from argosy.ops.offline import advantage_weight, expectile_loss, squared_distance
 
 
 def test_squared_distance_sums_over_the_axes_of_an_action():
@@ -15,3 +17,16 @@ def test_squared_distance_leads_back_to_the_action():
     act = torch.tensor([[0.5, -1.0]], requires_grad=True)
     squared_distance(act, torch.zeros(1, 2), 1).sum().backward()
     assert act.grad.tolist() == [pytest.approx([1.0, -2.0])]
+
+
+def test_expectile_loss_weighs_the_sides():
+    assert expectile_loss(torch.tensor([2.0, -2.0, 0.0]), 0.9).tolist() == pytest.approx([3.6, 0.4, 0.0])
+    values = torch.tensor([0.0, 1.0])  # the 0.8-expectile of these: 0.8 * (1 - x) = 0.2 * x
+    x = torch.tensor(0.8, requires_grad=True)
+    expectile_loss(values - x, 0.8).sum().backward()
+    assert x.grad.item() == pytest.approx(0.0, abs=1e-6)
+
+
+def test_advantage_weight_is_exponential_and_bounded():
+    weight = advantage_weight(torch.tensor([0.0, 1.0, -1.0, 1e6]), 0.5, 20.0)
+    assert weight.tolist() == pytest.approx([1.0, math.exp(2.0), math.exp(-2.0), 20.0])

@@ -1,0 +1,127 @@
+"""Advantage-weighted actor-critic (Nair et al., 2020, https://arxiv.org/abs/2006.09359): offline first, then online.
+
+Details that matter:
+
+1. Two critics are one batched ensemble; their minimum is used in the target and for the advantage (clipped double Q).
+2. The target's next action is drawn from the current policy; V = min Q of it, entropy does not count.
+   `discount` is gamma^k, 0 where the episode terminated; a truncated one bootstraps from its true last observation.
+3. An action's advantage is its value minus that of an action drawn from the policy.
+4. The policy imitates the data's actions, each weighted by exp(advantage / temperature), at most `max_weight`: it is
+   held near the data without a model of who made them, so that it learns from its own experience as well.
+5. The Gaussian's deviation does not depend on the observation; evaluating takes the mean. Draws are cut at the bounds of
+   actions, beyond which critics have seen nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import torch
+from gymnasium import spaces
+
+from argosy.algorithm.actor_critic import ActorConfig
+from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
+from argosy.algorithm.critics import action_critic
+from argosy.algorithm.optim import OptimConfig
+from argosy.config import check_range
+from argosy.data import TrainingStats, TransitionBatch
+from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
+from argosy.ops.offline import advantage_weight
+from argosy.policy import ActorCriticPolicy
+
+# Shapes: B batch, K critics. With memory, [B] becomes [T, B].
+
+
+@dataclass(frozen=True, kw_only=True)
+class AWACConfig(ActorConfig):
+    """Hyper-parameters of AWAC; docs/glossary.md explains each at length."""
+
+    n_step: int = 1
+    """Rewards summed before the bootstrap value."""
+    actor_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
+    """Optimiser of the policy."""
+    critic_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
+    """Optimiser of the critics."""
+    temperature: float = 1.0
+    """Advantage that makes an action e times as important to imitate (detail 4)."""
+    max_weight: float = 100.0
+    """Most that an action counts (detail 4)."""
+    tau: float = 0.005
+    """Share by which target critics move to the critics per update."""
+    num_critics: int = 2
+    """Size K of the ensemble (detail 1)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("n_step", "num_critics"):
+            check_range(self, name, ge=1)
+        for name in ("temperature", "max_weight"):
+            check_range(self, name, gt=0.0)
+        check_range(self, "tau", gt=0.0, le=1.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AWACStats(TrainingStats):
+    """What one update reports."""
+
+    loss_critic: float
+    """Mean squared error, summed over the critics."""
+    loss_actor: float
+    """Mean weighted negative log-likelihood of the stored actions."""
+    q_mean: float
+    """Mean value of the stored actions, over batch and critics."""
+    weight_mean: float
+    """Mean weight of the stored actions (detail 4)."""
+
+
+class AWAC(Algorithm[AWACConfig, AWACStats]):
+    """Actor-critic from a data set whose policy imitates what turned out well."""
+
+    kind = "offline"
+    config_type = AWACConfig
+    action_spaces = (spaces.Box,)
+    default_net = NetConfig(hidden_sizes=(256, 256))
+    policy: ActorCriticPolicy
+
+    def __init__(self, config: AWACConfig, policy: ActorCriticPolicy, critic: EnsembleCritic) -> None:
+        super().__init__(config, policy)
+        self.critic, self.critic_target = critic, frozen_copy(critic)
+        self.actor_optim, self.critic_optim = config.actor_optim.build(policy), config.critic_optim.build(critic)
+        self.update_target = TargetUpdate(self.critic_target, critic, config.tau)
+
+    @classmethod
+    def build(cls, config: AWACConfig, task: Task) -> Self:
+        """Make actor, critics and the algorithm."""
+        net = task.net or cls.default_net
+        policy = config.make_policy(config.policy_class(), task, net)
+        return cls(config, policy, action_critic(policy, net, config.num_critics))
+
+    def update(self, batch: TransitionBatch) -> AWACStats:
+        """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
+        batch = self.prepare(batch)
+        with torch.no_grad():  # detail 2
+            act_next = self.policy.analyze_next(batch).sample(self.rng.torch)
+            target = batch.rew + batch.discount * self.critic_target.next_value(batch, act_next).amin(dim=0)
+        q_KB = self.critic.value(batch, batch.act)  # noqa: N806  # the suffix says the shape
+        td_error = q_KB - target
+        loss_critic = batch_mean((batch.weight * td_error.square()).sum(dim=0), batch)
+        self.critic_optim.step(loss_critic)
+
+        now = self.policy.analyze(batch)
+        logp, act = now.logp, now.sample(self.rng.torch)
+        with torch.no_grad():
+            value = self.critic.value(batch, act).amin(dim=0)
+            adv = self.critic.value(batch, batch.act).amin(dim=0) - value  # detail 3
+            weight = advantage_weight(adv, self.config.temperature, self.config.max_weight)
+        loss_actor = -batch_mean(batch.weight * weight * logp, batch)  # detail 4
+        self.actor_optim.step(loss_actor)
+        self.update_target()
+
+        metrics = self._finish(
+            loss_critic=loss_critic,
+            loss_actor=loss_actor,
+            q_mean=batch_mean(q_KB.detach().mean(dim=0), batch),
+            weight_mean=batch_mean(weight, batch),
+        )
+        return AWACStats(**metrics, priorities=batch_priorities(td_error.detach().abs().mean(dim=0), batch))

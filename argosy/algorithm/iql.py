@@ -1,0 +1,137 @@
+"""Implicit Q-learning (Kostrikov et al., 2022, https://arxiv.org/abs/2110.06169), for discrete and continuous actions.
+
+Details that matter:
+
+1. No action is ever valued that is not in the data. V(s) is an upper expectile of Q(s, a) over the data's actions, which
+   stands for the best of them; Q learns from it: y = r + discount * V(s').
+2. V learns from the minimum of the target critics (clipped double Q).
+3. The policy imitates the data's actions, each weighted by exp(advantage / temperature), at most `max_weight`.
+4. Targets of Q and weights of the policy come from V as it was before the update.
+5. The Gaussian's deviation does not depend on the observation; evaluating takes the mean, or the likeliest choice.
+6. `discount` is gamma^k, 0 where the episode terminated; a truncated one bootstraps from its true last observation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import torch
+from gymnasium import spaces
+
+from argosy.algorithm.actor_critic import ActorConfig
+from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
+from argosy.algorithm.critics import action_critic, state_critic
+from argosy.algorithm.optim import OptimConfig
+from argosy.config import check_range
+from argosy.data import TrainingStats, TransitionBatch
+from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
+from argosy.ops.offline import advantage_weight, expectile_loss
+from argosy.policy import ActorCriticPolicy
+
+# Shapes: B batch, K critics. With memory, [B] becomes [T, B].
+
+
+@dataclass(frozen=True, kw_only=True)
+class IQLConfig(ActorConfig):
+    """Hyper-parameters of IQL; docs/glossary.md explains each at length."""
+
+    n_step: int = 1
+    """Rewards summed before the bootstrap value."""
+    actor_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
+    """Optimiser of the policy."""
+    critic_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
+    """Optimiser of the critics."""
+    value_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
+    """Optimiser of V."""
+    expectile: float = 0.7
+    """Which expectile V is: 0.5 the mean over the data's actions, towards 1 their best (detail 1)."""
+    temperature: float = 1.0 / 3.0
+    """Advantage that makes an action e times as important to imitate; 1 over the paper's beta (detail 3)."""
+    max_weight: float = 100.0
+    """Most that an action counts (detail 3)."""
+    tau: float = 0.005
+    """Share by which target critics move to the critics per update."""
+    num_critics: int = 2
+    """Size K of the ensemble (detail 2)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("n_step", "num_critics"):
+            check_range(self, name, ge=1)
+        check_range(self, "expectile", gt=0.0, lt=1.0)
+        for name in ("temperature", "max_weight"):
+            check_range(self, name, gt=0.0)
+        check_range(self, "tau", gt=0.0, le=1.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class IQLStats(TrainingStats):
+    """What one update reports."""
+
+    loss_critic: float
+    """Mean squared error, summed over the critics."""
+    loss_value: float
+    """Mean expectile loss."""
+    loss_actor: float
+    """Mean weighted negative log-likelihood of the stored actions."""
+    q_mean: float
+    """Mean value of the stored actions, over batch and critics."""
+    weight_mean: float
+    """Mean weight of the stored actions (detail 3)."""
+
+
+class IQL(Algorithm[IQLConfig, IQLStats]):
+    """Q-learning from a data set that asks for no action outside of it."""
+
+    kind = "offline"
+    config_type = IQLConfig
+    action_spaces = (spaces.Discrete, spaces.Box)
+    default_net = NetConfig(hidden_sizes=(256, 256))
+    policy: ActorCriticPolicy
+
+    def __init__(
+        self, config: IQLConfig, policy: ActorCriticPolicy, critic: EnsembleCritic, value: EnsembleCritic
+    ) -> None:
+        super().__init__(config, policy)
+        self.critic, self.critic_target, self.value = critic, frozen_copy(critic), value
+        self.actor_optim, self.critic_optim = config.actor_optim.build(policy), config.critic_optim.build(critic)
+        self.value_optim = config.value_optim.build(value)
+        self.update_target = TargetUpdate(self.critic_target, critic, config.tau)
+
+    @classmethod
+    def build(cls, config: IQLConfig, task: Task) -> Self:
+        """Make actor, critics and the algorithm."""
+        net = task.net or cls.default_net
+        policy = config.make_policy(config.policy_class(), task, net)
+        return cls(config, policy, action_critic(policy, net, config.num_critics), state_critic(policy, net))
+
+    def update(self, batch: TransitionBatch) -> IQLStats:
+        """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
+        batch = self.prepare(batch)
+        with torch.no_grad():
+            q = self.critic_target.value(batch, batch.act).amin(dim=0)
+            target = batch.rew + batch.discount * self.value.next_value(batch)[0]  # detail 4
+
+        adv = q - self.value.value(batch)[0]
+        loss_value = batch_mean(batch.weight * expectile_loss(adv, self.config.expectile), batch)  # detail 1
+        self.value_optim.step(loss_value)
+
+        q_KB = self.critic.value(batch, batch.act)  # noqa: N806  # the suffix says the shape
+        td_error = q_KB - target
+        loss_critic = batch_mean((batch.weight * td_error.square()).sum(dim=0), batch)
+        self.critic_optim.step(loss_critic)
+
+        weight = advantage_weight(adv.detach(), self.config.temperature, self.config.max_weight)  # detail 3
+        loss_actor = -batch_mean(batch.weight * weight * self.policy.analyze(batch).logp, batch)
+        self.actor_optim.step(loss_actor)
+        self.update_target()
+
+        metrics = self._finish(
+            loss_critic=loss_critic,
+            loss_value=loss_value,
+            loss_actor=loss_actor,
+            q_mean=batch_mean(q_KB.detach().mean(dim=0), batch),
+            weight_mean=batch_mean(weight, batch),
+        )
+        return IQLStats(**metrics, priorities=batch_priorities(td_error.detach().abs().mean(dim=0), batch))
