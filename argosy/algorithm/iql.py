@@ -2,8 +2,8 @@
 
 Details that matter:
 
-1. No action is ever valued that is not in the data. V(s) is an upper expectile of Q(s, a) over the data's actions, which
-   stands for the best of them; Q learns from it: y = r + discount * V(s').
+1. No action is ever valued that is not in the data. V(s) is an upper expectile of Q(s, a) over the data's actions,
+   which stands for the best of them; Q learns from it: y = r + discount * V(s').
 2. V learns from the minimum of the target critics (clipped double Q).
 3. The policy imitates the data's actions, each weighted by exp(advantage / temperature), at most `max_weight`.
 4. Targets of Q and weights of the policy come from V as it was before the update.

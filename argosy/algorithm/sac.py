@@ -15,8 +15,10 @@ Details that matter:
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from gymnasium import spaces
@@ -106,11 +108,24 @@ class SACStats(TrainingStats):
     """Mean value of the stored actions, over batch and critics."""
 
 
+class CriticLoss(NamedTuple):
+    """What the critics learn from."""
+
+    loss: torch.Tensor
+    q: torch.Tensor
+    """[B] value of the stored actions, without gradient: the mean over the critics."""
+    error: torch.Tensor
+    """[B] size of the temporal-difference error, without gradient: the mean over the critics."""
+    metrics: Mapping[str, torch.Tensor] = MappingProxyType({})
+    """Of an algorithm that has stats of its own: more of them."""
+
+
 class SAC(Algorithm[SACConfig, SACStats]):
     """Maximum-entropy actor-critic from a replay buffer."""
 
     kind: Kind = "offpolicy"
     config_type = SACConfig
+    stats_type: ClassVar[type[SACStats]] = SACStats
     action_spaces = (spaces.Box,)
     default_net = NetConfig(hidden_sizes=(256, 256))
     policy: SquashedGaussianPolicy
@@ -137,7 +152,7 @@ class SAC(Algorithm[SACConfig, SACStats]):
         batch = self.prepare(batch)
         alpha = self.log_alpha.detach().exp()
 
-        loss_critic, q, error = self._critic_loss(batch, alpha)
+        loss_critic, q, error, more = self._critic_loss(batch, alpha)
         self.critic_optim.step(loss_critic)
 
         loss_actor = loss_alpha = entropy = None
@@ -158,15 +173,13 @@ class SAC(Algorithm[SACConfig, SACStats]):
             alpha=alpha,
             entropy=entropy,
             q_mean=batch_mean(q, batch),
+            **more,
         )
-        return SACStats(**metrics, priorities=batch_priorities(error, batch))
+        return self.stats_type(**metrics, priorities=batch_priorities(error, batch))
 
     # -- what differs in algorithms that are SAC with other critics ----------------------------------------------------
 
-    def _critic_loss(
-        self, batch: TransitionBatch, alpha: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return the loss, and of each row [B], without gradient, value and error: means over the critics."""
+    def _critic_loss(self, batch: TransitionBatch, alpha: torch.Tensor) -> CriticLoss:
         with torch.no_grad():  # detail 2
             act_next, logp_next = self.policy.analyze_next(batch).sample(self.rng.torch)
             value_next = self._value_next(batch, act_next) - alpha * logp_next
@@ -174,7 +187,7 @@ class SAC(Algorithm[SACConfig, SACStats]):
         q_KB = self.critic.value(batch, batch.act)  # noqa: N806  # the suffix says the shape
         td_error = q_KB - target
         loss = batch_mean((batch.weight * td_error.square()).sum(dim=0), batch)
-        return loss, q_KB.detach().mean(dim=0), td_error.detach().abs().mean(dim=0)
+        return CriticLoss(loss, q_KB.detach().mean(dim=0), td_error.detach().abs().mean(dim=0))
 
     def _value_next(self, batch: TransitionBatch, act_next: torch.Tensor) -> torch.Tensor:
         """Values [B] of the successors' actions by the target critics."""

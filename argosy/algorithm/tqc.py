@@ -20,7 +20,7 @@ import torch
 from gymnasium import spaces
 
 from argosy.algorithm.base import batch_mean
-from argosy.algorithm.sac import SAC, SACConfig
+from argosy.algorithm.sac import SAC, CriticLoss, SACConfig
 from argosy.config import check_range
 from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig
@@ -56,9 +56,7 @@ class TQC(SAC):
     config_type = TQCConfig
     config: TQCConfig
 
-    def _critic_loss(
-        self, batch: TransitionBatch, alpha: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def _critic_loss(self, batch: TransitionBatch, alpha: torch.Tensor) -> CriticLoss:
         """See `SAC`; the error is that of the mean over all quantiles."""
         with torch.no_grad():  # detail 2
             act_next, logp_next = self.policy.analyze_next(batch).sample(self.rng.torch)
@@ -71,7 +69,7 @@ class TQC(SAC):
         loss_KB = quantile_huber_loss(q_KBN, target_BM) / self.config.num_quantiles  # noqa: N806  # detail 3
         loss = batch_mean((batch.weight * loss_KB).sum(dim=0), batch)
         q = q_KBN.detach().mean(dim=(0, -1))
-        return loss, q, (q - target_BM.mean(dim=-1)).abs()
+        return CriticLoss(loss, q, (q - target_BM.mean(dim=-1)).abs())
 
     def _value(self, batch: TransitionBatch, act: torch.Tensor) -> torch.Tensor:
         return self.critic.value(batch, act).mean(dim=(0, -1))  # detail 4

@@ -119,6 +119,8 @@ class TransitionBatch(SampleBatch[ArrayT], Protocol[ArrayT]):
     """[B] importance weight, 1 for uniform samples."""
     indices: ArrayT
     """[B] slots in the buffer."""
+    returns: ArrayT
+    """[B] discounted sum of the rewards to the episode's end; where `Sampling.fields` asks for it."""
 
 
 class PrioBatchProtocol(RolloutBatchProtocol[ArrayT], Protocol[ArrayT]):

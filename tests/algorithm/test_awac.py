@@ -82,9 +82,7 @@ def test_takes_the_best_actions_that_there_are_and_none_beyond():
 @pytest.mark.parametrize("name", PROBES)
 def test_probes(name):
     fast = {"actor_optim": OptimConfig(lr=0.01), "critic_optim": OptimConfig(lr=0.01)}
-    algorithm = make(
-        spaces.Box(-1.0, 1.0, (1,)), PROBE_NET, OBS_SPACE, gamma=GAMMA, tau=0.1, temperature=0.05, **fast
-    )
+    algorithm = make(spaces.Box(-1.0, 1.0, (1,)), PROBE_NET, OBS_SPACE, gamma=GAMMA, tau=0.1, temperature=0.05, **fast)
     train_offpolicy(algorithm, name, 300)
 
     def value(obs):

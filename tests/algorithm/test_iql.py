@@ -17,7 +17,14 @@ CASES = {
 }
 LEARNS = ("policy", "critic", "value")
 FOLLOWS = ("critic_target", "update_target")
-RANGES = [("n_step", 0), ("num_critics", 0), ("expectile", 1.0), ("temperature", 0.0), ("max_weight", 0.0), ("tau", 0.0)]
+RANGES = [
+    ("n_step", 0),
+    ("num_critics", 0),
+    ("expectile", 1.0),
+    ("temperature", 0.0),
+    ("max_weight", 0.0),
+    ("tau", 0.0),
+]
 FAST = {f"{part}_optim": OptimConfig(lr=0.003) for part in ("actor", "critic", "value")}
 
 

@@ -34,6 +34,8 @@ class Sampling:
     """Rows to learn from per sequence; batches are then [burn_in + sequence_length, B, ...]. None: single rows."""
     burn_in: int = 0
     """Rows before them that only warm up the recurrent state."""
+    fields: tuple[str, ...] = ()
+    """What rows are to hold beside the usual; made of a whole data set, see `argosy.data.buffer.prepared`."""
 
     def __post_init__(self) -> None:
         check_range(self, "gamma", ge=0.0, le=1.0)

@@ -1,0 +1,120 @@
+"""Conservative Q-learning (Kumar et al., 2020, https://arxiv.org/abs/2006.04779): SAC on a data set, CQL(H).
+
+Details that matter:
+
+1. Beside its squared error each critic pays for log sum exp Q(s, a) over actions minus Q(s, a) of the stored one:
+   values of actions outside of the data are pushed down, those of the data's up.
+2. The sum over actions is an estimate by importance sampling, from as many uniform actions as draws of the policy at s
+   and at s', each divided by its density; the densities carry no gradient, nor does the policy learn from this loss.
+   Where the episode terminated, s' says nothing and its draws count for nothing.
+3. `conservative_weight` is what a nat of this gap costs. With `lagrange` it is multiplied by a number that is learned
+   so that the gap comes near `threshold`, and which stays between 0 and a million.
+4. Calibrated (Cal-QL, Nakamoto et al., 2023, https://arxiv.org/abs/2303.05479): values of the policy's actions are not
+   pushed below the return that the data's episode had from s on, so that learning can go on online without unlearning.
+5. Actor, temperature, entropy, squashing and targets are those of SAC.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import nn
+
+from argosy.algorithm.base import batch_mean
+from argosy.algorithm.optim import OptimConfig
+from argosy.algorithm.sac import SAC, CriticLoss, SACConfig, SACStats
+from argosy.config import check_range
+from argosy.data import Sampling, TransitionBatch
+from argosy.net import EnsembleCritic
+from argosy.policy import SquashedGaussianPolicy
+
+# Shapes: B batch, A action dim, K critics, N draws of each kind. With memory, [B] becomes [T, B].
+
+
+@dataclass(frozen=True, kw_only=True)
+class CQLConfig(SACConfig):
+    """Hyper-parameters of CQL; docs/glossary.md explains each at length."""
+
+    actor_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=1e-4))
+    """Optimiser of the actor."""
+    critic_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
+    """Optimiser of the critics."""
+    conservative_weight: float = 5.0
+    """What a nat of the gap costs (detail 3)."""
+    num_draws: int = 10
+    """Actions N of each kind by which the gap is estimated (detail 2)."""
+    lagrange: bool = False
+    """Learn the weight's multiplier (detail 3)."""
+    threshold: float = 5.0
+    """With `lagrange`: the weighted gap that is aimed at."""
+    multiplier_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
+    """With `lagrange`: optimiser of the multiplier's logarithm."""
+    calibrated: bool = False
+    """Push no value below the data's return: Cal-QL (detail 4)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "conservative_weight", ge=0.0)
+        check_range(self, "num_draws", ge=1)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CQLStats(SACStats):
+    """What one update reports."""
+
+    loss_conservative: float
+    """What the gap costs, summed over the critics; part of the critics' loss."""
+    gap: float
+    """Mean of log sum exp Q minus Q of the stored actions, over the critics."""
+    multiplier: float
+    """Of the weight; 1 without `lagrange`."""
+
+
+class CQL(SAC):
+    """Soft actor-critic from a data set, whose critics think little of what is not in it."""
+
+    kind = "offline"
+    config_type = CQLConfig
+    stats_type = CQLStats
+    config: CQLConfig
+
+    def __init__(self, config: CQLConfig, policy: SquashedGaussianPolicy, critic: EnsembleCritic) -> None:
+        super().__init__(config, policy, critic)
+        self.log_multiplier = nn.Parameter(torch.zeros((), device=self.device))
+        self.multiplier_optim = config.multiplier_optim.build([self.log_multiplier])
+
+    @property
+    def sampling(self) -> Sampling:
+        """With `calibrated`, rows know what came of them in the data set."""
+        return replace(super().sampling, fields=("returns",)) if self.config.calibrated else super().sampling
+
+    def _critic_loss(self, batch: TransitionBatch, alpha: torch.Tensor) -> CriticLoss:
+        loss, q, error, _ = super()._critic_loss(batch, alpha)
+        gap_K = batch_mean(batch.weight * self._gap(batch), batch)  # noqa: N806  # the suffix says the shape
+        weighted = self.config.conservative_weight * gap_K
+        multiplier = torch.ones_like(self.log_multiplier)
+        if self.config.lagrange:  # detail 3
+            multiplier = self.log_multiplier.exp().clamp(max=1e6)
+            weighted = weighted - self.config.threshold
+            self.multiplier_optim.step(-multiplier * weighted.detach().mean())
+        conservative = multiplier.detach() * weighted.sum()
+        metrics = {"loss_conservative": conservative, "gap": gap_K.mean(), "multiplier": multiplier}
+        return CriticLoss(loss + conservative, q, error, metrics)
+
+    def _gap(self, batch: TransitionBatch) -> torch.Tensor:
+        """By how much actions in general seem better than the stored one [K, B] (details 1, 2)."""
+        count, generator = self.config.num_draws, self.rng.torch
+        with torch.no_grad():
+            uniform = torch.empty(count, *batch.act.shape).uniform_(-1.0, 1.0, generator=generator).to(self.device)
+            now, after = self.policy.analyze(batch), self.policy.analyze_next(batch)
+            draws = [dist.sample(generator) for dist in (now, after) for _ in range(count)]
+            act = torch.cat((uniform, torch.stack([act for act, _ in draws])))  # [3 N, B, ...]
+            logp = torch.stack([logp for _, logp in draws])
+            logp[count:].masked_fill_(batch.discount == 0.0, torch.inf)
+            logp = torch.cat((torch.full_like(logp[:count], -self.policy.action_dim * math.log(2.0)), logp))
+        q = self.critic.value(batch, act)  # [K, 3 N, B]
+        if self.config.calibrated:  # detail 4
+            q = torch.cat((q[:, :count], q[:, count:].maximum(batch.returns)), dim=1)
+        return (q - logp).logsumexp(dim=1) - self.critic.value(batch, batch.act)

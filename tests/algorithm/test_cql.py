@@ -1,0 +1,157 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, greedy, train_offpolicy
+from probes import NET as PROBE_NET
+from stand_ins import BOX, NET, OBS, FixedCritic, batch, fixed_actor, learn_what_ends, recorded
+
+from argosy.algorithm import CQL, CQLConfig, OptimConfig, Task
+from argosy.data import Batch
+
+CASES = {
+    "plain": (CQLConfig(num_draws=2), BOX),
+    "scalar": (CQLConfig(num_draws=1, lagrange=True, calibrated=True), spaces.Box(-1.0, 1.0, (), np.float32)),
+}
+LEARNS = ("policy", "critic")
+FOLLOWS = ("critic_target", "update_target", "log_alpha", "log_multiplier")
+RANGES = [("conservative_weight", -1.0), ("num_draws", 0), ("tau", 0.0), ("policy_freq", 0)]
+FIXED = {"alpha": 1e-6, "auto_alpha": False}
+
+
+def make(space=BOX, net=NET, obs=OBS, **config):
+    return CQL.make(CQLConfig(**config), Task(observation_space=obs, action_space=space, net=net), seed=0)
+
+
+class WideCritic(FixedCritic):
+    """Knows several actions of each observation, too."""
+
+    def value(self, sample, act):
+        if act.dim() == 2:
+            return super().value(sample, act)
+        return torch.stack([FixedCritic.value(self, sample, one) for one in act], dim=1)
+
+
+def learned(algorithm, **changes):
+    """Of an actor that draws (0.5, 0.5) with log-density 0.3; the critics say 1 and 2 beside the sum of the action."""
+    algorithm.critic, algorithm.critic_target = WideCritic(1.0, 2.0, slope=1.0), FixedCritic(0.0, 0.0)
+    fixed_actor(algorithm, 0.5, 0.3)
+    losses = recorded(algorithm, "critic_optim", "actor_optim", "multiplier_optim")
+    fields = {
+        "rew": np.zeros(16, np.float32),
+        "act": np.zeros((16, 2), np.float32),
+    }
+    stats = algorithm.update(batch(**{**fields, **changes}))
+    uniform = algorithm.critic.asked[1 : 1 + algorithm.config.num_draws]
+    return stats, losses, torch.stack(uniform)
+
+
+def gap_by_hand(uniform, low=-math.inf):
+    """Of the first critic: 3 uniform actions of density 1/4, 6 of the policy's, the stored one's value is 1."""
+    drawn = [math.log(6.0) + max(2.0, low) - 0.3] * 16
+    others = (1.0 + uniform.sum(-1) + math.log(4.0)).logsumexp(0)
+    return float(torch.tensor(drawn).logaddexp(others).mean()) - 1.0
+
+
+def test_the_gap_by_hand():
+    stats, (critic, _, multiplier), uniform = learned(make(num_draws=3, conservative_weight=2.0, **FIXED))
+    gap = gap_by_hand(uniform)  # the second critic says 1 more of everything: the same gap
+    assert stats.gap == pytest.approx(gap, rel=1e-5)
+    assert (stats.loss_conservative, stats.multiplier) == (pytest.approx(2 * 2.0 * gap, rel=1e-5), 1.0)
+    assert critic[0].item() == pytest.approx(1.0 + 4.0 + 4.0 * gap, rel=1e-5)  # squared errors and gaps
+    assert multiplier == []
+    assert uniform.abs().amax() <= 1.0
+    assert uniform.std().item() == pytest.approx(1 / math.sqrt(3), rel=0.2)
+
+
+def test_the_multiplier_is_pulled_by_what_the_gap_is_above_the_threshold():
+    algorithm = make(num_draws=3, conservative_weight=2.0, lagrange=True, threshold=1.5, **FIXED)
+    with torch.no_grad():
+        algorithm.log_multiplier.fill_(math.log(3.0))
+    stats, (critic, _, multiplier), uniform = learned(algorithm)
+    above = 2.0 * gap_by_hand(uniform) - 1.5
+    assert multiplier[0].item() == pytest.approx(-3.0 * above, rel=1e-5)
+    assert critic[0].item() == pytest.approx(5.0 + 3.0 * 2 * above, rel=1e-5)
+    assert stats.multiplier == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize(("threshold", "rises"), [(-100.0, True), (100.0, False)])
+def test_the_multiplier_rises_while_the_gap_is_too_wide(threshold, rises):
+    algorithm = make(lagrange=True, threshold=threshold)
+    algorithm.update(batch())
+    assert (algorithm.log_multiplier.item() > 0.0) == rises
+
+
+def test_the_multiplier_is_bounded():
+    algorithm = make(lagrange=True)
+    with torch.no_grad():
+        algorithm.log_multiplier.fill_(50.0)
+    assert algorithm.update(batch()).multiplier == pytest.approx(1e6)
+
+
+def test_of_a_terminated_row_the_successors_actions_do_not_count():
+    stats, _, uniform = learned(make(num_draws=3, **FIXED), discount=np.zeros(16, np.float32))
+    others = (1.0 + uniform.sum(-1) + math.log(4.0)).logsumexp(0)
+    drawn = torch.full((16,), math.log(3.0) + 1.7)
+    assert stats.gap == pytest.approx(drawn.logaddexp(others).mean().item() - 1.0, rel=1e-5)
+
+
+def test_calibrated_the_policys_actions_are_not_pushed_below_the_return():
+    stats, _, uniform = learned(make(num_draws=3, calibrated=True, **FIXED), returns=np.full(16, 5.0, np.float32))
+    first, second = gap_by_hand(uniform, 5.0), gap_by_hand(uniform, 4.0)  # the second says 1 more of everything
+    assert stats.gap == pytest.approx((first + second) / 2, rel=1e-5)
+
+
+def test_a_row_counts_by_its_weight():
+    weight = np.arange(16, dtype=np.float32) / 15.0
+    even, _, _ = learned(make(num_draws=1, **FIXED))
+    weighted, _, uniform = learned(make(num_draws=1, **FIXED), weight=weight)
+    rows = torch.full((16,), math.log(2.0) + 1.7).logaddexp((1.0 + uniform.sum(-1) + math.log(4.0)).logsumexp(0)) - 1.0
+    assert even.gap == pytest.approx(rows.mean().item(), rel=1e-5)
+    assert weighted.gap == pytest.approx((torch.from_numpy(weight) * rows).mean().item(), rel=1e-5)
+
+
+def test_returns_are_asked_for_where_they_count():
+    assert make().sampling.fields == ()
+    assert make(calibrated=True, n_step=3).sampling.fields == ("returns",)
+    assert make(calibrated=True, n_step=3).sampling.n_step == 3
+
+
+def test_the_policy_learns_nothing_from_the_gap():
+    algorithm = make(conservative_weight=100.0)
+    recorded(algorithm, "actor_optim")
+    algorithm.update(batch())
+    assert all(parameter.grad is None for parameter in algorithm.policy.parameters())
+
+
+def test_takes_the_best_actions_that_there_are_and_none_beyond():
+    fast = {"actor_optim": OptimConfig(lr=0.003), "critic_optim": OptimConfig(lr=0.003)}
+    config = {"alpha": 0.01, "auto_alpha": False, **fast}
+    assert all(act > 0.7 for act in learn_what_ends(make(conservative_weight=0.0, **config), 300))
+    taken = learn_what_ends(make(conservative_weight=2.0, **config), 300)
+    assert all(-0.2 < act < 0.35 for act in taken)
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_probes(name):
+    fast = {"actor_optim": OptimConfig(lr=0.01), "critic_optim": OptimConfig(lr=0.01)}
+    space = spaces.Box(-1.0, 1.0, (1,))
+    algorithm = make(
+        space,
+        PROBE_NET,
+        OBS_SPACE,
+        gamma=GAMMA,
+        tau=0.1,
+        alpha=0.01,
+        auto_alpha=False,
+        conservative_weight=0.01,
+        **fast,
+    )
+    train_offpolicy(algorithm, name, 300)
+
+    def value(obs):
+        return algorithm.critic.value(Batch(obs=obs), torch.full((1, 1), greedy(algorithm, obs.item()))).min()
+
+    assert_solved(algorithm, name, value)
