@@ -6,7 +6,6 @@ import contextlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from gymnasium import spaces
 
@@ -14,13 +13,11 @@ from argosy.collect.seats import AgentArena, Arena, StackedArena, VectorArena
 from argosy.config import check_arguments
 from argosy.env import EnvConfig, Environment, make_environment, make_vector_env, registered_environments, task_spaces
 from argosy.env.agents.registry import environment_maker, environment_source, register
-from argosy.env.spaces import stacked
+from argosy.env.spaces import Space, stacked
 from argosy.env.wrappers import register_missing, wrapper_sources
 from argosy.errors import ConfigError
 from argosy.named import Maker, Source, given_code, take_code
 from argosy.rng import spawn_seeds
-
-Space = spaces.Space[Any]
 
 
 @dataclass(frozen=True)

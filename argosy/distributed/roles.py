@@ -19,7 +19,7 @@ from argosy.collect.player import InferenceStream, Inline, Player
 from argosy.collect.postprocess import Postprocess
 from argosy.collect.recorder import Fields, Recorder
 from argosy.collect.seats import Arena
-from argosy.collect.source import EnvSource, Space
+from argosy.collect.source import EnvSource
 from argosy.distributed.curriculum import present_stage
 from argosy.distributed.fleet import Fleet
 from argosy.distributed.host.base import Context, Resources, Worker
@@ -35,6 +35,7 @@ from argosy.distributed.workers.evaluation import EvalWorker
 from argosy.distributed.workers.group import TrainerGroup
 from argosy.distributed.workers.policy import PolicyWorker
 from argosy.distributed.workers.trainer import TrainerWorker
+from argosy.env.spaces import Space
 from argosy.errors import ConfigError
 from argosy.policy import Policy
 from argosy.process import num_cores

@@ -16,9 +16,9 @@ from argosy.algorithm import algorithm_class
 from argosy.algorithm.base import Algorithm, Task
 from argosy.algorithm.wrapper import wrapped
 from argosy.collect.postprocess import GAE, Postprocess
-from argosy.collect.source import Space
 from argosy.config import check_arguments, check_choice, check_range
 from argosy.distributed.host.base import Resources
+from argosy.env.spaces import Space
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.policy import Policy, policy_class

@@ -8,7 +8,7 @@ the same pixels, rewards and episode ends for the same actions (the random numbe
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Protocol, cast
+from typing import Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -69,7 +69,7 @@ class AtariPreprocessing(gym.Wrapper[Frame, int, Frame, int]):
                 'make the env with obs_type="grayscale", frameskip=1'
             )
         self._cv2: ModuleType = require("cv2", "atari")
-        self._ale = cast(_Emulator, env.get_wrapper_attr("ale"))
+        self._ale = env.get_wrapper_attr("ale")
         meanings: list[str] = env.get_wrapper_attr("get_action_meanings")()
         ale_actions = require("ale_py", "atari").Action
         self._actions: list[int] = [ale_actions[meaning] for meaning in meanings]
@@ -159,4 +159,4 @@ def make_atari_env(
         disable_env_checker=True,
         render_mode=render_mode,
     )
-    return AtariPreprocessing(cast("gym.Env[Frame, int]", raw.unwrapped), config, test=test)
+    return AtariPreprocessing(raw.unwrapped, config, test=test)

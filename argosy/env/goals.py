@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
@@ -40,9 +40,10 @@ def goal_reward(task: str, config: EnvConfig) -> GoalReward:
             f"{task!r} are {space}"
         )
     try:
-        return cast(GoalReward, env.get_wrapper_attr("compute_reward"))
+        reward: GoalReward = env.get_wrapper_attr("compute_reward")
     except AttributeError:
         raise ConfigError(
             f"buffer.hindsight needs the env's method compute_reward(achieved_goal, desired_goal, info), which {task!r}"
             " lacks"
         ) from None
+    return reward

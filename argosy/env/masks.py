@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from gymnasium import spaces
 
+from argosy.env.spaces import Space
 from argosy.errors import SpaceError
 
 MASK_KEYS = ("action_mask", "mask")
 """Keys of a dict observation under which discrete policies look for the allowed actions."""
 
 
-def find_mask_key(observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> str | None:
+def find_mask_key(observation_space: Space, action_space: Space) -> str | None:
     """Find the action mask's key: an entry of a Dict observation with one element per (flattened) discrete action.
 
     An entry "mask" of several axes (a picture's) is an ordinary part of the observation.
@@ -38,7 +37,7 @@ def find_mask_key(observation_space: spaces.Space[Any], action_space: spaces.Spa
     return None
 
 
-def choices(action_space: spaces.Space[Any]) -> list[int]:
+def choices(action_space: Space) -> list[int]:
     """Return how many actions each part of a discrete action space has; [] for other spaces."""
     if isinstance(action_space, spaces.Discrete):
         return [int(action_space.n)]

@@ -11,8 +11,8 @@ import numpy as np
 from gymnasium import spaces
 
 from argosy.config import Plain
+from argosy.env.spaces import Space
 
-Space = spaces.Space[Any]
 MAX_ELEMENTS = 1 << 26
 """Of a space that is read; more would be memory that somebody's file asks for."""
 

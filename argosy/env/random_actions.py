@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 
-from argosy.env.spaces import bounded_sides
+from argosy.env.spaces import Space, bounded_sides
 from argosy.errors import SpaceError
 
 
-def random_actions(
-    space: spaces.Space[object], count: int, rng: np.random.Generator, mask: object = None
-) -> np.ndarray:
+def random_actions(space: Space, count: int, rng: np.random.Generator, mask: object = None) -> np.ndarray:
     """Draw `count` actions, in the env's scale.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import cast
+from typing import Any, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 from argosy.env.vector.protocol import Obs, Received
 from argosy.errors import SpaceError
 
-Space = spaces.Space[object]
+Space: TypeAlias = spaces.Space[Any]
+Rows: TypeAlias = "slice | Sequence[int] | NDArray[Any]"
 
 
 def normal_form(space: Space) -> Space:
     """Return `space` with every Tuple turned into a Dict with the keys "0", "1", ..."""
     if isinstance(space, spaces.Tuple):
-        return spaces.Dict({str(i): normal_form(cast(Space, part)) for i, part in enumerate(space.spaces)})
+        return spaces.Dict({str(i): normal_form(part) for i, part in enumerate(space.spaces)})
     if isinstance(space, spaces.Dict) and any(isinstance(p, spaces.Dict | spaces.Tuple) for p in space.values()):
-        return spaces.Dict({key: normal_form(cast(Space, part)) for key, part in space.items()})
+        return spaces.Dict({key: normal_form(part) for key, part in space.items()})
     return space
 
 
@@ -28,7 +29,7 @@ def is_array_space(space: Space) -> bool:
     """Whether elements are arrays (or nested dicts of arrays) of fixed shape and numeric type."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
         parts = space.values() if isinstance(space, spaces.Dict) else space.spaces
-        return all(is_array_space(cast(Space, part)) for part in parts)
+        return all(is_array_space(part) for part in parts)
     return isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary)
 
 
@@ -41,7 +42,7 @@ def check_sizes(space: Space, name: str) -> None:
     if isinstance(space, spaces.Dict | spaces.Tuple):
         parts = dict(space.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces))
         for key, part in parts.items():
-            check_sizes(cast(Space, part), f"{name}[{key!r}]")
+            check_sizes(part, f"{name}[{key!r}]")
         is_empty = not parts
     else:
         is_empty = is_array_space(space) and 0 in (space.shape or ())
@@ -84,12 +85,14 @@ def merge_bounds(a: Space, b: Space, *, narrow: bool) -> Space | None:
     return spaces.MultiDiscrete(high - low + 1, dtype=a.dtype.type, start=low)  # type: ignore[union-attr]  # has a dtype
 
 
-def _bounds(space: Space) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+def _bounds(space: Space) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the least and the greatest element of a Box, Discrete or MultiDiscrete."""
     if isinstance(space, spaces.Box):
         return space.low, space.high
-    several = cast(spaces.MultiDiscrete, space)  # a Discrete is like it
-    return several.start, several.start + (space.n if isinstance(space, spaces.Discrete) else several.nvec) - 1
+    if isinstance(space, spaces.Discrete):
+        return np.asarray(space.start), np.asarray(space.start + space.n - 1)
+    assert isinstance(space, spaces.MultiDiscrete)
+    return space.start, space.start + space.nvec - 1
 
 
 UNBOUNDED = 1e18
@@ -145,7 +148,7 @@ def write(out: Obs, row: int, element: object) -> None:
             value = element[key] if isinstance(element, Mapping) else element[int(key)]  # type: ignore[index]  # Tuple element
             write(part, row, value)
     else:
-        put(cast("NDArray[np.object_]", out), row, element)
+        put(out, row, element)
 
 
 def put(out: NDArray[np.object_], row: int, element: object) -> None:
@@ -181,7 +184,8 @@ def read(tree: Obs, row: int, space: Space) -> object:
         if isinstance(space, spaces.Tuple):
             return tuple(read(tree[str(i)], row, part) for i, part in enumerate(space.spaces))
         return {key: read(tree[key], row, part) for key, part in space.items()}
-    return cast("NDArray[np.generic]", tree)[row].copy()
+    assert isinstance(tree, np.ndarray)
+    return tree[row].copy()
 
 
 def stacked(box: spaces.Box, depth: int) -> spaces.Box:
@@ -190,29 +194,28 @@ def stacked(box: spaces.Box, depth: int) -> spaces.Box:
     return spaces.Box(low, high, dtype=box.dtype.type)
 
 
-def take(obs: Obs, rows: object) -> Obs:
+def take(obs: Obs, rows: Rows) -> Obs:
     """Return the rows `rows` (an index array: a copy; a slice: a view) of every array."""
     if isinstance(obs, dict):
         return {key: take(part, rows) for key, part in obs.items()}
-    return obs[cast(slice, rows)]
+    return obs[rows]
 
 
-def as_tree(space: Space, stacked: object) -> Obs:
+def as_tree(space: Space, stacked: Any) -> Obs:
     """Turn stacked elements in gymnasium's form (tuples for Tuple spaces) into ours (dicts with numbered keys)."""
     if isinstance(space, spaces.Dict):
-        parts = cast("Mapping[str, object]", stacked)
-        return {key: as_tree(part, parts[key]) for key, part in space.items()}
+        return {key: as_tree(part, stacked[key]) for key, part in space.items()}
     if isinstance(space, spaces.Tuple):
-        numbered = cast("Sequence[object]", stacked)
-        return {str(i): as_tree(part, numbered[i]) for i, part in enumerate(space.spaces)}
+        return {str(i): as_tree(part, stacked[i]) for i, part in enumerate(space.spaces)}
     return np.asarray(stacked)
 
 
 def concatenate(parts: Sequence[Obs]) -> Obs:
     """Join stacked observations row after row."""
     if isinstance(parts[0], dict):
-        return {key: concatenate([cast("dict[str, Obs]", part)[key] for part in parts]) for key in parts[0]}
-    return np.concatenate([cast("NDArray[np.generic]", part) for part in parts])
+        return {key: concatenate([part[key] for part in parts]) for key in parts[0]}
+    arrays: Sequence[Any] = parts
+    return np.concatenate(arrays)
 
 
 def join_received(parts: Sequence[Received]) -> Received:
@@ -228,18 +231,18 @@ def join_received(parts: Sequence[Received]) -> Received:
         rew=np.concatenate(rewards, dtype=np.float32),
         terminated=np.concatenate([part.terminated for part in parts]),
         truncated=np.concatenate([part.truncated for part in parts]),
-        info=np.concatenate([cast("NDArray[np.object_]", part.info) for part in parts]),
+        info=np.concatenate([part.info for part in parts]),
     )
 
 
-def copy_rows(source: Obs, out: Obs, rows: object) -> None:
+def copy_rows(source: Obs, out: Obs, rows: int | Rows) -> None:
     """Write stacked `source` into the rows `rows` of `out`."""
     if isinstance(out, dict):
         assert isinstance(source, dict)
         for key, part in out.items():
             copy_rows(source[key], part, rows)
     else:
-        cast("NDArray[np.object_]", out)[cast(slice, rows)] = source
+        out[rows] = source
 
 
 def mismatch(space: Space, element: object, name: str = "observation") -> str | None:
@@ -258,7 +261,7 @@ def mismatch(space: Space, element: object, name: str = "observation") -> str | 
         if not isinstance(element, tuple | list) or len(element) != len(space.spaces):
             return f"{name} is {element!r:.80}; its space is a Tuple of {len(space.spaces)} parts"
         parts = zip(space.spaces, element, strict=True)
-        found = (mismatch(cast(Space, part), value, f"{name}[{i}]") for i, (part, value) in enumerate(parts))
+        found = (mismatch(part, value, f"{name}[{i}]") for i, (part, value) in enumerate(parts))
         return next((sentence for sentence in found if sentence), None)
     if not is_array_space(space):
         return None if space.contains(element) else f"{name} {element!r:.80} is not in its space {space}"

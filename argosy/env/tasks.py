@@ -154,7 +154,7 @@ def _unwrapped_factory(task: str, config: EnvConfig, *, test: bool, render_mode:
             raise ConfigError(
                 f"env.kwargs are {dict(config.kwargs)}, but {task!r} takes the settings of EnvConfig alone"
             )
-        return lambda: cast("gym.Env[object, object]", make_atari_env(game, config, test=test, render_mode=render_mode))
+        return lambda: make_atari_env(game, config, test=test, render_mode=render_mode)
     if callable(make):
         check_arguments(make, config.kwargs, "env.kwargs")
         return _limited(partial(gymnasium_env, make, **kwargs), limit)
@@ -222,7 +222,7 @@ def _registered(task: str) -> str:
     raise ConfigError(f"unknown task {task!r}; {nearest(task, known)}")
 
 
-def _limited(make: Callable[[], gym.Env[object, object]], limit: int | None) -> EnvFn:
+def _limited(make: EnvFn, limit: int | None) -> EnvFn:
     return make if limit is None else lambda: gym.wrappers.TimeLimit(make(), limit)
 
 

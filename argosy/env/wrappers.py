@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import SupportsFloat, TypeAlias, cast
+from typing import SupportsFloat, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from argosy.config import check_arguments
 from argosy.env.spaces import Space, is_bounded, stacked
 from argosy.env.vector.protocol import Info
-from argosy.env.worker.base import EnvFn
+from argosy.env.worker.base import Env, EnvFn
 from argosy.errors import ConfigError, EnvError, SpaceError
 from argosy.named import Maker, Registry, Source
 
-Env: TypeAlias = "gym.Env[object, object]"
 Array: TypeAlias = "NDArray[np.generic]"
 
 
@@ -111,7 +110,7 @@ class ContinuousToDiscrete(gym.ActionWrapper[object, object, object]):
         counts = [action_per_dim] * dims if isinstance(action_per_dim, int) else list(action_per_dim)
         if len(counts) != dims or min(counts) < 2:
             raise ConfigError(f"action_per_dim is {action_per_dim}; give {dims} whole number(s) >= 2")
-        self.action_space = cast(Space, spaces.MultiDiscrete(counts))
+        self.action_space = spaces.MultiDiscrete(counts)
         self._values = [
             np.linspace(low, high, n, dtype=box.dtype) for low, high, n in zip(box.low, box.high, counts, strict=True)
         ]
@@ -139,12 +138,13 @@ class MultiDiscreteToDiscrete(gym.ActionWrapper[object, object, object]):
             raise SpaceError(f"MultiDiscreteToDiscrete needs a MultiDiscrete action space of one axis, got {multi}")
         self._sizes = tuple(int(n) for n in multi.nvec)
         self._start = np.asarray(multi.start)
-        self.action_space = cast(Space, spaces.Discrete(int(np.prod(self._sizes))))
+        self.action_space = spaces.Discrete(int(np.prod(self._sizes)))
 
     def action(self, action: object) -> Array:
         """Return the combinations [..., d] with these numbers [...]."""
         combination = np.unravel_index(np.asarray(action, np.int64), self._sizes)
-        return cast(Array, np.add(np.stack(combination, axis=-1), self._start, dtype=np.int64))
+        moved: Array = np.add(np.stack(combination, axis=-1), self._start, dtype=np.int64)
+        return moved
 
 
 class TruncatedAsTerminated(gym.Wrapper[object, object, object, object]):
@@ -176,7 +176,7 @@ class FrameStack(gym.Wrapper[object, object, object, object]):
         if num_stack < 1:
             raise ConfigError(f"num_stack is {num_stack}; it must be >= 1")
         self._frames: deque[object] = deque(maxlen=num_stack)
-        self.observation_space = cast(Space, stacked(box, num_stack))
+        self.observation_space = stacked(box, num_stack)
 
     def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[Array, Info]:
         """Start an episode: num_stack times its first observation."""
@@ -219,8 +219,8 @@ class ActionMaskFromInfo(gym.Wrapper[object, object, object, object]):
         parts: dict[str, Space] = dict(space.spaces) if isinstance(space, spaces.Dict) else {"obs": space}
         if "action_mask" in parts:
             raise SpaceError("ActionMaskFromInfo: the observation has an entry 'action_mask' already")
-        mask_space = cast(Space, spaces.MultiBinary(self._size))
-        self.observation_space = cast(Space, spaces.Dict({**parts, "action_mask": mask_space}))
+        mask_space = spaces.MultiBinary(self._size)
+        self.observation_space = spaces.Dict({**parts, "action_mask": mask_space})
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, object] | None = None

@@ -11,8 +11,9 @@ from argosy.algorithm.base import Algorithm
 from argosy.collect.player import Inline, Player, Scores
 from argosy.collect.recorder import Recorder, Segment
 from argosy.collect.seats import Seat
-from argosy.collect.source import Agents, EnvSource, Space
+from argosy.collect.source import Agents, EnvSource
 from argosy.data.stats import CollectStats, EpochStats, TrainingStats, TrainingStatsMean
+from argosy.env.spaces import Space
 from argosy.errors import ConfigError, nearest
 from argosy.experiment import Experiment
 from argosy.policy import Policy

@@ -19,7 +19,7 @@ from argosy.errors import EnvError
 class StepResult:
     """What one agent sees, and what its action before brought."""
 
-    obs: object
+    obs: Any
     reward: float = 0.0
     """All that this agent was given since its last action; not read at a reset."""
     terminated: bool = False

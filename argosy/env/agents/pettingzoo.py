@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -137,7 +137,7 @@ class _JointEnv(gym.Env[object, object]):
         rewards = self._game.rewards.astype(np.float32)
         return obs, rewards, over and self._any_terminated, over and not self._any_terminated, info
 
-    def _by_agent(self, action: object) -> list[object]:
+    def _by_agent(self, action: Any) -> list[object]:
         """Return one action per agent."""
         raise NotImplementedError
 
@@ -173,11 +173,11 @@ class PettingZooEnv(_JointEnv):
         space, self.action_space = _common_spaces(self._game)
         self._mask_size = int(self.action_space.n) if isinstance(self.action_space, spaces.Discrete) else None
         self._nested = isinstance(space, spaces.Dict) and "observation" in space.spaces
-        inner = cast(Space, space["observation"]) if self._nested and isinstance(space, spaces.Dict) else space
-        parts: dict[str, Space] = {"agent_id": cast(Space, spaces.Discrete(len(self.agents))), "obs": inner}
+        inner = space["observation"] if self._nested and isinstance(space, spaces.Dict) else space
+        parts: dict[str, Space] = {"agent_id": spaces.Discrete(len(self.agents)), "obs": inner}
         if self._mask_size is not None:
-            parts["action_mask"] = cast(Space, spaces.MultiBinary(self._mask_size))
-        self.observation_space = cast(Space, spaces.Dict(parts))
+            parts["action_mask"] = spaces.MultiBinary(self._mask_size)
+        self.observation_space = spaces.Dict(parts)
 
     def _by_agent(self, action: object) -> list[object]:
         return [action] * len(self.agents)  # only one of them has the turn
@@ -187,8 +187,7 @@ class PettingZooEnv(_JointEnv):
         assert result is not None
         obs, mask = result.obs, result.info.get("action_mask")
         if self._nested:
-            parts = cast("Mapping[str, object]", obs)
-            obs, mask = parts["observation"], parts.get("action_mask", mask)
+            obs, mask = obs["observation"], obs.get("action_mask", mask)
         seen: Parts = {"agent_id": self._game.turn, "obs": obs}
         if self._mask_size is not None:
             seen["action_mask"] = np.ones(self._mask_size, np.int8) if mask is None else np.asarray(mask, np.int8)
@@ -209,13 +208,11 @@ class PettingZooParallelEnv(_JointEnv):
     def __init__(self, env: object) -> None:
         super().__init__(env)
         self._last: Parts = {}
-        self.observation_space = cast(
-            Space, spaces.Dict(dict(zip(self.agents, self._game.observation_spaces, strict=True)))
-        )
-        self.action_space = cast(Space, spaces.Dict(dict(zip(self.agents, self._game.action_spaces, strict=True))))
+        self.observation_space = spaces.Dict(dict(zip(self.agents, self._game.observation_spaces, strict=True)))
+        self.action_space = spaces.Dict(dict(zip(self.agents, self._game.action_spaces, strict=True)))
 
-    def _by_agent(self, action: object) -> list[object]:
-        return [cast("Mapping[str, object]", action)[name] for name in self.agents]
+    def _by_agent(self, action: Any) -> list[object]:
+        return [action[name] for name in self.agents]
 
     def _seen(self, results: Results) -> tuple[Parts, Info]:
         told = {name: result for name, result in zip(self.agents, results, strict=True) if result is not None}

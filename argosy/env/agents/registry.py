@@ -9,6 +9,7 @@ import gymnasium as gym
 
 from argosy.env.agents.environment import Environment, StepResult
 from argosy.env.agents.pettingzoo import PettingZoo, joint_env
+from argosy.env.worker.base import Env
 from argosy.env.wrappers import wrapped
 from argosy.errors import ConfigError, EnvError
 from argosy.named import Maker, Registry, Source
@@ -64,7 +65,7 @@ def environment_maker(name: str) -> Maker:
     return _ENVIRONMENTS.load(name)
 
 
-def gymnasium_env(make: Maker, **kwargs: object) -> gym.Env[object, object]:
+def gymnasium_env(make: Maker, **kwargs: object) -> Env:
     """Call what makes an env; of a PettingZoo game all agents become one env.
 
     Raises:
@@ -73,7 +74,7 @@ def gymnasium_env(make: Maker, **kwargs: object) -> gym.Env[object, object]:
     env = make(**kwargs)
     if isinstance(env, Environment):
         raise EnvError(f"{type(env).__name__} is an Environment of several agents; fleets play those (docs: The fleet)")
-    return joint_env(env) if hasattr(env, "possible_agents") else cast("gym.Env[object, object]", env)
+    return joint_env(env) if hasattr(env, "possible_agents") else cast(Env, env)
 
 
 def make_environment(

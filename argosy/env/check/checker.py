@@ -8,7 +8,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Any
 
 import cloudpickle
 import gymnasium as gym
@@ -60,8 +60,8 @@ def check_env(env: str | Env | Callable[[], Env], *, steps: int = 1000, seed: in
     try:
         for finding in _check(env, make, made, steps, seed):
             findings.append(finding)  # noqa: PERF402  # keep those that came before an exception
-    except StopCheckError:
-        pass
+    except StopCheckError as stop:
+        findings.append(stop.finding)
     except (Exception, SystemExit) as error:
         findings.append(Finding("error", _raised_in(error), f"it raised {type(error).__name__}: {error}"))
     for one in made:
@@ -106,8 +106,7 @@ def _check(given: object, make: Callable[[], Env] | None, made: list[Env], steps
     yield from _check_steps(env, steps, seed, trace)
     for name, space, now in zip(SPACES, before, (env.observation_space, env.action_space), strict=True):
         if space != now:
-            yield Finding("error", name, f"it was {space} and is {now} now; what learns needs one that never changes.")
-            raise StopCheckError
+            raise StopCheckError(name, f"it was {space} and is {now} now; what learns needs one that never changes.")
     yield from _check_extremes(env)
     if trace:
         yield from _check_trace(trace[0], env, steps)
@@ -134,23 +133,17 @@ def _check_reset(env: Env, seed: int) -> Iterator[Finding]:
     takes_all = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     for name in ("seed", "options"):
         if name not in parameters and not takes_all:
-            yield Finding(
-                "error", "reset", f"it takes no {name!r}; write: def reset(self, *, seed=None, options=None)."
-            )
-            raise StopCheckError
+            raise StopCheckError("reset", f"it takes no {name!r}; write: def reset(self, *, seed=None, options=None).")
     try:
-        result: object = env.reset(seed=seed)
+        result: Any = env.reset(seed=seed)
     except (Exception, SystemExit) as error:
-        yield Finding("error", "reset", f"it raised {type(error).__name__}: {error}")
-        raise StopCheckError from error
+        raise StopCheckError("reset", f"it raised {type(error).__name__}: {error}") from error
     if not isinstance(result, tuple) or len(result) != 2:
         what = f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
-        yield Finding("error", "reset", f"it returned {what}; return the observation and a dict: (obs, info).")
-        raise StopCheckError
+        raise StopCheckError("reset", f"it returned {what}; return the observation and a dict: (obs, info).")
     obs, info = result
     if not isinstance(info, dict):
-        yield Finding("error", "reset", f"info is a {type(info).__name__}; it must be a dict, {{}} if there is none.")
-        raise StopCheckError
+        raise StopCheckError("reset", f"info is a {type(info).__name__}; it must be a dict, {{}} if there is none.")
     yield from _check_obs(env, obs, "reset")
     drawn = getattr(env.unwrapped, "np_random_seed", None)
     if drawn != seed:
@@ -164,8 +157,7 @@ def _check_reset(env: Env, seed: int) -> Iterator[Finding]:
 
 def _check_obs(env: Env, obs: object, where: str) -> Iterator[Finding]:
     if sentence := mismatch(env.observation_space, obs):
-        yield Finding("error", where, f"{sentence}.")
-        raise StopCheckError
+        raise StopCheckError(where, f"{sentence}.")
     for name, space, part in leaves(env.observation_space, obs, "observation"):
         if not isinstance(part, np.ndarray | np.generic) and not isinstance(space, spaces.Discrete):
             yield Finding(
@@ -181,8 +173,7 @@ def _check_obs(env: Env, obs: object, where: str) -> Iterator[Finding]:
                 "note", where, f"{name} has type {array.dtype}, its space {space.dtype}: it is converted in each step."
             )
         if array.dtype.kind == "f" and np.isinf(array).any():
-            yield Finding("error", where, f"{name} holds infinite values.")
-            raise StopCheckError
+            raise StopCheckError(where, f"{name} holds infinite values.")
 
 
 def _check_steps(env: Env, steps: int, seed: int, out: list[_Trace]) -> Iterator[Finding]:
@@ -194,21 +185,20 @@ def _check_steps(env: Env, steps: int, seed: int, out: list[_Trace]) -> Iterator
     length = 0
     for _ in range(steps):
         kept = copy.deepcopy(obs)
-        yield from _check_mask(env, obs, info)
+        _check_mask(env, obs, info)
         action = legal_action(env.action_space, obs, info)
         action_before = copy.deepcopy(action)
         start = time.perf_counter()
         try:
-            result: object = env.step(action)
+            result: Any = env.step(action)
         except (Exception, SystemExit) as error:
-            yield Finding("error", "step", f"it raised {type(error).__name__}: {error} (action {action_before!r:.60})")
-            raise StopCheckError from error
+            raise StopCheckError(
+                "step", f"it raised {type(error).__name__}: {error} (action {action_before!r:.60})"
+            ) from error
         trace.seconds += time.perf_counter() - start
         yield from _check_result(result)
-        before, (obs, rew, terminated, truncated, info) = (
-            obs,
-            cast("tuple[object, float, bool, bool, dict[str, object]]", result),
-        )
+        before = obs
+        obs, rew, terminated, truncated, info = result
         yield from _check_obs(env, obs, "step")
         if not same(before, kept):
             yield Finding(
@@ -232,51 +222,42 @@ def _check_steps(env: Env, steps: int, seed: int, out: list[_Trace]) -> Iterator
     out.append(trace)
 
 
-def _check_mask(env: Env, obs: object, info: Mapping[str, object]) -> Iterator[Finding]:
+def _check_mask(env: Env, obs: object, info: Mapping[str, object]) -> None:
     mask, sizes = mask_of(obs, info), choices(env.action_space)
     if mask is None or not sizes:
         return
     if mask.shape != (sum(sizes),):
-        yield Finding("error", "action_mask", f"it has shape {mask.shape}; {env.action_space} needs ({sum(sizes)},).")
-        raise StopCheckError
+        raise StopCheckError("action_mask", f"it has shape {mask.shape}; {env.action_space} needs ({sum(sizes)},).")
     if without_choice(mask[None], sizes).any():
-        yield Finding("error", "action_mask", f"{mask.tolist()} allows no action, but one has to follow.")
-        raise StopCheckError
+        raise StopCheckError("action_mask", f"{mask.tolist()} allows no action, but one has to follow.")
 
 
 def _check_result(result: object) -> Iterator[Finding]:
     if not isinstance(result, tuple) or len(result) != 5:
         what = f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
         old = " (four were the API of the old gym)" if isinstance(result, tuple) and len(result) == 4 else ""
-        yield Finding("error", "step", f"it returned {what}{old}; return (obs, reward, terminated, truncated, info).")
-        raise StopCheckError
+        raise StopCheckError("step", f"it returned {what}{old}; return (obs, reward, terminated, truncated, info).")
     _, rew, terminated, truncated, info = result
     array = np.asarray(rew)
     if array.dtype.kind not in "fiub" or array.ndim > 1 or array.size == 0:
-        yield Finding("error", "step", f"the reward is {rew!r:.60}; it must be a number.")
-        raise StopCheckError
+        raise StopCheckError("step", f"the reward is {rew!r:.60}; it must be a number.")
     with np.errstate(over="ignore"):
         stored = array.astype(np.float32)
     if not np.isfinite(stored).all():
-        yield Finding("error", "step", f"the reward is {rew!r:.60}; rewards must be finite, as float32, too.")
-        raise StopCheckError
+        raise StopCheckError("step", f"the reward is {rew!r:.60}; rewards must be finite, as float32, too.")
     if array.shape == (1,):
-        yield Finding("error", "step", "the reward is an array of one element; return float(reward).")
-        raise StopCheckError
+        raise StopCheckError("step", "the reward is an array of one element; return float(reward).")
     if array.ndim == 1:
-        yield Finding(
-            "note", "step", f"the reward is an array of {array.size}: one per agent, or return float(reward)."
+        raise StopCheckError(
+            "step", f"the reward is an array of {array.size}: one per agent, or return float(reward).", "note"
         )
-        raise StopCheckError
     if not isinstance(rew, bool | int | float | np.generic | np.ndarray):
         yield Finding("warning", "step", f"the reward is a {type(rew).__name__}; return float(reward).")
     for name, flag in (("terminated", terminated), ("truncated", truncated)):
         if not isinstance(flag, bool | np.bool_):
-            yield Finding("error", "step", f"{name} is {flag!r:.40} ({type(flag).__name__}); it must be True or False.")
-            raise StopCheckError
+            raise StopCheckError("step", f"{name} is {flag!r:.40} ({type(flag).__name__}); it must be True or False.")
     if not isinstance(info, dict):
-        yield Finding("error", "step", f"info is a {type(info).__name__}; it must be a dict, {{}} if there is none.")
-        raise StopCheckError
+        raise StopCheckError("step", f"info is a {type(info).__name__}; it must be a dict, {{}} if there is none.")
 
 
 def _check_extremes(env: Env) -> Iterator[Finding]:
@@ -291,13 +272,12 @@ def _check_extremes(env: Env) -> Iterator[Finding]:
         actions = [np.zeros_like(space.nvec) + space.start, space.nvec - 1 + space.start]
     for action in actions:
         mask = mask_of(*env.reset())
-        if mask is not None and isinstance(space, spaces.Discrete) and not mask[cast(int, action) - space.start]:
+        if mask is not None and isinstance(space, spaces.Discrete) and not mask[action - space.start]:
             continue
         try:
             result = env.step(action)
         except (Exception, SystemExit) as error:
-            yield Finding("error", "step", f"the action {action!r:.60} raised {type(error).__name__}: {error}")
-            raise StopCheckError from error
+            raise StopCheckError("step", f"the action {action!r:.60} raised {type(error).__name__}: {error}") from error
         yield from _check_obs(env, result[0], "step")
 
 

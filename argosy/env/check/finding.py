@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, Literal
 
-import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
 from argosy.env.spaces import Space, is_array_space
+from argosy.env.worker.base import Env as Env
 
-Env = gym.Env[object, object]
 Level = Literal["error", "warning", "note"]
 
 
@@ -33,15 +32,19 @@ class Finding:
 class StopCheckError(Exception):
     """What was found makes further checks meaningless."""
 
+    def __init__(self, where: str, text: str, level: Level = "error") -> None:
+        super().__init__(text)
+        self.finding = Finding(level, where, text)
 
-def leaves(space: Space, obs: object, name: str) -> Iterator[tuple[str, Space, object]]:
+
+def leaves(space: Space, obs: Any, name: str) -> Iterator[tuple[str, Space, object]]:
     """Yield (name, space, value) of every array in an observation."""
     if isinstance(space, spaces.Dict):
         for key, part in space.items():
-            yield from leaves(part, cast("dict[str, object]", obs)[key], f"{name}[{key!r}]")
+            yield from leaves(part, obs[key], f"{name}[{key!r}]")
     elif isinstance(space, spaces.Tuple):
         for i, part in enumerate(space.spaces):
-            yield from leaves(part, cast("tuple[object, ...]", obs)[i], f"{name}[{i}]")
+            yield from leaves(part, obs[i], f"{name}[{i}]")
     elif is_array_space(space):
         yield name, space, obs
 

@@ -18,8 +18,7 @@ def check_spaces(env: Env) -> Iterator[Finding]:
     for name in ("observation_space", "action_space"):
         space: object = getattr(env, name, None)
         if not isinstance(space, spaces.Space):
-            yield Finding("error", name, f"it is {space!r:.60}; set it to a space of gymnasium.spaces in __init__.")
-            raise StopCheckError
+            raise StopCheckError(name, f"it is {space!r:.60}; set it to a space of gymnasium.spaces in __init__.")
         if not is_array_space(space):
             yield Finding(
                 "warning",
@@ -30,15 +29,13 @@ def check_spaces(env: Env) -> Iterator[Finding]:
         try:
             check_sizes(space, name)
         except SpaceError as error:
-            yield Finding("error", name, f"{error}.")
-            raise StopCheckError from error
+            raise StopCheckError(name, f"{error}.") from error
     yield from _check_observation_space(env.observation_space, "observation_space")
     action = env.action_space
     try:
         find_mask_key(env.observation_space, action)
     except SpaceError as error:
-        yield Finding("error", "observation_space", f"{error}.")
-        raise StopCheckError from error
+        raise StopCheckError("observation_space", f"{error}.") from error
     if isinstance(action, spaces.Box):
         if not is_bounded(action):
             yield Finding("error", "action_space", f"{action} has infinite bounds; give the limits of each action.")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -39,15 +38,14 @@ def action_rows(action: object, n: int, space: Space) -> Actions:
     return rows
 
 
-def _action_at(action: object, row: int, space: Space) -> object:
+def _action_at(action: Any, row: int, space: Space) -> object:
     """Cut one env's action out of stacked parts."""
     if isinstance(space, spaces.Dict):
-        parts = cast("Mapping[str, object]", action)
-        return {key: _action_at(parts[key], row, part) for key, part in space.items()}
+        return {key: _action_at(action[key], row, part) for key, part in space.items()}
     if isinstance(space, spaces.Tuple):
-        numbered = action if isinstance(action, tuple | list) else [action[str(i)] for i in range(len(space.spaces))]  # type: ignore[index]  # a mapping with the keys "0", "1", ...
+        numbered = action if isinstance(action, tuple | list) else [action[str(i)] for i in range(len(space.spaces))]
         return tuple(_action_at(numbered[i], row, part) for i, part in enumerate(space.spaces))
-    return cast("Sequence[object]", action)[row]
+    return action[row]
 
 
 def select_rows(actions: Actions, rows: list[int]) -> Actions:

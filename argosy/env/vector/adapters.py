@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -13,11 +12,10 @@ from gymnasium.vector import VectorEnv as ForeignVectorEnv
 from numpy.typing import NDArray
 
 from argosy.env.agents.pettingzoo import joint_env
-from argosy.env.spaces import Space, as_tree, check_sizes, copy_rows, normal_form, take
+from argosy.env.spaces import as_tree, check_sizes, copy_rows, normal_form, take
 from argosy.env.vector.envpool import EnvPoolVectorEnv, Pool
 from argosy.env.vector.kinds import DummyVectorEnv
 from argosy.env.vector.protocol import Ids, Infos, Obs, StepReturn, VectorEnv, check_ids, env_seeds
-from argosy.env.worker.base import EnvFn
 from argosy.errors import ConfigError, EnvError
 from argosy.rng import spawn_seeds
 
@@ -44,9 +42,9 @@ class GymVectorEnv:
         self.env = env
         self.num_envs = self.env_num = env.num_envs
         self._mode = AutoresetMode(env.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP))
-        self._foreign_space = cast(Space, env.single_observation_space)
+        self._foreign_space = env.single_observation_space
         self.single_observation_space = normal_form(self._foreign_space)
-        self.single_action_space = cast(Space, env.single_action_space)
+        self.single_action_space = env.single_action_space
         check_sizes(self.single_observation_space, "observation_space")
         check_sizes(self.single_action_space, "action_space")
         self._seeds: list[int | None] | None = None
@@ -72,7 +70,7 @@ class GymVectorEnv:
         self._seeds = None if seed is None else seeds
         return [*seeds]
 
-    def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Infos]:
+    def reset(self, id: Ids = None, **kwargs: Any) -> tuple[Obs, Infos]:
         """Start new episodes in the envs `id` (all by default); rows come in the order of `id`.
 
         Args:
@@ -83,8 +81,8 @@ class GymVectorEnv:
             EnvError: some envs where it has to be all.
         """
         if (seed := kwargs.pop("seed", None)) is not None:
-            self.seed(cast(int, seed))
-        options = dict(cast("dict[str, object]", kwargs.pop("options", None) or {}))
+            self.seed(seed)
+        options = dict(kwargs.pop("options", None) or {})
         ids = np.asarray(check_ids(id, self.num_envs))
         if self._kept is not None and self._seeds is None and self._ended[ids].all():
             self._stale[ids] = self._ended[ids] = False
@@ -92,7 +90,7 @@ class GymVectorEnv:
         if len(ids) == self.num_envs:
             seeds, self._seeds = self._seeds, None
             given = None if seeds is None else self._seeds_as_taken(seeds)
-            obs, info = self.env.reset(seed=cast("int | None", given), options=options or None)
+            obs, info = self.env.reset(seed=given, options=options or None)
         else:
             if self._seeds is not None or not self._started.all():
                 raise EnvError(f"reset: envs {ids.tolist()}; the first reset (after seed) has to be of all envs")
@@ -131,7 +129,7 @@ class GymVectorEnv:
             raise EnvError(f"step: the rewards are {rew!r:.60}; they have to be numbers")
         self._ended = terminated | truncated
         if "lives" in info:
-            self._lives = np.where(truncated, 0, cast("NDArray[np.int64]", info["lives"]))
+            self._lives = np.where(truncated, 0, info["lives"])
         tree = as_tree(self._foreign_space, obs)
         if self._mode is AutoresetMode.SAME_STEP and self._ended.any():
             self._kept = tree, info
@@ -145,21 +143,21 @@ class GymVectorEnv:
 
     def render(self, **kwargs: object) -> list[object]:
         """Return what each env's `render` gives."""
-        return list(cast("Sequence[object]", self.env.render()) or [None] * self.num_envs)
+        return list(self.env.render() or [None] * self.num_envs)
 
     def close(self) -> None:
         """Close the vector env; calling twice is allowed."""
         self.env.close()
 
-    def _seeds_as_taken(self, seeds: list[int | None]) -> object:
+    def _seeds_as_taken(self, seeds: list[int | None]) -> Any:
         """Return one seed per env as this kind takes them, or the first one where all envs have one generator."""
         if type(self.env).__module__.startswith("ale_py"):
             return np.asarray(seeds)
         return seeds if isinstance(self.env.unwrapped, SyncVectorEnv | AsyncVectorEnv) else seeds[0]
 
-    def _with_last(self, tree: Obs, info: dict[str, object]) -> Obs:
+    def _with_last(self, tree: Obs, info: dict[str, Any]) -> Obs:
         """Put the true last observations of the done envs in the place of their first new ones."""
-        last = cast("NDArray[np.object_]", info["final_obs"])
+        last = info["final_obs"]
         tree = take(tree, np.arange(self.num_envs))  # a copy: the original belongs to the env
         for i in np.flatnonzero(self._ended):
             copy_rows(as_tree(self._foreign_space, last[i]), tree, int(i))
@@ -176,10 +174,10 @@ class GymVectorEnv:
         every[ids] = np.asarray(action)
         return every
 
-    def _warn_of_lost_lives(self, ids: NDArray[np.int64], info: dict[str, object]) -> None:
+    def _warn_of_lost_lives(self, ids: NDArray[np.int64], info: dict[str, Any]) -> None:
         if "lives" not in info or self._warned:
             return
-        lives = cast("NDArray[np.int64]", info["lives"])
+        lives = info["lives"]
         before = self._lives[ids]
         if (self._ended[ids] & (before > 0) & (lives[ids] > before)).any():
             self._warned = True
@@ -203,7 +201,7 @@ def _flags(name: str, flags: object) -> NDArray[np.bool_]:
     return array
 
 
-def as_vector_env(env: object) -> VectorEnv:
+def as_vector_env(env: Any) -> VectorEnv:
     """Accept whatever a user has as a vector env.
 
     Args:
@@ -225,26 +223,25 @@ def as_vector_env(env: object) -> VectorEnv:
     if isinstance(env, VectorEnv):
         return env
     if callable(env):
-        return DummyVectorEnv([cast(EnvFn, env)])
+        return DummyVectorEnv([env])
     if isinstance(env, list | tuple) and env and all(callable(one) for one in env):
-        return DummyVectorEnv(cast("Sequence[EnvFn]", env))
+        return DummyVectorEnv(env)
     raise ConfigError(
         f"{env!r:.80} is no environment that could be stepped; give a gymnasium env, a gymnasium vector env, "
         "an EnvPool pool, a function that makes an env, or a list of such functions"
     )
 
 
-def _from_pool(env: object) -> VectorEnv:
+def _from_pool(env: Any) -> VectorEnv:
     if "Gymnasium" not in type(env).__name__:
         raise ConfigError(f"{type(env).__name__} speaks another dialect; make the pool with envpool.make_gymnasium")
-    pool = cast(Pool, env)
-    spec_class = cast("Callable[[object], object]", type(pool.spec))
-    gen_config = cast("Callable[..., object]", spec_class.gen_config)  # type: ignore[attr-defined]  # of EnvPool's specs
-    pool_class = cast("Callable[[object], Pool]", type(pool))
-    config = pool.config
-    given = [pool]
+    pool_class, spec_class, config = type(env), type(env.spec), env.config
+    given: list[Pool] = [env]
 
     def make(seeds: list[int]) -> Pool:
-        return given.pop() if given else pool_class(spec_class(gen_config(**{**config, "env_seed": seeds})))
+        if given:
+            return given.pop()
+        pool: Pool = pool_class(spec_class(spec_class.gen_config(**{**config, "env_seed": seeds})))
+        return pool
 
-    return EnvPoolVectorEnv(make, spawn_seeds(None, int(cast(int, config["num_envs"]))))
+    return EnvPoolVectorEnv(make, spawn_seeds(None, int(config["num_envs"])))

@@ -8,10 +8,11 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TypeAlias, cast
+from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import TypeVar  # with a default
 
 from argosy.env.spaces import Space, join_received, take
 from argosy.env.vector.actions import action_rows, select_rows
@@ -19,11 +20,11 @@ from argosy.env.vector.protocol import Ids, Infos, Obs, Received, StepReturn, ch
 from argosy.env.worker.base import EnvFn, EnvWorker, StepArrays, common_spaces
 from argosy.errors import ConfigError, EnvError
 
-WorkerFn: TypeAlias = "Callable[[Sequence[EnvFn], int], EnvWorker]"
+WorkerT = TypeVar("WorkerT", bound=EnvWorker, default=EnvWorker)
 CLOSE_GRACE_S = 5.0
 
 
-class BaseVectorEnv:
+class BaseVectorEnv(Generic[WorkerT]):
     """n envs, dealt out to workers; steps them together, or (asynchronous) hands out those that are ready.
 
     Asynchronous when `wait_num` is below the number of envs or `timeout` is given: then `step(action, id)` starts
@@ -45,7 +46,7 @@ class BaseVectorEnv:
     def __init__(
         self,
         env_fns: Sequence[EnvFn],
-        worker_fn: WorkerFn,
+        worker_fn: Callable[[Sequence[EnvFn], int], WorkerT],
         wait_num: int | None = None,
         timeout: float | None = None,
         *,
@@ -58,7 +59,7 @@ class BaseVectorEnv:
         self.is_async = (wait_num is not None and wait_num < n) or timeout is not None
         self.wait_num, self.timeout = wait_num or n, timeout
         bounds = np.linspace(0, n, -(-n // (envs_per_worker or n)) + 1).round().astype(int).tolist()
-        self.workers: list[EnvWorker] = []
+        self.workers: list[WorkerT] = []
         # A finaliser runs after gc, at the interpreter's exit and after an unhandled Ctrl-C
         self._finalizer = weakref.finalize(self, _close_workers, self.workers)
         try:
@@ -116,7 +117,7 @@ class BaseVectorEnv:
         self._seeds = env_seeds(seed, self.num_envs)
         return list(self._seeds)
 
-    def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Infos]:
+    def reset(self, id: Ids = None, **kwargs: Any) -> tuple[Obs, Infos]:
         """Start new episodes in the envs `id` and return their observations [k, ...] and infos [k] in that order.
 
         Args:
@@ -205,7 +206,7 @@ class BaseVectorEnv:
             worker.send_step(mine, select_rows(actions, rows))
             self._started(worker, mine, is_reset=False)
 
-    def send_reset(self, id: Ids = None, **kwargs: object) -> None:
+    def send_reset(self, id: Ids = None, **kwargs: Any) -> None:
         """Start a reset in the envs `id`; `recv` fetches the first observations (rows with `is_reset`)."""
         ids = self._ids(id)
         self._check_idle(ids)
@@ -234,14 +235,15 @@ class BaseVectorEnv:
         timeout = self.timeout if self.is_async else None
         return join_received(self._fetch(lambda got: len(got) >= wanted, timeout))
 
-    def _reset_async(self, ids: list[int], kwargs: Mapping[str, object]) -> tuple[Obs, Infos]:
+    def _reset_async(self, ids: list[int], kwargs: Mapping[str, Any]) -> tuple[Obs, Infos]:
         self.send_reset(ids, **kwargs)
         parts = self._fetch(lambda got: got.issuperset(ids), None)
         mine = [part for part in parts if part.is_reset[0] and set(part.env_id.tolist()) <= set(ids)]
         self._stash += [part for part in parts if not any(part is m for m in mine)]
         got = join_received(mine)
         order = np.argsort(got.env_id)[np.argsort(np.argsort(ids))]
-        return take(got.obs, order), cast("NDArray[np.object_]", got.info)[order]
+        assert isinstance(got.info, np.ndarray)
+        return take(got.obs, order), got.info[order]
 
     def _fetch(self, enough: Callable[[set[int]], bool], timeout: float | None) -> list[Received]:
         """Receive from whichever workers are ready until `enough`, or until `timeout` passed and one was."""
@@ -315,19 +317,18 @@ class BaseVectorEnv:
         self._check_open()
         return check_ids(id, self.num_envs)
 
-    def _parts(self, ids: Sequence[int]) -> list[tuple[EnvWorker, list[int]]]:
+    def _parts(self, ids: Sequence[int]) -> list[tuple[WorkerT, list[int]]]:
         """Deal the rows of `ids` out to the workers that hold those envs."""
-        rows: dict[int, tuple[EnvWorker, list[int]]] = {}
+        rows: dict[int, tuple[WorkerT, list[int]]] = {}
         for row, i in enumerate(ids):
             worker = self._worker_of[i]
             rows.setdefault(worker.first, (worker, []))[1].append(row)
         return list(rows.values())
 
-    def _reset_kwargs(self, ids: Sequence[int], kwargs: Mapping[str, object]) -> list[dict[str, object]]:
+    def _reset_kwargs(self, ids: Sequence[int], kwargs: Mapping[str, Any]) -> list[dict[str, object]]:
         common = dict(kwargs)
         seed = common.pop("seed", None)
-        given = cast("int | list[int] | None", seed)
-        seeds = dict(zip(ids, env_seeds(given, len(ids)), strict=True)) if seed is not None else None
+        seeds = dict(zip(ids, env_seeds(seed, len(ids)), strict=True)) if seed is not None else None
         result = []
         for i in ids:
             env_seed = seeds[i] if seeds is not None else self._seeds[i]
@@ -375,7 +376,7 @@ def _check_arguments(n: int, wait_num: int | None, timeout: float | None, envs_p
         raise ConfigError(f"envs_per_worker is {envs_per_worker}; it must be >= 1")
 
 
-def _close_workers(workers: list[EnvWorker]) -> None:
+def _close_workers(workers: Sequence[EnvWorker]) -> None:
     deadline = time.monotonic() + CLOSE_GRACE_S
     for worker in workers:
         worker.start_close()

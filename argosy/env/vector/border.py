@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -67,15 +67,15 @@ class Border:
     ) -> None:
         check_finite(field, obs, env_ids, lens)
         for path, low, count in self._limits:
-            value = obs
+            value: Any = obs
             for key in path:
-                value = cast("dict[str, Obs]", value)[key]
+                value = value[key]
             # one pass: what is below `low` is a huge number then
-            above = (cast(np.ndarray, value).astype(np.int64, copy=False) - low).view(np.uint64) >= count
+            above = (value.astype(np.int64, copy=False) - low).view(np.uint64) >= count
             if np.count_nonzero(above):
-                _refuse(field + "".join(f"[{key!r}]" for key in path), cast(np.ndarray, value), above, env_ids, lens)
+                _refuse(field + "".join(f"[{key!r}]" for key in path), value, above, env_ids, lens)
         if self._mask_key is not None:
-            mask = cast("dict[str, np.ndarray]", obs)[self._mask_key]
+            mask: Any = obs[self._mask_key]
             stuck = without_choice(mask, self._sizes)
             if over is not None:
                 stuck &= ~over
@@ -92,7 +92,7 @@ def _limits(space: Space, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[st
     if isinstance(space, spaces.Dict | spaces.Tuple):
         parts = space.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
         for key, part in parts:
-            yield from _limits(cast(Space, part), (*path, str(key)))
+            yield from _limits(part, (*path, str(key)))
     elif isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         count = space.n if isinstance(space, spaces.Discrete) else space.nvec
         yield path, np.asarray(space.start, np.int64), np.asarray(count, np.uint64)

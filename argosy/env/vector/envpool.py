@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from argosy.errors import ConfigError, EnvError
 from argosy.rng import spawn_seeds
 
 Arrays = dict[str, NDArray[np.generic]]
-Batch5 = tuple[object, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], Arrays]
+Batch5 = tuple[Obs, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], Arrays]
 
 
 class Pool(Protocol):
@@ -23,7 +23,7 @@ class Pool(Protocol):
     spec: object
 
     @property
-    def config(self) -> dict[str, object]:
+    def config(self) -> dict[str, Any]:
         """All settings."""
 
     @property
@@ -34,7 +34,7 @@ class Pool(Protocol):
     def single_action_space(self) -> Space:
         """Space of one env's action."""
 
-    def reset(self, env_id: NDArray[np.int32]) -> tuple[object, Arrays]:
+    def reset(self, env_id: NDArray[np.int32]) -> tuple[Obs, Arrays]:
         """Start new games in the envs `env_id` (synchronous only)."""
 
     def step(self, action: object, env_id: NDArray[np.int32]) -> Batch5:
@@ -83,7 +83,7 @@ class EnvPoolVectorEnv:
         self._fresh_seeds: list[int] | None = None  # of the pool that the next reset makes
         self._closed = False
         self._open(seeds)
-        self._batch_size = int(cast(int, self._pool.config["batch_size"])) or self.num_envs
+        self._batch_size = int(self._pool.config["batch_size"]) or self.num_envs
         self.is_async = self._batch_size < self.num_envs
         if self.num_envs % self._batch_size:
             self.close()
@@ -116,7 +116,7 @@ class EnvPoolVectorEnv:
         self._fresh_seeds = seeds if seeds and (self._started or seeds != self._seeds) else None
         return drawn
 
-    def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Infos]:
+    def reset(self, id: Ids = None, **kwargs: Any) -> tuple[Obs, Infos]:
         """Start new episodes in the envs `id` (all by default); rows come in the order of `id`.
 
         Args:
@@ -127,7 +127,7 @@ class EnvPoolVectorEnv:
             EnvError: other keyword arguments, or some envs where it has to be all.
         """
         if (seed := kwargs.pop("seed", None)) is not None:
-            self.seed(cast(int, seed))
+            self.seed(seed)
         if kwargs:
             raise EnvError(f"reset: EnvPool takes no {', '.join(kwargs)}")
         ids = self._ids(id)
@@ -160,7 +160,7 @@ class EnvPoolVectorEnv:
 
     def _next_episode(self, ids: NDArray[np.int32]) -> tuple[Obs, Infos]:
         obs, _, _, _, info = self._pool.step(self._any_actions[ids], ids)
-        return cast(Obs, obs), _tidy(info)
+        return obs, _tidy(info)
 
     def step(self, action: object, id: Ids = None) -> StepReturn:
         """Step the envs `id` (all by default), one action each; asynchronous: start them, return `batch_size` others.
@@ -176,7 +176,7 @@ class EnvPoolVectorEnv:
         ids = self._ids(id)
         obs, rew, terminated, truncated, info = self._pool.step(self._actions(action, ids), ids)
         self._done[ids] = terminated | truncated
-        return cast(Obs, obs), rew, terminated, truncated, _tidy(info)
+        return obs, rew, terminated, truncated, _tidy(info)
 
     def send(self, action: object, id: Ids = None) -> None:
         """Start a step in the envs `id`; `recv` fetches the results."""
@@ -222,7 +222,7 @@ class EnvPoolVectorEnv:
         is_reset = self._resetting[ids]
         self._at_work[ids] = self._resetting[ids] = False
         self._done[ids] = terminated | truncated
-        return Received(ids, is_reset, cast(Obs, obs), rew, terminated, truncated, _tidy(info))
+        return Received(ids, is_reset, obs, rew, terminated, truncated, _tidy(info))
 
     def render(self, **kwargs: object) -> list[object]:
         """Return a frame [height, width, 3] of each env; the pool has to be made with `render_mode="rgb_array"`."""
@@ -264,8 +264,8 @@ def _tidy(info: Arrays) -> dict[str, NDArray[np.generic]]:
     return {key: value for key, value in info.items() if type(value) is np.ndarray}
 
 
-def _tidy_reset(result: tuple[object, Arrays]) -> tuple[Obs, Infos]:
-    return cast(Obs, result[0]), _tidy(result[1])
+def _tidy_reset(result: tuple[Obs, Arrays]) -> tuple[Obs, Infos]:
+    return result[0], _tidy(result[1])
 
 
 def _joined(parts: Sequence[tuple[Obs, Infos]], order: NDArray[np.intp]) -> tuple[Obs, Infos]:

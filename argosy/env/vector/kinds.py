@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +33,7 @@ class DummyVectorEnv(BaseVectorEnv):
         super().__init__(env_fns, DummyEnvWorker, wait_num, timeout, envs_per_worker=per_worker)
 
 
-class SubprocVectorEnv(BaseVectorEnv):
+class SubprocVectorEnv(BaseVectorEnv[ProcessWorker]):
     """Envs in worker processes; actions and results are pickled through pipes. Any spaces, any infos.
 
     Args:
@@ -92,7 +91,7 @@ class ShmemVectorEnv(SubprocVectorEnv):
         self._lent: tuple[Obs | None, int] = (None, 0)
         try:
             for worker in self.workers:
-                cast(ProcessWorker, worker).share(self._shared)
+                worker.share(self._shared)
         finally:
             self._shared.close_fd()
 
@@ -101,13 +100,12 @@ class ShmemVectorEnv(SubprocVectorEnv):
         n, shared = self.num_envs, self._shared
         shared.write_actions(range(n), action_rows(action, n, self._spaces.action))
         obs, slot = self._lent if self._lent[0] is not None else shared.lend()
-        workers = cast("list[ProcessWorker]", self.workers)
-        for worker in workers:
+        for worker in self.workers:
             worker.start_step(slot)
         self._lent = shared.lend()
         infos: NDArray[np.object_] = np.empty(n, dtype=object)
         infos[:] = [{"env_id": i} for i in range(n)]
-        for worker in reversed(workers):  # the one that began last: the others have mostly finished, too, by then
+        for worker in reversed(self.workers):  # the one that began last: the others have mostly finished, too, by then
             if told := worker.finish_step():
                 infos[worker.first : worker.first + worker.num_envs] = told
         if obs is None:  # so many observations are alive that no slot was free: this one is a copy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import NotRequired, TypeAlias, TypedDict, cast
+from typing import Any, NotRequired, TypeAlias, TypedDict
 
 import numpy as np
 from gymnasium.spaces import Box, Dict
@@ -14,6 +14,13 @@ from argosy.data.running import RunningMeanStd, RunningState
 from argosy.env.spaces import Space
 from argosy.env.vector.protocol import AsyncVectorEnv, Ids, Infos, Obs, Received, StepReturn, VectorEnv, info_column
 from argosy.errors import ConfigError, DataError, EnvError, SpaceError
+
+
+class InnerState(TypedDict):
+    """What is within a wrapper."""
+
+    venv: NotRequired[dict[str, object]]
+    """State of the wrappers within, if they have any."""
 
 
 class VectorEnvWrapper:
@@ -77,7 +84,7 @@ class VectorEnvWrapper:
             raise AttributeError(name)
         return getattr(self.venv, name)
 
-    def _inner_state(self) -> dict[str, object]:
+    def _inner_state(self) -> InnerState:
         """Return the state of the wrappers within, if they have any, as an entry of a state."""
         state = getattr(self.venv, "state_dict", None)
         return {} if state is None else {"venv": state()}
@@ -96,12 +103,10 @@ ObsRms: TypeAlias = "RunningMeanStd | dict[str, RunningMeanStd]"
 """Statistics of a Box observation, or by the dotted names of the parts of a Dict or Tuple."""
 
 
-class NormObsState(TypedDict):
+class NormObsState(InnerState):
     """What `VectorEnvNormObs.state_dict` returns."""
 
     obs_rms: RunningState | dict[str, RunningState]
-    venv: NotRequired[dict[str, object]]
-    """State of the wrappers within, if they have any."""
 
 
 class VectorEnvNormObs(VectorEnvWrapper):
@@ -177,18 +182,15 @@ class VectorEnvNormObs(VectorEnvWrapper):
 
     def state_dict(self) -> NormObsState:
         """Return the statistics, and what the wrappers within hold."""
-        rms = self.obs_rms
-        inner = self._inner_state()
-        if isinstance(rms, RunningMeanStd):
-            return cast(NormObsState, {"obs_rms": rms.state_dict(), **inner})
-        return cast(NormObsState, {"obs_rms": {name: part.state_dict() for name, part in rms.items()}, **inner})
+        parts = {name: rms.state_dict() for name, rms in self._statistics.items()}
+        return {"obs_rms": parts.get("", parts), **self._inner_state()}
 
     def load_state_dict(self, state: NormObsState) -> None:
         """Continue from saved statistics."""
         self._load_inner_state(state)
         for name, rms in self._statistics.items():
-            saved = state["obs_rms"]
-            rms.load_state_dict(cast(RunningState, saved[name] if name else saved))  # type: ignore[literal-required]  # names of parts
+            saved: Any = state["obs_rms"]
+            rms.load_state_dict(saved[name] if name else saved)
 
     def _normalised_space(self, space: Space, name: str = "") -> Space:
         rms = self._statistics.get(name)
@@ -229,13 +231,11 @@ def _join(name: str, key: object) -> str:
     return f"{name}.{key}" if name and key != "" else f"{name}{key}"
 
 
-class NormRewardState(TypedDict):
+class NormRewardState(InnerState):
     """What `VectorEnvNormReward.state_dict` returns."""
 
     return_rms: RunningState
     returns: NDArray[np.float64]
-    venv: NotRequired[dict[str, object]]
-    """State of the wrappers within, if they have any."""
 
 
 class VectorEnvNormReward(VectorEnvWrapper):
@@ -285,8 +285,7 @@ class VectorEnvNormReward(VectorEnvWrapper):
 
     def state_dict(self) -> NormRewardState:
         """Return the statistics, the running returns, and what the wrappers within hold."""
-        own = {"return_rms": self.return_rms.state_dict(), "returns": self.returns.copy()}
-        return cast(NormRewardState, own | self._inner_state())
+        return {"return_rms": self.return_rms.state_dict(), "returns": self.returns.copy(), **self._inner_state()}
 
     def load_state_dict(self, state: NormRewardState) -> None:
         """Continue from saved statistics."""

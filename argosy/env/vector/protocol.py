@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from gymnasium.spaces import Space
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from argosy.errors import ConfigError, EnvError
 
-Obs: TypeAlias = "NDArray[np.generic] | dict[str, Obs]"
+Obs: TypeAlias = "NDArray[Any] | dict[str, Obs]"
 """Stacked observations: an array [n, ...], or a nested dict of such arrays for Dict and Tuple spaces."""
 
 Info: TypeAlias = "dict[str, object]"
 """What one env tells beside an observation."""
 
-Infos: TypeAlias = "NDArray[np.object_] | dict[str, NDArray[np.generic]]"
+Infos: TypeAlias = "NDArray[np.object_] | dict[str, NDArray[Any]]"
 """Infos of n envs: an object array [n] of dicts (Python envs) or a dict of arrays [n, ...] (EnvPool, ale-py)."""
 
 Ids: TypeAlias = "int | Iterable[int] | NDArray[np.integer] | None"
@@ -42,11 +42,11 @@ class VectorEnv(Protocol):
         """How many envs."""
 
     @property
-    def single_observation_space(self) -> Space[object]:
+    def single_observation_space(self) -> Space[Any]:
         """Space of one env's observation; Tuple spaces appear as Dict spaces with the keys "0", "1", ..."""
 
     @property
-    def single_action_space(self) -> Space[object]:
+    def single_action_space(self) -> Space[Any]:
         """Space of one env's action."""
 
     def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Infos]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -15,7 +16,8 @@ from argosy.env.spaces import Space, allocate, copy_rows, merge_bounds
 from argosy.env.vector.protocol import Info, Obs
 from argosy.errors import EnvError
 
-EnvFn: TypeAlias = "Callable[[], gym.Env[object, object]]"
+Env: TypeAlias = gym.Env[Any, Any]
+EnvFn: TypeAlias = Callable[[], Env]
 Actions: TypeAlias = "NDArray[np.generic] | Sequence[object]"
 
 
@@ -90,16 +92,35 @@ class EnvWorker(ABC):
     Every method that reaches an env raises EnvError when the env raises, or its process dies or hangs.
     """
 
-    first: int
-    num_envs: int
-    spaces: EnvSpaces
     siblings: Sequence[EnvWorker] = ()
     """The workers of the same vector env; whoever waits long for its own answer looks after the others, too."""
 
+    def __init__(self, first: int, num_envs: int) -> None:
+        self.first, self.num_envs = first, num_envs
+        self._spaces: EnvSpaces | None = None
+        self._sent: deque[Any] = deque()  # commands whose results were not received yet, as each kind remembers them
+
     @property
+    def spaces(self) -> EnvSpaces:
+        """Spaces of the envs; waits until they are made."""
+        if self._spaces is None:
+            self._spaces = self._made()
+        return self._spaces
+
     @abstractmethod
+    def _made(self) -> EnvSpaces:
+        """Wait until the envs are made; return their spaces."""
+
+    @property
     def outstanding(self) -> int:
         """How many commands were sent whose results were not received yet."""
+        return len(self._sent)
+
+    @property
+    def held(self) -> str:
+        """Which envs it runs, in words."""
+        last = self.first + self.num_envs - 1
+        return f"env {self.first}" if last == self.first else f"envs {self.first} to {last}"
 
     @abstractmethod
     def send_step(self, ids: Sequence[int] | None, actions: Actions) -> None:
@@ -121,9 +142,9 @@ class EnvWorker(ABC):
     def check(self) -> None:  # noqa: B027  # envs in the caller's own process cannot be gone
         """Raise EnvError if whatever runs the envs is gone."""
 
-    @abstractmethod
     def drain(self) -> None:
-        """Wait for and drop the results of every command that was sent and not received."""
+        """Forget every command that was sent and not received; its result is skipped when it comes."""
+        self._sent.clear()
 
     @abstractmethod
     def call(self, name: str, ids: Sequence[int], *args: object, **kwargs: object) -> list[object]:

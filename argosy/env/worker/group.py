@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
 
 import gymnasium as gym
 import numpy as np
@@ -62,7 +61,7 @@ class EnvGroup:
         first = self.first
         which = range(first, first + len(self.envs)) if ids is None else ids
         obs_out, rew, terminated, truncated = out.obs, out.rew, out.terminated, out.truncated
-        array = None if isinstance(obs_out, dict) else cast("NDArray[np.object_]", obs_out)  # any type of element
+        array = None if isinstance(obs_out, dict) else obs_out  # any type of element
         shape, dtype = (None, None) if array is None else (array.shape[1:], array.dtype)
         one_reward = rew.ndim == 1
         envs, current = self.envs, self.current

@@ -17,10 +17,9 @@ import sys
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import c_int32
-from typing import Literal, Self, TypeAlias, cast
+from typing import Any, Literal, Self, TypeAlias, cast
 
 import cloudpickle
 import numpy as np
@@ -56,12 +55,10 @@ class ProcessWorker(EnvWorker):
         hang_timeout_s: float | None = 300.0,
         start_method: StartMethod | None = None,
     ) -> None:
-        self.first, self.num_envs = first, len(env_fns)
+        super().__init__(first, len(env_fns))
         self.hang_timeout_s = hang_timeout_s
-        self._sent: deque[tuple[int, Sequence[int] | None]] = deque()
         self._number = 0
         self._shared: SharedArrays | None = None
-        self._spaces: EnvSpaces | None = None
         self._failure: str | None = None
         self._owner = os.getpid()
         start_method = start_method or ("fork" if sys.platform == "linux" else "spawn")
@@ -82,12 +79,9 @@ class ProcessWorker(EnvWorker):
         told.close()
         _OPEN[id(self)] = self
 
-    @property
-    def spaces(self) -> EnvSpaces:  # type: ignore[override]  # waits for the process to have made its envs
-        """Spaces of the envs; waits until they are made."""
-        if self._spaces is None:
-            self._spaces = cast(EnvSpaces, self._reply(0, "being made", at_least_s=MAKE_TIMEOUT_S))
-        return self._spaces
+    def _made(self) -> EnvSpaces:
+        spaces: EnvSpaces = self._reply(0, "being made", at_least_s=MAKE_TIMEOUT_S)
+        return spaces
 
     def share(self, shared: SharedArrays) -> None:
         """Use shared memory from now on."""
@@ -95,10 +89,6 @@ class ProcessWorker(EnvWorker):
         self._channel.send_fd(shared.fd)
         self._reply(number, "mapping shared memory")
         self._shared = shared
-
-    @property
-    def outstanding(self) -> int:  # noqa: D102
-        return len(self._sent)
 
     def send_step(self, ids: Sequence[int] | None, actions: Actions) -> None:  # noqa: D102
         if self._shared is None:
@@ -116,7 +106,8 @@ class ProcessWorker(EnvWorker):
 
     def finish_step(self) -> list[Info] | None:
         """Wait until what the envs returned is in shared memory; returns their infos if there is anything in them."""
-        return cast("list[Info] | None", self._reply(self._sent.popleft()[0], "a step"))
+        infos: list[Info] | None = self._reply(self._sent.popleft()[0], "a step")
+        return infos
 
     def send_reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> None:  # noqa: D102
         number = self._send(b"R", cloudpickle.dumps((list(ids), list(kwargs))))
@@ -124,14 +115,15 @@ class ProcessWorker(EnvWorker):
 
     def recv(self, out: StepArrays, rows: Sequence[int]) -> list[Info]:  # noqa: D102
         number, sent = self._sent.popleft()
+        infos: list[Info] | None
         reply = self._reply(number, "a step or reset")
         ids = range(self.first, self.first + self.num_envs) if sent is None else sent
         if self._shared is None:
-            arrays, infos = cast("tuple[StepArrays, list[Info]]", reply)
+            arrays, infos = reply
             out.write(as_slice(rows), arrays)
             return infos
         self._shared.read(out, as_slice(ids), as_slice(rows))
-        return [{"env_id": i} for i in ids] if reply is None else cast(list[Info], reply)
+        return [{"env_id": i} for i in ids] if reply is None else reply
 
     @classmethod
     def wait_any(cls, workers: Sequence[Self], timeout_s: float | None) -> list[Self]:  # noqa: D102
@@ -143,12 +135,10 @@ class ProcessWorker(EnvWorker):
         ready = [by_channel[cast(Channel, channel)] for channel in channels]
         return ready or ([] if timeout_s is not None else list(workers))
 
-    def drain(self) -> None:  # noqa: D102
-        self._sent.clear()  # their answers are skipped when they come
-
     def call(self, name: str, ids: Sequence[int], *args: object, **kwargs: object) -> list[object]:  # noqa: D102
         number = self._send(b"C", cloudpickle.dumps((name, list(ids), args, kwargs)))
-        return cast("list[object]", self._reply(number, name))
+        results: list[object] = self._reply(number, name)
+        return results
 
     def start_close(self) -> None:  # noqa: D102
         if os.getpid() == self._owner:
@@ -180,7 +170,7 @@ class ProcessWorker(EnvWorker):
             raise self._died("a command") from None
         return self._number
 
-    def _reply(self, number: int, during: str, at_least_s: float = 0.0) -> object:
+    def _reply(self, number: int, during: str, at_least_s: float = 0.0) -> Any:
         """Wait for the answer to the command `number`.
 
         Raises:
@@ -203,7 +193,7 @@ class ProcessWorker(EnvWorker):
         if message.letter == b"E":
             text, trace = content
             raise EnvError(f"{text}\n\nIn the worker process (pid {self.process.pid}):\n{trace}")
-        return cast(object, content)
+        return content
 
     def check(self) -> None:  # noqa: D102
         # something that the env started may hold the pipe open: ask the system; a last answer is still read
@@ -217,15 +207,13 @@ class ProcessWorker(EnvWorker):
             if time.monotonic() - start > limit_s:
                 raise self._hangs(during, limit_s)
 
-    def _who(self) -> tuple[str, str]:
-        last = self.first + self.num_envs - 1
-        held = f"env {self.first}" if last == self.first else f"envs {self.first} to {last}"
+    def _at_work(self) -> str:
         at = int(self._current[0])
-        return f"env {at} was at work" if at >= 0 else f"it holds {held}", held
+        return f"env {at} was at work" if at >= 0 else f"it holds {self.held}"
 
     def _name(self) -> str:
         at = int(self._current[0])
-        return f"{self._who()[1]} (pid {self.process.pid}{f', busy with env {at}' if at >= 0 else ''})"
+        return f"{self.held} (pid {self.process.pid}{f', busy with env {at}' if at >= 0 else ''})"
 
     def _died(self, during: str) -> EnvError:
         self.process.join(1.0)
@@ -234,18 +222,17 @@ class ProcessWorker(EnvWorker):
         if code is not None and code < 0:
             with contextlib.suppress(ValueError):
                 name = f", {signal.Signals(-code).name}"
-        at_work, held = self._who()
         self._failure = (
-            f"the worker process of {held} (pid {self.process.pid}) died with exit code {code}{name} during {during}; "
-            f"{at_work}; the other envs can still be used and closed"
+            f"the worker process of {self.held} (pid {self.process.pid}) died with exit code {code}{name} during "
+            f"{during}; {self._at_work()}; the other envs can still be used and closed"
         )
         return EnvError(self._failure)
 
     def _hangs(self, during: str, limit_s: float) -> EnvError:
-        at_work, held = self._who()
+        at_work = self._at_work()
         self.process.kill()
         self._failure = (
-            f"the worker process of {held} (pid {self.process.pid}) did not finish {during} in {limit_s} s "
+            f"the worker process of {self.held} (pid {self.process.pid}) did not finish {during} in {limit_s} s "
             f"and was killed; {at_work}; raise hang_timeout_s if that is no hang"
         )
         return EnvError(self._failure)

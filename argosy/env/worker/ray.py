@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections import deque
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Protocol, Self, cast
+from typing import Any, Self
 
 from argosy.env.vector.protocol import Info
 from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, StepArrays
@@ -16,13 +15,6 @@ from argosy.env.worker.channel import POLL_S
 from argosy.env.worker.group import EnvGroup
 from argosy.env.worker.shared import as_slice
 from argosy.errors import EnvError, require
-
-
-class _Method(Protocol):
-    """A method of an actor."""
-
-    def remote(self, *args: object, **kwargs: object) -> object:
-        """Call it; returns a reference to the result."""
 
 
 class _Actor:
@@ -94,32 +86,25 @@ class RayEnvWorker(EnvWorker):
     def __init__(
         self, env_fns: Sequence[EnvFn], first: int = 0, *, num_cpus: float = 1, hang_timeout_s: float | None = 300.0
     ) -> None:
-        self.ray = _running_ray()
-        self.first, self.num_envs, self.hang_timeout_s = first, len(env_fns), hang_timeout_s
+        super().__init__(first, len(env_fns))
+        self.ray, self.hang_timeout_s = _running_ray(), hang_timeout_s
         options = {"num_cpus": num_cpus, "enable_task_events": False}  # no record of each step in Ray's server
         self.actor = self.ray.remote(_Actor).options(**options).remote(list(env_fns), first)
-        self._sent: deque[object] = deque()
-        self._spaces: EnvSpaces | None = None
 
-    @property
-    def spaces(self) -> EnvSpaces:  # type: ignore[override]  # waits for the actor to have made its envs
-        """Spaces of the envs; waits until they are made."""
-        if self._spaces is None:
-            self._spaces = cast(EnvSpaces, self._get(self._method("spaces").remote()))
-        return self._spaces
-
-    @property
-    def outstanding(self) -> int:  # noqa: D102
-        return len(self._sent)
+    def _made(self) -> EnvSpaces:
+        spaces: EnvSpaces = self._get(self.actor.spaces.remote())
+        return spaces
 
     def send_step(self, ids: Sequence[int] | None, actions: Actions) -> None:  # noqa: D102
-        self._sent.append(self._method("step").remote(ids, actions))
+        self._sent.append(self.actor.step.remote(ids, actions))
 
     def send_reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> None:  # noqa: D102
-        self._sent.append(self._method("reset").remote(ids, kwargs))
+        self._sent.append(self.actor.reset.remote(ids, kwargs))
 
     def recv(self, out: StepArrays, rows: Sequence[int]) -> list[Info]:  # noqa: D102
-        arrays, infos = cast("tuple[StepArrays, list[Info]]", self._get(self._sent.popleft()))
+        arrays: StepArrays
+        infos: list[Info]
+        arrays, infos = self._get(self._sent.popleft())
         out.write(as_slice(rows), arrays)
         return infos
 
@@ -139,34 +124,27 @@ class RayEnvWorker(EnvWorker):
         if self._sent and self.ray.wait([self._sent[0]], timeout=0)[0]:
             self._get(self._sent[0])
 
-    def drain(self) -> None:  # noqa: D102
-        self._sent.clear()
-
     def call(self, name: str, ids: Sequence[int], *args: object, **kwargs: object) -> list[object]:  # noqa: D102
-        return cast("list[object]", self._get(self._method("call").remote(name, list(ids), args, kwargs)))
+        results: list[object] = self._get(self.actor.call.remote(name, list(ids), args, kwargs))
+        return results
 
     def close(self, deadline: float) -> None:  # noqa: D102
         try:
-            self.ray.get(self._method("close").remote(), timeout=5.0)
+            self.ray.get(self.actor.close.remote(), timeout=5.0)
             self.ray.kill(self.actor)
         except Exception:
             self._kill()
 
-    def _method(self, name: str) -> _Method:
-        return cast(_Method, getattr(self.actor, name))
-
-    def _get(self, ref: object) -> object:
-        last = self.first + self.num_envs - 1
-        held = f"env {self.first}" if last == self.first else f"envs {self.first} to {last}"
+    def _get(self, ref: object) -> Any:  # what the actor's method has returned
         try:
             if self._is_ready(ref):
                 return self.ray.get(ref)
             self._kill()
-            raise EnvError(f"the Ray actor of {held} did not answer in {self.hang_timeout_s} s and was killed")
+            raise EnvError(f"the Ray actor of {self.held} did not answer in {self.hang_timeout_s} s and was killed")
         except self.ray.exceptions.RayTaskError as error:
-            raise EnvError(f"{error.cause or error}\n\nIn the Ray actor of {held}:\n{error}") from None
+            raise EnvError(f"{error.cause or error}\n\nIn the Ray actor of {self.held}:\n{error}") from None
         except self.ray.exceptions.RayError as error:
-            raise EnvError(f"the Ray actor of {held} died: {error}") from None
+            raise EnvError(f"the Ray actor of {self.held} died: {error}") from None
 
     def _is_ready(self, ref: object) -> bool:
         """Wait for a result or for the actor's end, with an eye on the siblings; False: the time is up."""

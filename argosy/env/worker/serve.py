@@ -13,7 +13,6 @@ import traceback
 from collections.abc import Sequence
 from ctypes import Array, c_int32
 from multiprocessing.connection import Connection
-from typing import cast
 
 import cloudpickle
 import numpy as np
@@ -36,7 +35,7 @@ class PickledEnvFns:
         self.env_fns = env_fns
 
     def __getstate__(self) -> bytes:
-        return cast(bytes, cloudpickle.dumps(list(self.env_fns)))
+        return bytes(cloudpickle.dumps(list(self.env_fns)))
 
     def __setstate__(self, state: bytes) -> None:
         self.env_fns = pickle.loads(state)
@@ -159,7 +158,7 @@ def _step_or_reset(letter: bytes, content: bytes, group: EnvGroup, slots: list[S
 def _call(content: bytes, group: EnvGroup) -> bytes:
     name, ids, args, kwargs = pickle.loads(content)
     try:
-        return cast(bytes, cloudpickle.dumps(getattr(group, name)(ids, *args, **kwargs)))
+        return bytes(cloudpickle.dumps(getattr(group, name)(ids, *args, **kwargs)))
     except Exception as error:
         raise EnvError(f"{name} of envs {ids}: {type(error).__name__}: {error}") from error
 

@@ -11,17 +11,17 @@ import os
 import tempfile
 import weakref
 from collections.abc import Sequence
-from typing import TypeAlias, cast
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from argosy.env.spaces import build, copy_rows, normal_form, take, write
+from argosy.env.spaces import Rows, build, copy_rows, normal_form, take, write
 from argosy.env.vector.protocol import Obs
 from argosy.env.worker.base import Actions, EnvSpaces, StepArrays
 from argosy.errors import EnvError
 
-Rows: TypeAlias = "Sequence[int] | slice"
+ScalarT = TypeVar("ScalarT", bound=np.generic)
 SLOTS = 5  # scratch; and lent out without a copy: obs, obs_next, the one being written, the one to be written next
 ALIGN = 64
 
@@ -63,11 +63,11 @@ class SharedArrays:
         n = self.n
         obs = [build(self.spaces.observation, lambda _, s, d: self._carve((n, *s), d)) for _ in range(SLOTS)]
         action = build(normal_form(self.spaces.action), lambda _, s, d: self._carve((n, *s), d))
-        rew = cast("NDArray[np.float32]", self._carve((n, *self.spaces.reward_shape), np.dtype(np.float32)))
-        terminated, truncated = (cast("NDArray[np.bool_]", self._carve((n,), np.dtype(np.bool_))) for _ in range(2))
+        rew = self._carve((n, *self.spaces.reward_shape), np.dtype(np.float32))
+        terminated, truncated = (self._carve((n,), np.dtype(np.bool_)) for _ in range(2))
         return obs, action, rew, terminated, truncated
 
-    def _carve(self, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> NDArray[np.generic]:
+    def _carve(self, shape: tuple[int, ...], dtype: np.dtype[ScalarT]) -> NDArray[ScalarT]:
         start = self._offset
         self._offset += -(-int(np.prod(shape)) * dtype.itemsize // ALIGN) * ALIGN
         if self._map is None:
