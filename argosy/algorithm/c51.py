@@ -15,90 +15,49 @@ Details that matter:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Self
 
 import torch
-from gymnasium import spaces
 
-from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
-from argosy.algorithm.optim import OptimConfig
+from argosy.algorithm.base import Task, batch_mean, batch_priorities
+from argosy.algorithm.q_learning import QLearning, QLearningConfig, QLearningStats
 from argosy.config import check_range
-from argosy.data import TrainingStats, TransitionBatch
-from argosy.net import NetConfig, TargetUpdate, frozen_copy
-from argosy.net.noisy import noise_of
+from argosy.data import TransitionBatch
 from argosy.ops.categorical import categorical_projection
-from argosy.policy import EpsilonConfig
 from argosy.policy.categorical import CategoricalPolicy
 
 # Shapes: B batch, A actions, N atoms. With memory, [B] becomes [T, B].
 
 
 @dataclass(frozen=True, kw_only=True)
-class C51Config(AlgorithmConfig):
+class C51Config(QLearningConfig):
     """Hyper-parameters of C51; docs/glossary.md explains each at length."""
 
-    n_step: int = 1
-    """Rewards summed before the bootstrap values."""
-    optim: OptimConfig = field(default_factory=OptimConfig)
-    """Optimiser of the network."""
     num_atoms: int = 51
     """Values N of the return that are told apart (detail 1)."""
     v_min: float = -10.0
     """The smallest of them."""
     v_max: float = 10.0
     """The largest of them."""
-    double: bool = False
-    """Choose the next action by the online network (detail 4)."""
     dueling: bool = False
     """Split the last hidden layer into a value and an advantage stream."""
     noisy_std: float = 0.0
     """Deviation with which the layers' noise starts, e.g. 0.5; 0: no noise."""
-    target_update_freq: int = 500
-    """Updates between two steps of the target network."""
-    tau: float = 1.0
-    """Length of the target network's step; 1 copies the online network."""
-    exploration: EpsilonConfig = field(default_factory=EpsilonConfig)
-    """Random actions."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, "num_atoms", ge=2)
         check_range(self, "noisy_std", ge=0.0)
-        for name in ("n_step", "target_update_freq"):
-            check_range(self, name, ge=1)
-        check_range(self, "tau", gt=0.0, le=1.0)
         check_range(self, "v_max", gt=self.v_min)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class C51Stats(TrainingStats):
-    """What one update reports."""
-
-    loss: float
-    """Mean (weighted) cross entropy."""
-    q_mean: float
-    """Mean value of the taken actions."""
-    grad_norm: float | None = None
-    """Norm before clipping; None without clipping."""
-
-
-class C51(Algorithm[C51Config, C51Stats]):
+class C51(QLearning[C51Config, QLearningStats]):
     """Distributional Q-learning: probabilities of fixed returns instead of their mean."""
 
-    kind = "offpolicy"
     config_type = C51Config
-    action_spaces = (spaces.Discrete,)
-    default_net = NetConfig(hidden_sizes=(128, 128))
     policy: CategoricalPolicy
-
-    def __init__(self, config: C51Config, policy: CategoricalPolicy) -> None:
-        super().__init__(config, policy)
-        self.policy_target = frozen_copy(policy)
-        self.optim = config.optim.build(policy)
-        self.update_target = TargetUpdate(self.policy_target, policy, config.tau, config.target_update_freq)
-        self.noise = noise_of(policy, self.policy_target)
-        policy.explore_by(config.exploration.build(policy.num_actions))
+    policy_target: CategoricalPolicy
 
     @classmethod
     def build(cls, config: C51Config, task: Task) -> Self:
@@ -117,20 +76,19 @@ class C51(Algorithm[C51Config, C51Stats]):
         )
         return cls(config, policy)
 
-    def update(self, batch: TransitionBatch) -> C51Stats:
+    def update(self, batch: TransitionBatch) -> QLearningStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
         batch = self.prepare(batch)
         with self.noise(self.rng):
             analysis = self.policy.analyze(batch)
             target_BN = self._target(batch)  # noqa: N806  # the suffix says the shape
         cross_entropy = -(target_BN * analysis.log_probs_taken).sum(dim=-1)
+        divergence = cross_entropy + torch.xlogy(target_BN, target_BN).sum(dim=-1)
         loss = batch_mean(batch.weight * cross_entropy, batch)
         grad_norm = self.optim.step(loss)
         self.update_target()
-        q_mean = batch_mean(analysis.q_taken.detach(), batch)
-        metrics = self._finish(loss=loss, q_mean=q_mean, grad_norm=grad_norm)
-        divergence = cross_entropy + torch.xlogy(target_BN, target_BN).sum(dim=-1)
-        return C51Stats(**metrics, priorities=batch_priorities(divergence, batch))
+        metrics = self._finish(loss=loss, q_mean=batch_mean(analysis.q_taken.detach(), batch), grad_norm=grad_norm)
+        return QLearningStats(**metrics, priorities=batch_priorities(divergence, batch))
 
     @torch.no_grad()
     def _target(self, batch: TransitionBatch) -> torch.Tensor:

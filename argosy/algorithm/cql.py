@@ -24,7 +24,8 @@ from torch import nn
 
 from argosy.algorithm.base import batch_mean
 from argosy.algorithm.optim import OptimConfig
-from argosy.algorithm.sac import SAC, CriticLoss, SACConfig, SACStats
+from argosy.algorithm.sac import SAC, CriticLoss, SACConfig
+from argosy.algorithm.soft import SoftStats
 from argosy.config import check_range
 from argosy.data import Sampling, TransitionBatch
 from argosy.net import EnsembleCritic
@@ -61,7 +62,7 @@ class CQLConfig(SACConfig):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CQLStats(SACStats):
+class CQLStats(SoftStats):
     """What one update reports."""
 
     loss_conservative: float

@@ -15,19 +15,18 @@ Details that matter:
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import Self
 
 import torch
 from gymnasium import spaces
-from torch import nn
 
-from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
+from argosy.algorithm.base import Task, batch_mean, batch_priorities
 from argosy.algorithm.optim import OptimConfig
+from argosy.algorithm.soft import SoftActorCritic, SoftConfig, SoftStats
 from argosy.config import check_range
-from argosy.data import TrainingStats, TransitionBatch
-from argosy.net import EnsembleCritic, NetConfig
+from argosy.data import TransitionBatch
+from argosy.net import EnsembleCritic
 from argosy.net.batch_norm import add_batch_norm, batch_statistics
 from argosy.policy import SquashedGaussianPolicy
 
@@ -35,25 +34,15 @@ from argosy.policy import SquashedGaussianPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrossQConfig(AlgorithmConfig):
+class CrossQConfig(SoftConfig):
     """Hyper-parameters of CrossQ; docs/glossary.md explains each at length."""
 
-    n_step: int = 1
-    """Rewards summed before the bootstrap value."""
     actor_optim: OptimConfig = field(default_factory=lambda: OptimConfig(betas=(0.5, 0.999)))
     """Optimiser of the actor."""
     critic_optim: OptimConfig = field(default_factory=lambda: OptimConfig(betas=(0.5, 0.999)))
     """Optimiser of the critics."""
     alpha_optim: OptimConfig = field(default_factory=lambda: OptimConfig(betas=(0.5, 0.999)))
     """Optimiser of the logarithm of the temperature."""
-    alpha: float = 0.2
-    """Temperature: what a nat of entropy is worth in reward; its start when it is learned."""
-    auto_alpha: bool = True
-    """Learn the temperature."""
-    target_entropy: float | None = None
-    """Entropy that a learned temperature aims at, in nats; None: minus the action's dimension."""
-    num_critics: int = 2
-    """Size K of the ensemble."""
     critic_sizes: tuple[int, ...] | None = None
     """Widths of the critics' hidden layers; None: those of the policy's."""
     policy_freq: int = 3
@@ -63,45 +52,20 @@ class CrossQConfig(AlgorithmConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("n_step", "num_critics", "policy_freq", "critic_sizes"):
+        for name in ("policy_freq", "critic_sizes"):
             check_range(self, name, ge=1)
-        check_range(self, "alpha", gt=0.0)
         check_range(self, "norm_warmup", ge=0)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CrossQStats(TrainingStats):
-    """What one update reports."""
-
-    loss_critic: float
-    """Mean squared error, summed over the critics."""
-    loss_actor: float | None
-    """None where the policy was left alone (detail 5)."""
-    loss_alpha: float | None
-    """None with a fixed temperature, too."""
-    alpha: float
-    entropy: float | None
-    """Mean of -log p of freshly drawn actions."""
-    q_mean: float
-    """Mean value of the stored actions, over batch and critics."""
-
-
-class CrossQ(Algorithm[CrossQConfig, CrossQStats]):
+class CrossQ(SoftActorCritic[CrossQConfig, SoftStats]):
     """Soft actor-critic with batch normalisation in the place of target networks."""
 
-    kind = "offpolicy"
     config_type = CrossQConfig
     action_spaces = (spaces.Box,)
-    default_net = NetConfig(hidden_sizes=(256, 256))
     policy: SquashedGaussianPolicy
 
     def __init__(self, config: CrossQConfig, policy: SquashedGaussianPolicy, critic: EnsembleCritic) -> None:
-        super().__init__(config, policy)
-        self.critic = critic
-        self.log_alpha = nn.Parameter(torch.tensor(math.log(config.alpha), device=self.device))
-        self.target_entropy = -float(policy.action_dim) if config.target_entropy is None else config.target_entropy
-        self.actor_optim, self.critic_optim = config.actor_optim.build(policy), config.critic_optim.build(critic)
-        self.alpha_optim = config.alpha_optim.build([self.log_alpha])
+        super().__init__(config, policy, critic, -float(policy.action_dim))
 
     @classmethod
     def build(cls, config: CrossQConfig, task: Task) -> Self:
@@ -112,7 +76,7 @@ class CrossQ(Algorithm[CrossQConfig, CrossQStats]):
         critic = EnsembleCritic(task.observation_space, policy.action_dim, wide, config.num_critics)
         return cls(config, policy, add_batch_norm(critic, config.norm_warmup).to(task.device))
 
-    def update(self, batch: TransitionBatch) -> CrossQStats:
+    def update(self, batch: TransitionBatch) -> SoftStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
         batch = self.prepare(batch)
         alpha = self.log_alpha.detach().exp()
@@ -134,9 +98,7 @@ class CrossQ(Algorithm[CrossQConfig, CrossQStats]):
             loss_actor = batch_mean(alpha * logp - self.critic.value(batch, act).amin(dim=0), batch)  # detail 4
             self.actor_optim.step(loss_actor)
             entropy = -batch_mean(logp.detach(), batch)
-            if self.config.auto_alpha:
-                loss_alpha = self.log_alpha * (entropy - self.target_entropy)
-                self.alpha_optim.step(loss_alpha)
+            loss_alpha = self._learn_alpha(entropy)
 
         metrics = self._finish(
             loss_critic=loss_critic,
@@ -146,4 +108,4 @@ class CrossQ(Algorithm[CrossQConfig, CrossQStats]):
             entropy=entropy,
             q_mean=batch_mean(q_KB.detach().mean(dim=0), batch),
         )
-        return CrossQStats(**metrics, priorities=batch_priorities(td_error.detach().abs().mean(dim=0), batch))
+        return SoftStats(**metrics, priorities=batch_priorities(td_error.detach().abs().mean(dim=0), batch))

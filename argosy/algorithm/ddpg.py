@@ -12,13 +12,14 @@ Details that matter:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import torch
 from gymnasium import spaces
 
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
 from argosy.algorithm.optim import OptimConfig
+from argosy.algorithm.task import Kind
 from argosy.config import check_range
 from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
@@ -48,22 +49,27 @@ class DDPGConfig(AlgorithmConfig):
         check_range(self, "n_step", ge=1)
         check_range(self, "tau", gt=0.0, le=1.0)
 
+    def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:
+        """Make the critic of observations in a space and actions of so many elements."""
+        return EnsembleCritic(space, action_dim, net, size=1)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DDPGStats(TrainingStats):
     """What one update reports."""
 
     loss_critic: float
-    """Mean squared error."""
-    loss_actor: float
+    """Mean squared error, summed over the critics where there are several."""
+    loss_actor: float | None
+    """None where the policy was left alone."""
     q_mean: float
-    """Mean value of the stored actions."""
+    """Mean value of the stored actions, over batch and critics."""
 
 
 class DDPG(Algorithm[DDPGConfig, DDPGStats]):
     """Deterministic actor-critic, the first for continuous actions."""
 
-    kind = "offpolicy"
+    kind: Kind = "offpolicy"
     config_type = DDPGConfig
     action_spaces = (spaces.Box,)
     default_net = NetConfig(hidden_sizes=(256, 256))
@@ -82,7 +88,7 @@ class DDPG(Algorithm[DDPGConfig, DDPGStats]):
         """Make actor, critic and the algorithm."""
         net = task.net or cls.default_net
         policy = task.policy_or(lambda: DeterministicPolicy(task.observation_space, task.action_space, net))
-        critic = EnsembleCritic(task.observation_space, policy.action_dim, net, size=1)
+        critic = config.build_critic(task.observation_space, policy.action_dim, net)
         return cls(config, policy, critic.to(task.device))
 
     def update(self, batch: TransitionBatch) -> DDPGStats:

@@ -21,12 +21,12 @@ from typing import Self
 
 import torch
 from gymnasium import spaces
-from torch import nn
 
-from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
+from argosy.algorithm.base import Task, batch_mean, batch_priorities
 from argosy.algorithm.optim import OptimConfig
+from argosy.algorithm.soft import SoftActorCritic, SoftConfig, SoftStats
 from argosy.config import check_range
-from argosy.data import TrainingStats, TransitionBatch
+from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
 from argosy.ops import categorical_entropy
 from argosy.policy import ActorCriticPolicy
@@ -35,69 +35,32 @@ from argosy.policy import ActorCriticPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiscreteSACConfig(AlgorithmConfig):
+class DiscreteSACConfig(SoftConfig):
     """Hyper-parameters of discrete SAC; docs/glossary.md explains each at length."""
 
-    n_step: int = 1
-    """Rewards summed before the bootstrap value."""
     actor_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
     """Optimiser of the actor."""
-    critic_optim: OptimConfig = field(default_factory=OptimConfig)
-    """Optimiser of the critics."""
-    alpha_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
-    """Optimiser of the logarithm of the temperature."""
-    alpha: float = 0.2
-    """Temperature: what a nat of entropy is worth in reward; its start when it is learned."""
-    auto_alpha: bool = True
-    """Learn the temperature (detail 4)."""
     target_entropy: float | None = None
     """Entropy that a learned temperature aims at, in nats; None: 0.98 times that of the uniform policy."""
     tau: float = 0.005
     """Share by which target critics move to the critics per update."""
-    num_critics: int = 2
-    """Size K of the ensemble (detail 1)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("n_step", "num_critics"):
-            check_range(self, name, ge=1)
-        check_range(self, "alpha", gt=0.0)
         check_range(self, "tau", gt=0.0, le=1.0)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DiscreteSACStats(TrainingStats):
-    """What one update reports."""
-
-    loss_critic: float
-    """Mean squared error, summed over the critics."""
-    loss_actor: float
-    loss_alpha: float | None
-    """None with a fixed temperature."""
-    alpha: float
-    entropy: float
-    """Mean entropy of the policy at the stored observations."""
-    q_mean: float
-    """Mean value of the stored actions, over batch and critics."""
-
-
-class DiscreteSAC(Algorithm[DiscreteSACConfig, DiscreteSACStats]):
+class DiscreteSAC(SoftActorCritic[DiscreteSACConfig, SoftStats]):
     """Maximum-entropy actor-critic for discrete actions."""
 
-    kind = "offpolicy"
     config_type = DiscreteSACConfig
     action_spaces = (spaces.Discrete,)
     default_net = NetConfig(hidden_sizes=(128, 128))
     policy: ActorCriticPolicy
 
     def __init__(self, config: DiscreteSACConfig, policy: ActorCriticPolicy, critic: EnsembleCritic) -> None:
-        super().__init__(config, policy)
-        self.critic, self.critic_target = critic, frozen_copy(critic)
-        self.log_alpha = nn.Parameter(torch.tensor(math.log(config.alpha), device=self.device))
-        highest = math.log(policy.num_actions)
-        self.target_entropy = 0.98 * highest if config.target_entropy is None else config.target_entropy
-        self.actor_optim, self.critic_optim = config.actor_optim.build(policy), config.critic_optim.build(critic)
-        self.alpha_optim = config.alpha_optim.build([self.log_alpha])
+        super().__init__(config, policy, critic, 0.98 * math.log(policy.num_actions))
+        self.critic_target = frozen_copy(critic)
         self.update_target = TargetUpdate(self.critic_target, critic, config.tau)
 
     @classmethod
@@ -109,7 +72,7 @@ class DiscreteSAC(Algorithm[DiscreteSACConfig, DiscreteSACStats]):
         critic = EnsembleCritic(seen, 0, net, config.num_critics, skip, atoms=policy.num_actions)
         return cls(config, policy, critic.to(task.device))
 
-    def update(self, batch: TransitionBatch) -> DiscreteSACStats:
+    def update(self, batch: TransitionBatch) -> SoftStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
         batch = self.prepare(batch)
         alpha = self.log_alpha.detach().exp()
@@ -133,10 +96,7 @@ class DiscreteSAC(Algorithm[DiscreteSACConfig, DiscreteSACStats]):
         self.actor_optim.step(loss_actor)
 
         entropy = batch_mean(entropy_B.detach(), batch)
-        loss_alpha = None
-        if self.config.auto_alpha:  # detail 4
-            loss_alpha = self.log_alpha * (entropy - self.target_entropy)
-            self.alpha_optim.step(loss_alpha)
+        loss_alpha = self._learn_alpha(entropy)  # detail 4
         self.update_target()
 
         metrics = self._finish(
@@ -147,4 +107,4 @@ class DiscreteSAC(Algorithm[DiscreteSACConfig, DiscreteSACStats]):
             entropy=entropy,
             q_mean=batch_mean(q_KB.detach().mean(dim=0), batch),
         )
-        return DiscreteSACStats(**metrics, priorities=batch_priorities(td_error.detach().abs().mean(dim=0), batch))
+        return SoftStats(**metrics, priorities=batch_priorities(td_error.detach().abs().mean(dim=0), batch))

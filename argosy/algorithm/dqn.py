@@ -21,20 +21,17 @@ Details that matter:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Self
 
 import torch
 import torch.nn.functional as F
-from gymnasium import spaces
 
-from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
-from argosy.algorithm.optim import OptimConfig
+from argosy.algorithm.base import Task, batch_mean, batch_priorities
+from argosy.algorithm.q_learning import QLearning, QLearningConfig, QLearningStats
 from argosy.config import check_choice, check_range
-from argosy.data import TrainingStats, TransitionBatch
-from argosy.net import NetConfig, TargetUpdate, frozen_copy
-from argosy.net.noisy import noise_of
-from argosy.policy import EpsilonConfig, QPolicy
+from argosy.data import TransitionBatch
+from argosy.policy import QPolicy
 
 # Shapes: B batch, A actions. With memory, [B] becomes [T, B].
 
@@ -45,13 +42,9 @@ LOSSES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class DQNConfig(AlgorithmConfig):
+class DQNConfig(QLearningConfig):
     """Hyper-parameters of DQN; docs/glossary.md explains each at length."""
 
-    n_step: int = 1
-    """Rewards summed before the bootstrap value."""
-    optim: OptimConfig = field(default_factory=OptimConfig)
-    """Optimiser of the Q-network."""
     double: bool = True
     """Choose the next action by the online network (detail 1)."""
     dueling: bool = False
@@ -66,53 +59,22 @@ class DQNConfig(AlgorithmConfig):
     """Least value of tau times a log-probability (detail 8)."""
     loss: Literal["huber", "mse"] = "huber"
     """Loss of the temporal-difference error (detail 4)."""
-    target_update_freq: int = 500
-    """Updates between two steps of the target network (detail 2)."""
-    tau: float = 1.0
-    """Length of the target network's step; 1 copies the online network."""
-    exploration: EpsilonConfig = field(default_factory=EpsilonConfig)
-    """Random actions (detail 6)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range(self, "n_step", ge=1)
         check_range(self, "noisy_std", ge=0.0)
         check_range(self, "munchausen_alpha", ge=0.0, le=1.0)
         check_range(self, "munchausen_tau", gt=0.0)
         check_range(self, "munchausen_low", le=0.0)
         check_choice(self, "loss", tuple(LOSSES))
-        check_range(self, "target_update_freq", ge=1)
-        check_range(self, "tau", gt=0.0, le=1.0)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DQNStats(TrainingStats):
-    """What one update reports."""
-
-    loss: float
-    """Mean (weighted) loss."""
-    q_mean: float
-    """Mean value of the taken actions."""
-    grad_norm: float | None = None
-    """Norm before clipping; None without clipping."""
-
-
-class DQN(Algorithm[DQNConfig, DQNStats]):
+class DQN(QLearning[DQNConfig, QLearningStats]):
     """Q-learning from a replay buffer with a target network."""
 
-    kind = "offpolicy"
     config_type = DQNConfig
-    action_spaces = (spaces.Discrete,)
-    default_net = NetConfig(hidden_sizes=(128, 128))
     policy: QPolicy
-
-    def __init__(self, config: DQNConfig, policy: QPolicy) -> None:
-        super().__init__(config, policy)
-        self.policy_target = frozen_copy(policy)
-        self.optim = config.optim.build(policy)
-        self.update_target = TargetUpdate(self.policy_target, policy, config.tau, config.target_update_freq)
-        self.noise = noise_of(policy, self.policy_target)
-        policy.explore_by(config.exploration.build(policy.num_actions))
+    policy_target: QPolicy
 
     @classmethod
     def build(cls, config: DQNConfig, task: Task) -> Self:
@@ -124,7 +86,7 @@ class DQN(Algorithm[DQNConfig, DQNStats]):
 
         return cls(config, task.policy_or(make))
 
-    def update(self, batch: TransitionBatch) -> DQNStats:
+    def update(self, batch: TransitionBatch) -> QLearningStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
         batch = self.prepare(batch)
         with self.noise(self.rng):
@@ -134,7 +96,7 @@ class DQN(Algorithm[DQNConfig, DQNStats]):
         grad_norm = self.optim.step(loss)
         self.update_target()
         metrics = self._finish(loss=loss, q_mean=batch_mean(q_taken.detach(), batch), grad_norm=grad_norm)
-        return DQNStats(**metrics, priorities=batch_priorities(td_error, batch))
+        return QLearningStats(**metrics, priorities=batch_priorities(td_error, batch))
 
     @torch.no_grad()
     def _target(self, batch: TransitionBatch) -> torch.Tensor:

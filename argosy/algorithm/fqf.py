@@ -21,16 +21,14 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import torch
-from gymnasium import spaces
 
-from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
+from argosy.algorithm.base import Task, batch_mean, batch_priorities
 from argosy.algorithm.optim import OptimConfig
+from argosy.algorithm.q_learning import QLearning, QLearningConfig
 from argosy.config import check_range
 from argosy.data import TrainingStats, TransitionBatch
-from argosy.net import NetConfig, TargetUpdate, frozen_copy
 from argosy.net.implicit import edges, fraction_parameters, middles
 from argosy.ops.quantiles import fraction_gradient, quantile_huber_loss
-from argosy.policy import EpsilonConfig
 from argosy.policy.implicit import ImplicitAnalysis, ImplicitPolicy
 
 # Shapes: B batch, N shares of probability. With memory, [B] becomes [T, B].
@@ -40,11 +38,9 @@ TINY = 1e-12
 
 
 @dataclass(frozen=True, kw_only=True)
-class FQFConfig(AlgorithmConfig):
+class FQFConfig(QLearningConfig):
     """Hyper-parameters of FQF; docs/glossary.md explains each at length."""
 
-    n_step: int = 1
-    """Rewards summed before the bootstrap values."""
     optim: OptimConfig = field(default_factory=OptimConfig)
     """Optimiser of the network without the shares' layer."""
     fraction_optim: OptimConfig = field(default_factory=lambda: OptimConfig(kind="rmsprop", lr=2.5e-9))
@@ -59,21 +55,13 @@ class FQFConfig(AlgorithmConfig):
     """Threshold from which the loss of a difference is linear."""
     double: bool = False
     """Choose the next action and its shares by the online network (detail 5)."""
-    target_update_freq: int = 500
-    """Updates between two steps of the target network."""
-    tau: float = 1.0
-    """Length of the target network's step; 1 copies the online network."""
-    exploration: EpsilonConfig = field(default_factory=EpsilonConfig)
-    """Random actions."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("n_step", "num_cosines", "target_update_freq"):
-            check_range(self, name, ge=1)
+        check_range(self, "num_cosines", ge=1)
         check_range(self, "num_fractions", ge=2)
         check_range(self, "entropy_coef", ge=0.0)
         check_range(self, "kappa", gt=0.0)
-        check_range(self, "tau", gt=0.0, le=1.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,23 +80,18 @@ class FQFStats(TrainingStats):
     """Norm of the network's gradient before clipping; None without clipping."""
 
 
-class FQF(Algorithm[FQFConfig, FQFStats]):
+class FQF(QLearning[FQFConfig, FQFStats]):
     """Distributional Q-learning: quantiles at fractions that are learned, too."""
 
-    kind = "offpolicy"
     config_type = FQFConfig
-    action_spaces = (spaces.Discrete,)
-    default_net = NetConfig(hidden_sizes=(128, 128))
     policy: ImplicitPolicy
+    policy_target: ImplicitPolicy
 
     def __init__(self, config: FQFConfig, policy: ImplicitPolicy) -> None:
-        super().__init__(config, policy)
-        self.policy_target = frozen_copy(policy)
         proposing = fraction_parameters(policy)
-        self.optim = config.optim.build(p for p in policy.parameters() if all(p is not other for other in proposing))
+        others = (p for p in policy.parameters() if all(p is not other for other in proposing))
+        super().__init__(config, policy, others)
         self.fraction_optim = config.fraction_optim.build(proposing)
-        self.update_target = TargetUpdate(self.policy_target, policy, config.tau, config.target_update_freq)
-        policy.explore_by(config.exploration.build(policy.num_actions))
 
     @classmethod
     def build(cls, config: FQFConfig, task: Task) -> Self:

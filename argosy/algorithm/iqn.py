@@ -16,32 +16,25 @@ Details that matter:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Self
 
 import torch
-from gymnasium import spaces
 
-from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
-from argosy.algorithm.optim import OptimConfig
+from argosy.algorithm.base import Task, batch_mean, batch_priorities
+from argosy.algorithm.q_learning import QLearning, QLearningConfig, QLearningStats
 from argosy.config import check_range
-from argosy.data import TrainingStats, TransitionBatch
-from argosy.net import NetConfig, TargetUpdate, frozen_copy
+from argosy.data import TransitionBatch
 from argosy.ops.quantiles import quantile_huber_loss
-from argosy.policy import EpsilonConfig
 from argosy.policy.implicit import ImplicitPolicy
 
 # Shapes: B batch, N fractions of the prediction, M of the target. With memory, [B] becomes [T, B].
 
 
 @dataclass(frozen=True, kw_only=True)
-class IQNConfig(AlgorithmConfig):
+class IQNConfig(QLearningConfig):
     """Hyper-parameters of IQN; docs/glossary.md explains each at length."""
 
-    n_step: int = 1
-    """Rewards summed before the bootstrap values."""
-    optim: OptimConfig = field(default_factory=OptimConfig)
-    """Optimiser of the network."""
     num_quantiles: int = 8
     """Fractions N that are drawn for the prediction (detail 2)."""
     num_target_quantiles: int = 8
@@ -52,51 +45,20 @@ class IQNConfig(AlgorithmConfig):
     """Cosines that a fraction is embedded by (detail 1)."""
     kappa: float = 1.0
     """Threshold from which the loss of a difference is linear (detail 2)."""
-    double: bool = False
-    """Choose the next action by the online network (detail 4)."""
-    target_update_freq: int = 500
-    """Updates between two steps of the target network."""
-    tau: float = 1.0
-    """Length of the target network's step; 1 copies the online network."""
-    exploration: EpsilonConfig = field(default_factory=EpsilonConfig)
-    """Random actions."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        counts = ("num_quantiles", "num_target_quantiles", "num_mean_quantiles", "num_cosines")
-        for name in ("n_step", *counts, "target_update_freq"):
+        for name in ("num_quantiles", "num_target_quantiles", "num_mean_quantiles", "num_cosines"):
             check_range(self, name, ge=1)
         check_range(self, "kappa", gt=0.0)
-        check_range(self, "tau", gt=0.0, le=1.0)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class IQNStats(TrainingStats):
-    """What one update reports."""
-
-    loss: float
-    """Mean (weighted) loss."""
-    q_mean: float
-    """Mean of the predicted quantiles of the taken actions."""
-    grad_norm: float | None = None
-    """Norm before clipping; None without clipping."""
-
-
-class IQN(Algorithm[IQNConfig, IQNStats]):
+class IQN(QLearning[IQNConfig, QLearningStats]):
     """Distributional Q-learning: a network that gives the quantile of the return at any fraction."""
 
-    kind = "offpolicy"
     config_type = IQNConfig
-    action_spaces = (spaces.Discrete,)
-    default_net = NetConfig(hidden_sizes=(128, 128))
     policy: ImplicitPolicy
-
-    def __init__(self, config: IQNConfig, policy: ImplicitPolicy) -> None:
-        super().__init__(config, policy)
-        self.policy_target = frozen_copy(policy)
-        self.optim = config.optim.build(policy)
-        self.update_target = TargetUpdate(self.policy_target, policy, config.tau, config.target_update_freq)
-        policy.explore_by(config.exploration.build(policy.num_actions))
+    policy_target: ImplicitPolicy
 
     @classmethod
     def build(cls, config: IQNConfig, task: Task) -> Self:
@@ -112,7 +74,7 @@ class IQN(Algorithm[IQNConfig, IQNStats]):
         )
         return cls(config, policy)
 
-    def update(self, batch: TransitionBatch) -> IQNStats:
+    def update(self, batch: TransitionBatch) -> QLearningStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
         batch = self.prepare(batch)
         tau_BN = self._draw(batch, self.config.num_quantiles)  # noqa: N806  # the suffix says the shape
@@ -124,7 +86,7 @@ class IQN(Algorithm[IQNConfig, IQNStats]):
         self.update_target()
         q_taken = taken_BN.detach().mean(dim=-1)
         metrics = self._finish(loss=loss, q_mean=batch_mean(q_taken, batch), grad_norm=grad_norm)
-        return IQNStats(**metrics, priorities=batch_priorities(q_taken - target_BM.mean(dim=-1), batch))
+        return QLearningStats(**metrics, priorities=batch_priorities(q_taken - target_BM.mean(dim=-1), batch))
 
     def _draw(self, batch: TransitionBatch, count: int) -> torch.Tensor:
         """Draw fractions [B, count], uniform in [0, 1)."""

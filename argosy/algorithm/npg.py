@@ -16,115 +16,44 @@ Details that matter:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Self
+from dataclasses import dataclass
 
 import torch
-from gymnasium import spaces
 
-from argosy.algorithm.actor_critic import ActorCriticConfig, refuse_shared
-from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_standardised
-from argosy.algorithm.optim import OptimConfig
+from argosy.algorithm.base import batch_mean
+from argosy.algorithm.natural import NaturalConfig, NaturalGradient, NaturalStats
 from argosy.config import check_range
-from argosy.data import Batch, TrainingStats, TrajectoryBatch
-from argosy.net import NetConfig
-from argosy.ops import check_gradient, conjugate_gradient, explained_variance, fisher_product, flat_gradient, move
-from argosy.policy import ActorCriticPolicy
-from argosy.policy.rollouts import advantage_rows, critic_units, minibatches
+from argosy.data import Batch
+from argosy.ops import move
 
-# Shapes: T time, B envs, N = T * B rows of the rollout, P parameters of the actor. With memory, [N] becomes [T, N].
+# Shapes: N rows of the rollout. With memory, [N] becomes [T, N].
 
 
 @dataclass(frozen=True, kw_only=True)
-class NPGConfig(ActorCriticConfig):
+class NPGConfig(NaturalConfig):
     """Hyper-parameters of NPG; docs/glossary.md explains each at length."""
 
-    gae_lambda: float = 0.95
-    """Trade-off of the advantage estimate: 0 little variance, 1 no bias."""
     step_size: float = 0.1
     """How far the actor goes along the natural gradient (detail 1)."""
-    damping: float = 0.1
-    """Added to the diagonal of the Fisher matrix."""
-    cg_steps: int = 10
-    """Steps of conjugate gradients."""
-    normalize_adv: bool = True
-    """Normalise the rollout's advantages (detail 3)."""
-    optim: OptimConfig = field(default_factory=OptimConfig)
-    """Optimiser of the critic."""
-    critic_steps: int = 20
-    """Steps of the critic per rollout (detail 4)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range(self, "gae_lambda", ge=0.0, le=1.0)
-        for name in ("step_size", "damping"):
-            check_range(self, name, gt=0.0)
-        for name in ("cg_steps", "critic_steps"):
-            check_range(self, name, ge=1)
+        check_range(self, "step_size", gt=0.0)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class NPGStats(TrainingStats):
-    """What one update reports."""
-
-    loss_policy: float
-    loss_value: float
-    """Of the critic's last step."""
-    entropy: float
-    approx_kl: float
-    """KL(acting policy, current policy), exactly, on the rollout."""
-    explained_variance: float
-    """1 - Var(returns - value) / Var(returns) of the values at acting time; 1 is a perfect critic."""
-    grad_norm: float | None = None
-    """Of the critic, before clipping; None without clipping."""
-
-
-class NPG(Algorithm[NPGConfig, NPGStats]):
+class NPG(NaturalGradient[NPGConfig, NaturalStats]):
     """Natural policy gradient: steps measured by how much the policy changes."""
 
-    kind = "onpolicy"
     config_type = NPGConfig
-    action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
-    default_net = NetConfig(hidden_sizes=(64, 64), activation="tanh")
-    averages_gradients = False
-    policy: ActorCriticPolicy
-
-    def __init__(self, config: NPGConfig, policy: ActorCriticPolicy) -> None:
-        super().__init__(config, policy)
-        self.optim = config.optim.build(policy.critic_parameters())
-
-    @classmethod
-    def build(cls, config: NPGConfig, task: Task) -> Self:
-        """Make the actor-critic and the algorithm."""
-        refuse_shared(cls, task)
-        return cls(config, config.make_actor_critic(task, cls.default_net))
-
-    def update(self, batch: TrajectoryBatch) -> NPGStats:
-        """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, maybe mask."""
-        config = self.config
-        rows = advantage_rows(self.policy, self.prepare(batch), config.gamma, config.gae_lambda)
-        (mb,) = minibatches(self.policy, rows, None, self.rng)
-        if config.normalize_adv:
-            mb.adv = batch_standardised(mb.adv, mb)
-        metrics = self._move_actor(mb)
-        for _ in range(config.critic_steps):
-            error = (critic_units(self.policy, self.policy.analyze(mb).value) - mb.returns).square()
-            loss_value = batch_mean(error, mb)
-            grad_norm = self.optim.step(loss_value)
-        explained = explained_variance(rows.value, rows.returns)
-        stats = self._finish(**metrics, loss_value=loss_value, grad_norm=grad_norm, explained_variance=explained)
-        return NPGStats(**stats, gradient_steps=1 + config.critic_steps)
+    stats_type = NaturalStats
 
     def _move_actor(self, mb: Batch) -> dict[str, torch.Tensor]:
         """Make the actor's step (detail 1). -> its metrics."""
-        config, parameters = self.config, self.policy.actor_parameters()
         now = self.policy.analyze(mb)
         before = now.distribution.detach()
         loss = -batch_mean(now.logp * mb.adv, mb)
-        gradient = flat_gradient(loss, parameters)
-        check_gradient(loss, gradient)
-        product = fisher_product(batch_mean(now.kl_from(before), mb), parameters, config.damping)
-        move(parameters, -config.step_size * conjugate_gradient(product, gradient, config.cg_steps))
+        natural_gradient, _ = self._natural_gradient(loss, now, mb)
+        move(self.policy.actor_parameters(), -self.config.step_size * natural_gradient)
         with torch.no_grad():
             kl = batch_mean(self.policy.analyze(mb).kl_from(before), mb)
         return {"loss_policy": loss, "entropy": batch_mean(now.entropy, mb), "approx_kl": kl}

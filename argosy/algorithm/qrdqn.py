@@ -13,83 +13,44 @@ Details that matter:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Self
 
 import torch
-from gymnasium import spaces
 
-from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
-from argosy.algorithm.optim import OptimConfig
-from argosy.algorithm.task import Kind
+from argosy.algorithm.base import Task, batch_mean, batch_priorities
+from argosy.algorithm.q_learning import QLearning, QLearningConfig, QLearningStats
 from argosy.config import check_range
-from argosy.data import TrainingStats, TransitionBatch
-from argosy.net import NetConfig, TargetUpdate, frozen_copy
+from argosy.data import TransitionBatch
 from argosy.ops.quantiles import quantile_huber_loss
-from argosy.policy import EpsilonConfig
 from argosy.policy.quantile import QuantilePolicy
 
 # Shapes: B batch, A actions, N quantiles. With memory, [B] becomes [T, B].
 
 
 @dataclass(frozen=True, kw_only=True)
-class QRDQNConfig(AlgorithmConfig):
+class QRDQNConfig(QLearningConfig):
     """Hyper-parameters of QR-DQN; docs/glossary.md explains each at length."""
 
-    n_step: int = 1
-    """Rewards summed before the bootstrap values."""
-    optim: OptimConfig = field(default_factory=OptimConfig)
-    """Optimiser of the network."""
     num_quantiles: int = 200
     """Quantiles N per action (detail 1)."""
     kappa: float = 1.0
     """Threshold from which the loss of a difference is linear (detail 2)."""
-    double: bool = False
-    """Choose the next action by the online network (detail 3)."""
     dueling: bool = False
     """Split the last hidden layer into a value and an advantage stream."""
-    target_update_freq: int = 500
-    """Updates between two steps of the target network."""
-    tau: float = 1.0
-    """Length of the target network's step; 1 copies the online network."""
-    exploration: EpsilonConfig = field(default_factory=EpsilonConfig)
-    """Random actions."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("n_step", "num_quantiles", "target_update_freq"):
-            check_range(self, name, ge=1)
+        check_range(self, "num_quantiles", ge=1)
         check_range(self, "kappa", gt=0.0)
-        check_range(self, "tau", gt=0.0, le=1.0)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class QRDQNStats(TrainingStats):
-    """What one update reports."""
-
-    loss: float
-    """Mean (weighted) loss."""
-    q_mean: float
-    """Mean value of the taken actions."""
-    grad_norm: float | None = None
-    """Norm before clipping; None without clipping."""
-
-
-class QRDQN(Algorithm[QRDQNConfig, QRDQNStats]):
+class QRDQN(QLearning[QRDQNConfig, QLearningStats]):
     """Distributional Q-learning: quantiles of the return instead of its mean."""
 
-    kind: Kind = "offpolicy"
     config_type = QRDQNConfig
-    action_spaces = (spaces.Discrete,)
-    default_net = NetConfig(hidden_sizes=(128, 128))
     policy: QuantilePolicy
-
-    def __init__(self, config: QRDQNConfig, policy: QuantilePolicy) -> None:
-        super().__init__(config, policy)
-        self.policy_target = frozen_copy(policy)
-        self.optim = config.optim.build(policy)
-        self.update_target = TargetUpdate(self.policy_target, policy, config.tau, config.target_update_freq)
-        policy.explore_by(config.exploration.build(policy.num_actions))
+    policy_target: QuantilePolicy
 
     @classmethod
     def build(cls, config: QRDQNConfig, task: Task) -> Self:
@@ -105,7 +66,7 @@ class QRDQN(Algorithm[QRDQNConfig, QRDQNStats]):
         )
         return cls(config, policy)
 
-    def update(self, batch: TransitionBatch) -> QRDQNStats:
+    def update(self, batch: TransitionBatch) -> QLearningStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
         batch = self.prepare(batch)
         taken_BN = self.policy.analyze(batch).quantiles_taken  # noqa: N806  # the suffix says the shape
@@ -116,7 +77,7 @@ class QRDQN(Algorithm[QRDQNConfig, QRDQNStats]):
         self.update_target()
         q_taken = taken_BN.detach().mean(dim=-1)
         metrics = self._finish(loss=loss, q_mean=batch_mean(q_taken, batch), grad_norm=grad_norm)
-        return QRDQNStats(**metrics, priorities=batch_priorities(q_taken - target_BN.mean(dim=-1), batch))
+        return QLearningStats(**metrics, priorities=batch_priorities(q_taken - target_BN.mean(dim=-1), batch))
 
     @torch.no_grad()
     def _target(self, batch: TransitionBatch) -> torch.Tensor:

@@ -14,21 +14,18 @@ Details that matter:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from gymnasium import spaces
-from torch import nn
 
-from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
-from argosy.algorithm.optim import OptimConfig
-from argosy.algorithm.task import Kind
+from argosy.algorithm.base import Task, batch_mean, batch_priorities
+from argosy.algorithm.soft import SoftActorCritic, SoftConfig, SoftStats
 from argosy.config import check_range
-from argosy.data import TrainingStats, TransitionBatch
+from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
 from argosy.policy import SquashedGaussianPolicy
 from argosy.policy.state_dependent import StateDependentGaussianPolicy
@@ -37,27 +34,11 @@ from argosy.policy.state_dependent import StateDependentGaussianPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
-class SACConfig(AlgorithmConfig):
+class SACConfig(SoftConfig):
     """Hyper-parameters of SAC; docs/glossary.md explains each at length."""
 
-    n_step: int = 1
-    """Rewards summed before the bootstrap value."""
-    actor_optim: OptimConfig = field(default_factory=OptimConfig)
-    """Optimiser of the actor."""
-    critic_optim: OptimConfig = field(default_factory=OptimConfig)
-    """Optimiser of the critics."""
-    alpha_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
-    """Optimiser of the logarithm of the temperature."""
-    alpha: float = 0.2
-    """Temperature: what a nat of entropy is worth in reward; its start when it is learned."""
-    auto_alpha: bool = True
-    """Learn the temperature (detail 4)."""
-    target_entropy: float | None = None
-    """Entropy that a learned temperature aims at, in nats; None: minus the action's dimension."""
     tau: float = 0.005
     """Share by which target critics move to the critics per update."""
-    num_critics: int = 2
-    """Size K of the ensemble (detail 1)."""
     policy_freq: int = 1
     """Updates of the critics per update of policy and temperature (detail 6)."""
     gsde_steps: int | None = None
@@ -67,11 +48,9 @@ class SACConfig(AlgorithmConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("n_step", "num_critics", "policy_freq"):
-            check_range(self, name, ge=1)
-        check_range(self, "alpha", gt=0.0)
         check_range(self, "tau", gt=0.0, le=1.0)
-        check_range(self, "gsde_steps", ge=1)
+        for name in ("policy_freq", "gsde_steps"):
+            check_range(self, name, ge=1)
         check_range(self, "gsde_log_std_init", ge=-10.0, le=2.0)
 
     def build_policy(self, task: Task, net: NetConfig) -> SquashedGaussianPolicy:
@@ -91,23 +70,6 @@ class SACConfig(AlgorithmConfig):
         return EnsembleCritic(space, action_dim, net, self.num_critics)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SACStats(TrainingStats):
-    """What one update reports."""
-
-    loss_critic: float
-    """Mean squared error, summed over the critics."""
-    loss_actor: float | None
-    """None where the policy was left alone (detail 6)."""
-    loss_alpha: float | None
-    """None with a fixed temperature, too."""
-    alpha: float
-    entropy: float | None
-    """Mean of -log p of freshly drawn actions."""
-    q_mean: float
-    """Mean value of the stored actions, over batch and critics."""
-
-
 class CriticLoss(NamedTuple):
     """What the critics learn from."""
 
@@ -120,23 +82,17 @@ class CriticLoss(NamedTuple):
     """Of an algorithm that has stats of its own: more of them."""
 
 
-class SAC(Algorithm[SACConfig, SACStats]):
+class SAC(SoftActorCritic[SACConfig, SoftStats]):
     """Maximum-entropy actor-critic from a replay buffer."""
 
-    kind: Kind = "offpolicy"
     config_type = SACConfig
-    stats_type: ClassVar[type[SACStats]] = SACStats
+    stats_type: ClassVar[type[SoftStats]] = SoftStats
     action_spaces = (spaces.Box,)
-    default_net = NetConfig(hidden_sizes=(256, 256))
     policy: SquashedGaussianPolicy
 
     def __init__(self, config: SACConfig, policy: SquashedGaussianPolicy, critic: EnsembleCritic) -> None:
-        super().__init__(config, policy)
-        self.critic, self.critic_target = critic, frozen_copy(critic)
-        self.log_alpha = nn.Parameter(torch.tensor(math.log(config.alpha), device=self.device))
-        self.target_entropy = -float(policy.action_dim) if config.target_entropy is None else config.target_entropy
-        self.actor_optim, self.critic_optim = config.actor_optim.build(policy), config.critic_optim.build(critic)
-        self.alpha_optim = config.alpha_optim.build([self.log_alpha])
+        super().__init__(config, policy, critic, -float(policy.action_dim))
+        self.critic_target = frozen_copy(critic)
         self.update_target = TargetUpdate(self.critic_target, critic, config.tau)
 
     @classmethod
@@ -147,7 +103,7 @@ class SAC(Algorithm[SACConfig, SACStats]):
         critic = config.build_critic(task.observation_space, policy.action_dim, net)
         return cls(config, policy, critic.to(task.device))
 
-    def update(self, batch: TransitionBatch) -> SACStats:
+    def update(self, batch: TransitionBatch) -> SoftStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
         batch = self.prepare(batch)
         alpha = self.log_alpha.detach().exp()
@@ -161,9 +117,7 @@ class SAC(Algorithm[SACConfig, SACStats]):
             loss_actor = batch_mean(alpha * logp - self._value(batch, act), batch)
             self.actor_optim.step(loss_actor)
             entropy = -batch_mean(logp.detach(), batch)
-            if self.config.auto_alpha:  # detail 4
-                loss_alpha = self.log_alpha * (entropy - self.target_entropy)
-                self.alpha_optim.step(loss_alpha)
+            loss_alpha = self._learn_alpha(entropy)  # detail 4
         self.update_target()
 
         metrics = self._finish(

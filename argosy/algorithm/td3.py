@@ -13,34 +13,25 @@ Details that matter:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Self
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from gymnasium import spaces
 
-from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
-from argosy.algorithm.optim import OptimConfig
-from argosy.algorithm.task import Kind
+from argosy.algorithm.base import batch_mean, batch_priorities
+from argosy.algorithm.ddpg import DDPG, DDPGConfig, DDPGStats
 from argosy.config import check_range
-from argosy.data import TrainingStats, TransitionBatch
-from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
-from argosy.policy import NoiseConfig
-from argosy.policy.deterministic import DeterministicPolicy
+from argosy.data import TransitionBatch
+from argosy.net import EnsembleCritic, NetConfig
 
 # Shapes: B batch, A action dim, K critics. With memory, [B] becomes [T, B].
 
 
 @dataclass(frozen=True, kw_only=True)
-class TD3Config(AlgorithmConfig):
+class TD3Config(DDPGConfig):
     """Hyper-parameters of TD3; docs/glossary.md explains each at length."""
 
-    n_step: int = 1
-    """Rewards summed before the bootstrap value."""
-    actor_optim: OptimConfig = field(default_factory=OptimConfig)
-    """Optimiser of the policy."""
-    critic_optim: OptimConfig = field(default_factory=OptimConfig)
-    """Optimiser of the critics."""
     tau: float = 0.005
     """Share by which the targets move per step (detail 3)."""
     policy_freq: int = 2
@@ -51,56 +42,26 @@ class TD3Config(AlgorithmConfig):
     """Bound of that noise."""
     num_critics: int = 2
     """Size K of the ensemble (detail 1)."""
-    exploration: NoiseConfig = field(default_factory=NoiseConfig)
-    """Noise on the actions of training."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("n_step", "policy_freq", "num_critics"):
+        for name in ("policy_freq", "num_critics"):
             check_range(self, name, ge=1)
-        check_range(self, "tau", gt=0.0, le=1.0)
         for name in ("target_noise", "target_noise_clip"):
             check_range(self, name, ge=0.0)
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TD3Stats(TrainingStats):
-    """What one update reports."""
-
-    loss_critic: float
-    """Mean squared error, summed over the critics."""
-    loss_actor: float | None
-    """None where the policy was left alone (detail 3)."""
-    q_mean: float
-    """Mean value of the stored actions, over batch and critics."""
+    def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:
+        """Make the critics of observations in a space and actions of so many elements."""
+        return EnsembleCritic(space, action_dim, net, self.num_critics)
 
 
-class TD3(Algorithm[TD3Config, TD3Stats]):
+class TD3(DDPG):
     """Deterministic actor-critic from a replay buffer."""
 
-    kind: Kind = "offpolicy"
     config_type = TD3Config
-    action_spaces = (spaces.Box,)
-    default_net = NetConfig(hidden_sizes=(256, 256))
-    policy: DeterministicPolicy
+    config: TD3Config
 
-    def __init__(self, config: TD3Config, policy: DeterministicPolicy, critic: EnsembleCritic) -> None:
-        super().__init__(config, policy)
-        self.policy_target, self.critic, self.critic_target = frozen_copy(policy), critic, frozen_copy(critic)
-        self.actor_optim, self.critic_optim = config.actor_optim.build(policy), config.critic_optim.build(critic)
-        self.update_policy_target = TargetUpdate(self.policy_target, policy, config.tau)
-        self.update_critic_target = TargetUpdate(self.critic_target, critic, config.tau)
-        policy.explore_by(config.exploration.build(policy.action_dim))
-
-    @classmethod
-    def build(cls, config: TD3Config, task: Task) -> Self:
-        """Make actor, critics and the algorithm."""
-        net = task.net or cls.default_net
-        policy = task.policy_or(lambda: DeterministicPolicy(task.observation_space, task.action_space, net))
-        critic = EnsembleCritic(task.observation_space, policy.action_dim, net, config.num_critics)
-        return cls(config, policy, critic.to(task.device))
-
-    def update(self, batch: TransitionBatch) -> TD3Stats:
+    def update(self, batch: TransitionBatch) -> DDPGStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
         batch = self.prepare(batch)
         with torch.no_grad():
@@ -120,7 +81,7 @@ class TD3(Algorithm[TD3Config, TD3Stats]):
 
         q_mean = batch_mean(q_KB.detach().mean(dim=0), batch)
         metrics = self._finish(loss_critic=loss_critic, loss_actor=loss_actor, q_mean=q_mean)
-        return TD3Stats(**metrics, priorities=batch_priorities(td_error.detach().abs().mean(dim=0), batch))
+        return DDPGStats(**metrics, priorities=batch_priorities(td_error.detach().abs().mean(dim=0), batch))
 
     def _smoothed(self, act: torch.Tensor) -> torch.Tensor:
         """Actions with the noise of detail 2."""

@@ -15,7 +15,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from argosy.algorithm import Task, algorithm_class
+from argosy.algorithm import Algorithm, Task, algorithm_class
 from argosy.collect.rows import begin_anew, first_states, with_state
 from argosy.data import Batch, as_tensors, tree
 from argosy.errors import CheckpointError, DataError
@@ -200,9 +200,9 @@ def check_algorithm(
 
 
 def _check_faces(cls: Any) -> None:
-    """An algorithm calls nothing of a policy but its declared faces."""
-    source = ast.parse(inspect.getsource(inspect.getmodule(cls)))
-    for node in ast.walk(source):
+    """An algorithm, and what it shares with others, calls nothing of a policy but its declared faces."""
+    files = {inspect.getmodule(part) for part in cls.__mro__[: cls.__mro__.index(Algorithm)]}
+    for node in (node for file in files for node in ast.walk(ast.parse(inspect.getsource(file)))):
         owner = node.value if isinstance(node, ast.Attribute) else None
         if isinstance(owner, ast.Attribute) and isinstance(owner.value, ast.Name) and owner.value.id == "self":
             name = owner.attr

@@ -1,0 +1,119 @@
+"""What algorithms share whose actor goes along the natural gradient, while its critic learns by itself."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Self, TypeVar
+
+import torch
+from gymnasium import spaces
+
+from argosy.algorithm.actor_critic import ActorCriticConfig, refuse_shared
+from argosy.algorithm.base import Algorithm, StatsT, Task, batch_mean, batch_standardised
+from argosy.algorithm.optim import OptimConfig
+from argosy.config import check_range
+from argosy.data import Batch, TrainingStats, TrajectoryBatch
+from argosy.net import NetConfig
+from argosy.ops import check_gradient, conjugate_gradient, explained_variance, fisher_product, flat_gradient
+from argosy.policy import ActorCriticAnalysis, ActorCriticPolicy
+from argosy.policy.rollouts import advantage_rows, critic_units, minibatches
+
+# Shapes: T time, B envs, N = T * B rows of the rollout, P parameters of the actor. With memory, [N] becomes [T, N].
+
+
+@dataclass(frozen=True, kw_only=True)
+class NaturalConfig(ActorCriticConfig):
+    """Settings of advantages, natural gradient and critic."""
+
+    gae_lambda: float = 0.95
+    """Trade-off of the advantage estimate: 0 little variance, 1 no bias."""
+    damping: float = 0.1
+    """Added to the diagonal of the Fisher matrix."""
+    cg_steps: int = 10
+    """Steps of conjugate gradients."""
+    normalize_adv: bool = True
+    """Normalise the rollout's advantages."""
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    """Optimiser of the critic."""
+    critic_steps: int = 20
+    """Steps of the critic per rollout."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "gae_lambda", ge=0.0, le=1.0)
+        check_range(self, "damping", gt=0.0)
+        for name in ("cg_steps", "critic_steps"):
+            check_range(self, name, ge=1)
+
+
+NaturalConfigT = TypeVar("NaturalConfigT", bound=NaturalConfig)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NaturalStats(TrainingStats):
+    """What one update reports."""
+
+    loss_policy: float
+    loss_value: float
+    """Of the critic's last step."""
+    entropy: float
+    approx_kl: float
+    """KL(acting policy, current policy), exactly, on the rollout."""
+    explained_variance: float
+    """1 - Var(returns - value) / Var(returns) of the values at acting time; 1 is a perfect critic."""
+    grad_norm: float | None = None
+    """Of the critic, before clipping; None without clipping."""
+
+
+class NaturalGradient(Algorithm[NaturalConfigT, StatsT]):
+    """One step of the actor per rollout, and several of the critic; they share no layer."""
+
+    kind = "onpolicy"
+    action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
+    default_net = NetConfig(hidden_sizes=(64, 64), activation="tanh")
+    averages_gradients = False
+    stats_type: type[StatsT]
+    policy: ActorCriticPolicy
+
+    def __init__(self, config: NaturalConfigT, policy: ActorCriticPolicy) -> None:
+        super().__init__(config, policy)
+        self.optim = config.optim.build(policy.critic_parameters())
+
+    @classmethod
+    def build(cls, config: NaturalConfigT, task: Task) -> Self:
+        """Make the actor-critic and the algorithm."""
+        refuse_shared(cls, task)
+        return cls(config, config.make_actor_critic(task, cls.default_net))
+
+    def update(self, batch: TrajectoryBatch) -> StatsT:
+        """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, maybe mask."""
+        config = self.config
+        rows = advantage_rows(self.policy, self.prepare(batch), config.gamma, config.gae_lambda)
+        (mb,) = minibatches(self.policy, rows, None, self.rng)
+        if config.normalize_adv:
+            mb.adv = batch_standardised(mb.adv, mb)
+        metrics = self._move_actor(mb)
+        for _ in range(config.critic_steps):
+            error = (critic_units(self.policy, self.policy.analyze(mb).value) - mb.returns).square()
+            loss_value = batch_mean(error, mb)
+            grad_norm = self.optim.step(loss_value)
+        explained = explained_variance(rows.value, rows.returns)
+        stats = self._finish(**metrics, loss_value=loss_value, grad_norm=grad_norm, explained_variance=explained)
+        return self.stats_type(**stats, gradient_steps=1 + config.critic_steps)
+
+    @abstractmethod
+    def _move_actor(self, mb: Batch) -> dict[str, torch.Tensor]:
+        """Make the actor's step. -> its metrics."""
+
+    def _natural_gradient(
+        self, loss: torch.Tensor, now: ActorCriticAnalysis, mb: Batch
+    ) -> tuple[torch.Tensor, Callable[[torch.Tensor], torch.Tensor]]:
+        """-> (F^-1 g [P] of a loss, products with F), F being the Hessian of the mean divergence from `now`."""
+        parameters = self.policy.actor_parameters()
+        gradient = flat_gradient(loss, parameters)
+        check_gradient(loss, gradient)
+        kl = batch_mean(now.kl_from(now.distribution.detach()), mb)
+        product = fisher_product(kl, parameters, self.config.damping)
+        return conjugate_gradient(product, gradient, self.config.cg_steps), product

@@ -1,0 +1,96 @@
+"""What soft actor-critics share: critics and a policy whose entropy is worth something, at a temperature."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import torch
+from torch import nn
+
+from argosy.algorithm.base import Algorithm, AlgorithmConfig, StatsT
+from argosy.algorithm.optim import OptimConfig
+from argosy.algorithm.task import Kind
+from argosy.config import check_range
+from argosy.data import TrainingStats
+from argosy.net import EnsembleCritic, NetConfig
+from argosy.policy import Policy
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftConfig(AlgorithmConfig):
+    """Settings of the actor, the critics and the temperature."""
+
+    n_step: int = 1
+    """Rewards summed before the bootstrap value."""
+    actor_optim: OptimConfig = field(default_factory=OptimConfig)
+    """Optimiser of the actor."""
+    critic_optim: OptimConfig = field(default_factory=OptimConfig)
+    """Optimiser of the critics."""
+    alpha_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
+    """Optimiser of the logarithm of the temperature."""
+    alpha: float = 0.2
+    """Temperature: what a nat of entropy is worth in reward; its start when it is learned."""
+    auto_alpha: bool = True
+    """Learn the temperature."""
+    target_entropy: float | None = None
+    """Entropy that a learned temperature aims at, in nats; None: minus the action's dimension."""
+    num_critics: int = 2
+    """Size K of the ensemble."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("n_step", "num_critics"):
+            check_range(self, name, ge=1)
+        check_range(self, "alpha", gt=0.0)
+
+
+SoftConfigT = TypeVar("SoftConfigT", bound=SoftConfig)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SoftStats(TrainingStats):
+    """What one update reports."""
+
+    loss_critic: float
+    """Mean squared error, summed over the critics."""
+    loss_actor: float | None
+    """None where the policy was left alone."""
+    loss_alpha: float | None
+    """None with a fixed temperature, too."""
+    alpha: float
+    entropy: float | None
+    """Mean entropy of the policy at the stored observations; of continuous actions, mean of -log p of fresh ones."""
+    q_mean: float
+    """Mean value of the stored actions, over batch and critics."""
+
+
+class SoftActorCritic(Algorithm[SoftConfigT, StatsT]):
+    """An actor, critics, and a temperature that is fixed or learned.
+
+    Args:
+        config: its settings.
+        policy: the actor.
+        critic: an ensemble.
+        target_entropy: what a learned temperature aims at where the config does not say so.
+    """
+
+    kind: Kind = "offpolicy"
+    default_net = NetConfig(hidden_sizes=(256, 256))
+
+    def __init__(self, config: SoftConfigT, policy: Policy, critic: EnsembleCritic, target_entropy: float) -> None:
+        super().__init__(config, policy)
+        self.critic = critic
+        self.log_alpha = nn.Parameter(torch.tensor(math.log(config.alpha), device=self.device))
+        self.target_entropy = target_entropy if config.target_entropy is None else config.target_entropy
+        self.actor_optim, self.critic_optim = config.actor_optim.build(policy), config.critic_optim.build(critic)
+        self.alpha_optim = config.alpha_optim.build([self.log_alpha])
+
+    def _learn_alpha(self, entropy: torch.Tensor) -> torch.Tensor | None:
+        """Move the temperature so that the policy's mean entropy approaches its target. -> the loss, if it learns."""
+        if not self.config.auto_alpha:
+            return None
+        loss = self.log_alpha * (entropy - self.target_entropy)
+        self.alpha_optim.step(loss)
+        return loss
