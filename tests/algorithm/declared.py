@@ -7,6 +7,8 @@
 | `BOOTSTRAPS` | whether it values the successors of a sample; default: yes |
 | `RANGES` | pairs of a setting and a value that it refuses |
 | `RESUME` | settings with which a run is interrupted and resumed; default: none |
+| `PROBED` | by a name: how it solves the probes, see `probes.Probed`; default: not at all |
+| `BANDIT` | config and number of updates with which it learns `stand_ins.learn_a_bandit`; default: not at all |
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from typing import Any
 
 from argosy.algorithm import ALGORITHMS
 
-DEFAULTS: dict[str, Any] = {"LEARNS": ("policy",), "FOLLOWS": (), "BOOTSTRAPS": True, "RESUME": {}}
+DEFAULTS: dict[str, Any] = {"LEARNS": ("policy",), "FOLLOWS": (), "BOOTSTRAPS": True}
+DEFAULTS |= {"RESUME": {}, "PROBED": {}, "BANDIT": None}
 
 
 def declared(name: str, what: str) -> Any:

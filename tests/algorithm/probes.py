@@ -14,8 +14,8 @@ A continuous action a counts as the discrete action 1 to the degree (1 + tanh(3 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,14 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from argosy.algorithm import OptimConfig, Task
 from argosy.data import Batch
 from argosy.net import NetConfig
 from argosy.policy import RolloutRequest
 
 OBS_SPACE = spaces.Box(-1.0, 1.0, (1,), np.float32)
 NET = NetConfig(hidden_sizes=(16,), activation="tanh")
+DISCRETE, BOX = spaces.Discrete(2), spaces.Box(-1.0, 1.0, (1,))
 GAMMA = 0.5
 VALUES = {
     "one": {0.0: 1.0},
@@ -39,7 +41,13 @@ VALUES = {
     "endless": {0.0: 1.0 / (1.0 - GAMMA)},
 }
 """The value of each observation of a probe under the best policy."""
-PROBES = sorted(VALUES)
+PROBES = tuple(sorted(VALUES))
+
+# Settings that learn fast: of algorithms with action values; with critics; with critics and a temperature; on a bandit.
+FAST_VALUES = {"gamma": GAMMA, "optim": OptimConfig(lr=0.01), "target_update_freq": 20}
+FAST_CRITIC = {"gamma": GAMMA, "actor_optim": OptimConfig(lr=0.01), "critic_optim": OptimConfig(lr=0.01)}
+COOL = {"alpha": 0.01, "auto_alpha": False}
+FAST_BANDIT = {**COOL, "actor_optim": OptimConfig(lr=0.003), "critic_optim": OptimConfig(lr=0.02)}
 
 
 @dataclass
@@ -119,10 +127,46 @@ def greedy(algorithm: Any, obs: float) -> float:
     return float(algorithm.policy.rollout(request).action.reshape(()))
 
 
-def assert_solved(algorithm: Any, name: str, value: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    """Whether the values of a probe, and the actions where these count, are right."""
-    for obs, expected in VALUES[name].items():
-        found = value(torch.tensor([[obs]])).item()
+def value_of(algorithm: Any, obs: torch.Tensor) -> torch.Tensor:
+    """What it says that an observation [1, 1] is worth: its critic of the greedy action, or the policy by itself."""
+    sample = Batch(obs=obs)
+    if hasattr(algorithm, "critic"):
+        found = greedy(algorithm, obs.item())
+        act = torch.tensor([int(found)]) if algorithm.policy.num_actions else torch.full((1, 1), found)
+        return (
+            algorithm._value(sample, act) if hasattr(algorithm, "_value") else algorithm.critic.value(sample, act).min()
+        )
+    if hasattr(algorithm, "policy_target"):
+        return algorithm.policy(sample).logits.max()
+    return algorithm.policy.analyze(sample).value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probed:
+    """How an algorithm solves probes."""
+
+    config: Any
+    updates: int
+    space: spaces.Space[Any] = field(default_factory=lambda: DISCRETE)
+    net: NetConfig = NET
+    probes: Sequence[str] = PROBES
+    value: Callable[[Any, torch.Tensor], torch.Tensor] | None = value_of
+    """Its values; None: it has none."""
+
+
+def of_both_spaces(config: Any, updates: int, **how: Any) -> dict[str, Probed]:
+    """The same for choices and for a continuous action."""
+    both = {"discrete": DISCRETE, "box": BOX}
+    return {case: Probed(config=config, updates=updates, space=space, **how) for case, space in both.items()}
+
+
+def check_probe(cls: Any, how: Probed, name: str) -> None:
+    """Train on a probe; its values, and the actions where these count, must then be right."""
+    task = Task(observation_space=OBS_SPACE, action_space=how.space, net=how.net)
+    algorithm = cls.make(how.config, task, seed=0)
+    (train_onpolicy if cls.kind == "onpolicy" else train_offpolicy)(algorithm, name, how.updates)
+    for obs, expected in VALUES[name].items() if how.value is not None else ():
+        found = how.value(algorithm, torch.tensor([[obs]])).item()
         assert found == pytest.approx(expected, abs=0.1), f"V({obs})"
     if name == "act":
         assert greedy(algorithm, 0.0) > 0

@@ -1,4 +1,4 @@
-"""Batches of random numbers, and parts whose answers are known, for losses computed by hand (continuous actions)."""
+"""Batches of random numbers, and parts whose answers are known, for losses computed by hand."""
 
 import numpy as np
 import torch
@@ -25,6 +25,12 @@ def batch(count=16, seed=0, **changes):
         "weight": np.ones(count, np.float32),
     }
     return Batch({**fields, **changes})
+
+
+def transitions(obs, act, rew, obs_next, discount, weight):
+    """Transitions of numbers that are given, with discrete actions."""
+    fields = {"obs": obs, "rew": rew, "obs_next": obs_next, "discount": discount, "weight": weight}
+    return Batch({key: np.asarray(value, np.float32) for key, value in fields.items()}, act=np.asarray(act))
 
 
 def two_rows():

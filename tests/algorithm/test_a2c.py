@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, train_onpolicy
+from probes import GAMMA, of_both_spaces
+from stand_ins import Recorder
 
 from argosy.algorithm import A2C, A2CConfig, OptimConfig, Task
 from argosy.data import Batch
-from argosy.net import NetConfig
 
 OBS = spaces.Box(-10, 10, (1,), np.float32)
 
@@ -25,20 +25,11 @@ RANGES = [
     ("log_std_init", 3.0),
     ("gsde_steps", 0),
 ]
+PROBED = of_both_spaces(A2CConfig(gamma=GAMMA, optim=OptimConfig(lr=0.02), entropy_coef=0.0), 150)
 
 
 def make(**config):
     return A2C.make(A2CConfig(**config), Task(observation_space=OBS, action_space=spaces.Discrete(2)), seed=0)
-
-
-class Recorder:
-    """Stands for an optimiser: notes losses, moves nothing."""
-
-    def __init__(self):
-        self.losses = []
-
-    def step(self, loss):
-        self.losses.append(loss)
 
 
 def rollout(rew, terminated, obs_next):
@@ -91,16 +82,3 @@ def test_schedule_of_the_entropy_bonus():
     algorithm.optim = Recorder()
     stats = algorithm.update(rollout([1.0], [True], [9]))
     assert stats.loss == pytest.approx(-0.05 * 2.0)
-
-
-@pytest.mark.parametrize(
-    ("space", "name"),
-    [(space, name) for space in (spaces.Discrete(2), spaces.Box(-1.0, 1.0, (1,))) for name in PROBES],
-    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
-)
-def test_probes(space, name):
-    config = A2CConfig(gamma=GAMMA, optim=OptimConfig(lr=0.02), entropy_coef=0.0)
-    net = NetConfig(hidden_sizes=(16,), activation="tanh")
-    algorithm = A2C.make(config, Task(observation_space=OBS_SPACE, action_space=space, net=net), seed=0)
-    train_onpolicy(algorithm, name, 150)
-    assert_solved(algorithm, name, lambda obs: algorithm.policy.analyze(Batch(obs=obs)).value)

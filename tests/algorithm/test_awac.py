@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, greedy, train_offpolicy
-from probes import NET as PROBE_NET
+from probes import BOX as PROBE_BOX
+from probes import FAST_CRITIC, Probed
 from stand_ins import BOX, NET, OBS, FixedCritic, batch, learn_what_ends, recorded
 
 from argosy.algorithm import AWAC, AWACConfig, OptimConfig, Task
-from argosy.data import Batch
 
 CASES = {
     "plain": (AWACConfig(), BOX),
@@ -18,6 +17,7 @@ CASES = {
 LEARNS = ("policy", "critic")
 FOLLOWS = ("critic_target", "update_target")
 RANGES = [("n_step", 0), ("num_critics", 0), ("temperature", 0.0), ("max_weight", 0.0), ("tau", 0.0)]
+PROBED = {"plain": Probed(config=AWACConfig(**FAST_CRITIC, tau=0.1, temperature=0.05), space=PROBE_BOX, updates=300)}
 
 
 def make(space=BOX, net=NET, obs=OBS, **config):
@@ -77,15 +77,3 @@ def test_takes_the_best_actions_that_there_are_and_none_beyond():
     fast = {"actor_optim": OptimConfig(lr=0.003), "critic_optim": OptimConfig(lr=0.003)}
     taken = learn_what_ends(make(temperature=0.1, **fast), 300)
     assert all(-0.12 < act < 0.25 for act in taken)  # the data have -0.2 in the mean
-
-
-@pytest.mark.parametrize("name", PROBES)
-def test_probes(name):
-    fast = {"actor_optim": OptimConfig(lr=0.01), "critic_optim": OptimConfig(lr=0.01)}
-    algorithm = make(spaces.Box(-1.0, 1.0, (1,)), PROBE_NET, OBS_SPACE, gamma=GAMMA, tau=0.1, temperature=0.05, **fast)
-    train_offpolicy(algorithm, name, 300)
-
-    def value(obs):
-        return algorithm.critic.value(Batch(obs=obs), torch.full((1, 1), greedy(algorithm, obs.item()))).min()
-
-    assert_solved(algorithm, name, value)

@@ -5,6 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from gymnasium import spaces
+from stand_ins import Recorder
 
 from argosy.algorithm import BC, BCConfig, OptimConfig, Task
 from argosy.data import Batch
@@ -34,16 +35,6 @@ def batch(act, seed=0, **changes):
     act = np.asarray(act)
     obs = np.random.default_rng(seed).uniform(-1, 1, (len(act), 3)).astype(np.float32)
     return Batch({"obs": obs, "act": act, "weight": np.ones(len(act), np.float32), **changes})
-
-
-class Recorder:
-    """Stands for an optimiser: notes losses, moves nothing."""
-
-    def __init__(self):
-        self.losses = []
-
-    def step(self, loss):
-        self.losses.append(loss)
 
 
 def test_loss_by_hand():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, train_offpolicy
-from probes import NET as PROBE_NET
+from probes import FAST_VALUES, Probed
+from stand_ins import Recorder, transitions
 
 from argosy.algorithm import C51, C51Config, OptimConfig, Task
 from argosy.data import Batch
@@ -37,6 +37,10 @@ RESUME = {
     "exploration": EpsilonConfig(eps_decay_steps=300),
     "optim": OptimConfig(lr_schedule="linear"),
 }
+PROBED = {
+    case: Probed(config=C51Config(**FAST_VALUES, double=double, num_atoms=21, v_min=-2.0, v_max=3.0), updates=250)
+    for case, double in (("double", True), ("single", False))
+}
 
 
 def make(net=None, obs=OBS, **config):
@@ -52,27 +56,6 @@ def with_tables(online, target, obs=OBS, **config):
     return algorithm
 
 
-def batch(obs, act, rew, obs_next, discount, weight):
-    fields = {"obs": obs, "rew": rew, "obs_next": obs_next, "discount": discount, "weight": weight}
-    return Batch({key: np.asarray(value, np.float32) for key, value in fields.items()}, act=np.asarray(act))
-
-
-def random_batch(count=8, seed=0):
-    rng = np.random.default_rng(seed)
-    obs, obs_next = rng.normal(size=(2, count, 4))
-    return batch(obs, rng.integers(2, size=count), rng.normal(size=count), obs_next, [0.9] * count, [1.0] * count)
-
-
-class Recorder:
-    """Stands for an optimiser: notes losses, moves nothing."""
-
-    def __init__(self):
-        self.losses = []
-
-    def step(self, loss):
-        self.losses.append(loss)
-
-
 def test_loss_by_hand():
     # Row 0: prediction (1/4, 3/4). The greedy next action has (1/4, 3/4) at 0 and 4, and 1 + 0.5 * (0, 4) is
     # (1, 3): projected 1/4 * (3/4, 1/4) + 3/4 * (1/4, 3/4) = (3/8, 5/8). Row 1, terminated, reward 4: (0, 1) against
@@ -80,7 +63,7 @@ def test_loss_by_hand():
     algorithm = with_tables(1.0, 1.0)
     algorithm.optim = Recorder()
     stats = algorithm.update(
-        batch(
+        transitions(
             [[0, LOG3, 9, 9], [9, 9, 1, 1]],
             [0, 1],
             [1, 4],
@@ -118,66 +101,14 @@ def test_masks_hold_in_the_target_and_a_state_without_legal_action_gives_no_nan(
     assert targets(algorithm, obs).flatten().tolist() == pytest.approx([0.25, 0.75, 0.5, 0.5, 0.5, 0.5])
 
 
-def equal(a, b):
-    return all(torch.equal(x, y) for x, y in zip(a.parameters(), b.parameters(), strict=True))
-
-
-def test_hard_target_is_copied_every_so_many_updates():
-    algorithm = make(target_update_freq=3)
-    copied = []
-    for _ in range(7):
-        algorithm.update(random_batch())
-        copied.append(equal(algorithm.policy_target, algorithm.policy))
-    assert copied == [False, False, True, False, False, True, False]
-
-
-def test_soft_target_moves_by_tau_after_every_update():
-    algorithm = make(target_update_freq=1, tau=0.25)
-    before = [parameter.clone() for parameter in algorithm.policy_target.parameters()]
-    algorithm.update(random_batch())
-    online = list(algorithm.policy.parameters())
-    for old, new, moved in zip(before, online, algorithm.policy_target.parameters(), strict=True):
-        torch.testing.assert_close(moved, 0.75 * old + 0.25 * new)
-
-
-def test_schedule_of_exploration_and_learning_rate():
-    algorithm = make(
-        exploration=EpsilonConfig(eps_start=1.0, eps_end=0.2, eps_decay_steps=100),
-        optim=OptimConfig(lr=0.1, lr_schedule="linear"),
-    )
-    algorithm.schedule(50, 1000)
-    assert (algorithm.policy.exploration.eps, algorithm.optim.lr) == pytest.approx((0.6, 0.095))
-
-
-def test_sampling_asks_for_the_configured_returns():
-    sampling = make(gamma=0.9, n_step=3).sampling
-    assert (sampling.gamma, sampling.n_step) == (0.9, 3)
-
-
 def test_the_distribution_of_a_random_return_is_learned():
     """Reward 0 or 1 with probabilities 0.7 and 0.3, atoms at 0, 0.5 and 1."""
     algorithm = make(NetConfig(hidden_sizes=()), num_atoms=3, v_min=0.0, v_max=1.0, optim=OptimConfig(lr=0.05))
     rng = np.random.default_rng(0)
     for _ in range(300):
         rew = rng.random(256) < 0.3
-        algorithm.update(batch(np.zeros((256, 4)), np.zeros(256, int), rew, np.zeros((256, 4)), [0] * 256, [1] * 256))
+        algorithm.update(
+            transitions(np.zeros((256, 4)), np.zeros(256, int), rew, np.zeros((256, 4)), [0] * 256, [1] * 256)
+        )
     found = algorithm.policy.analyze(Batch(obs=torch.zeros(1, 4), act=torch.zeros(1, dtype=torch.int64)))
     assert found.log_probs_taken[0].exp().tolist() == pytest.approx([0.7, 0.0, 0.3], abs=0.05)
-
-
-@pytest.mark.parametrize("name", PROBES)
-@pytest.mark.parametrize("double", [True, False])
-def test_probes(name, double):
-    algorithm = make(
-        PROBE_NET,
-        OBS_SPACE,
-        gamma=GAMMA,
-        optim=OptimConfig(lr=0.01),
-        target_update_freq=20,
-        double=double,
-        num_atoms=21,
-        v_min=-2.0,
-        v_max=3.0,
-    )
-    train_offpolicy(algorithm, name, 250)
-    assert_solved(algorithm, name, lambda obs: algorithm.policy(Batch(obs=obs)).logits.max())

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, greedy, train_offpolicy
-from probes import NET as PROBE_NET
+from probes import BOX as PROBE_BOX
+from probes import COOL, FAST_CRITIC, Probed
 from stand_ins import BOX, NET, OBS, FixedCritic, batch, fixed_actor, learn_what_ends, recorded
 
 from argosy.algorithm import CQL, CQLConfig, OptimConfig, Task
-from argosy.data import Batch
 
 CASES = {
     "plain": (CQLConfig(num_draws=2), BOX),
@@ -19,6 +18,11 @@ LEARNS = ("policy", "critic")
 FOLLOWS = ("critic_target", "update_target", "log_alpha", "log_multiplier")
 RANGES = [("conservative_weight", -1.0), ("num_draws", 0), ("tau", 0.0), ("policy_freq", 0)]
 FIXED = {"alpha": 1e-6, "auto_alpha": False}
+PROBED = {
+    "plain": Probed(
+        config=CQLConfig(**FAST_CRITIC, **COOL, tau=0.1, conservative_weight=0.01), space=PROBE_BOX, updates=300
+    )
+}
 
 
 def make(space=BOX, net=NET, obs=OBS, **config):
@@ -132,26 +136,3 @@ def test_takes_the_best_actions_that_there_are_and_none_beyond():
     assert all(act > 0.7 for act in learn_what_ends(make(conservative_weight=0.0, **config), 300))
     taken = learn_what_ends(make(conservative_weight=2.0, **config), 300)
     assert all(-0.2 < act < 0.35 for act in taken)
-
-
-@pytest.mark.parametrize("name", PROBES)
-def test_probes(name):
-    fast = {"actor_optim": OptimConfig(lr=0.01), "critic_optim": OptimConfig(lr=0.01)}
-    space = spaces.Box(-1.0, 1.0, (1,))
-    algorithm = make(
-        space,
-        PROBE_NET,
-        OBS_SPACE,
-        gamma=GAMMA,
-        tau=0.1,
-        alpha=0.01,
-        auto_alpha=False,
-        conservative_weight=0.01,
-        **fast,
-    )
-    train_offpolicy(algorithm, name, 300)
-
-    def value(obs):
-        return algorithm.critic.value(Batch(obs=obs), torch.full((1, 1), greedy(algorithm, obs.item()))).min()
-
-    assert_solved(algorithm, name, value)

@@ -3,14 +3,12 @@ import copy
 import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
-from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, greedy, train_offpolicy
-from probes import NET as PROBE_NET
-from stand_ins import BOX, NET, OBS, FixedCritic, batch, fixed_actor, learn_a_bandit, recorded
+from probes import BOX as PROBE_BOX
+from probes import COOL, FAST_BANDIT, FAST_CRITIC, Probed
+from stand_ins import BOX, NET, OBS, FixedCritic, batch, fixed_actor, recorded
 
-from argosy.algorithm import DroQ, DroQConfig, OptimConfig, Task
+from argosy.algorithm import DroQ, DroQConfig, Task
 from argosy.data import Batch
-from argosy.net import NetConfig
 from argosy.net.regularise import Dropout
 
 CASES = {
@@ -21,6 +19,12 @@ LEARNS = ("policy", "critic")
 FOLLOWS = ("critic_target", "log_alpha", "update_target")
 RANGES = [("dropout", -0.1), ("dropout", 1.0), ("policy_freq", 0)]
 RESUME = {"policy_freq": 3, "dropout": 0.1}
+PROBED = {
+    "plain": Probed(
+        config=DroQConfig(**FAST_CRITIC, **COOL, tau=0.1, policy_freq=1, dropout=1e-3), space=PROBE_BOX, updates=500
+    )
+}
+BANDIT = (DroQConfig(**FAST_BANDIT, policy_freq=1), 300)
 
 
 def make(space=BOX, net=NET, obs=OBS, **config):
@@ -68,38 +72,3 @@ def test_each_hidden_layer_of_the_critics_has_dropout_and_normalisation_of_its_o
     assert shape == ["EnsembleLinear", "Dropout", "EnsembleLayerNorm", "ReLU", "EnsembleLinear"]
     assert make(dropout=0.25).critic.q[1].probability == 0.25
     assert not any(isinstance(layer, Dropout) for layer in make().policy.modules())
-
-
-def test_learns_the_best_action_of_a_bandit():
-    algorithm = make(
-        net=NetConfig(hidden_sizes=(64,)),
-        actor_optim=OptimConfig(lr=0.003),
-        critic_optim=OptimConfig(lr=0.02),
-        alpha=0.01,
-        auto_alpha=False,
-        policy_freq=1,
-    )
-    assert learn_a_bandit(algorithm, 300) == pytest.approx([0.5, 0.5], abs=0.15)
-
-
-@pytest.mark.parametrize("name", PROBES)
-def test_probes(name):
-    algorithm = make(
-        spaces.Box(-1.0, 1.0, (1,)),
-        PROBE_NET,
-        OBS_SPACE,
-        gamma=GAMMA,
-        actor_optim=OptimConfig(lr=0.01),
-        critic_optim=OptimConfig(lr=0.01),
-        alpha=0.01,
-        auto_alpha=False,
-        tau=0.1,
-        policy_freq=1,
-        dropout=1e-3,
-    )
-    train_offpolicy(algorithm, name, 500)
-
-    def value(obs):
-        return algorithm._value(Batch(obs=obs), torch.full((1, 1), greedy(algorithm, obs.item())))
-
-    assert_solved(algorithm, name, value)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, train_offpolicy
-from probes import NET as PROBE_NET
+from probes import FAST_VALUES, Probed
+from stand_ins import Recorder, transitions
 
 from argosy.algorithm import FQF, FQFConfig, OptimConfig, Task
 from argosy.data import Batch
@@ -49,6 +49,10 @@ RESUME = {
     "optim": OptimConfig(lr_schedule="linear"),
     "fraction_optim": OptimConfig(lr=1e-3),
 }
+PROBED = {
+    case: Probed(config=FQFConfig(**FAST_VALUES, double=double, num_fractions=8), updates=250)
+    for case, double in (("double", True), ("single", False))
+}
 
 
 def make(net=None, obs=OBS, **config):
@@ -70,21 +74,6 @@ def with_tables(online, target, obs=OBS, shares=(1 / 3, 2 / 3), **config):
     return algorithm
 
 
-def batch(obs, act, rew, obs_next, discount, weight):
-    fields = {"obs": obs, "rew": rew, "obs_next": obs_next, "discount": discount, "weight": weight}
-    return Batch({key: np.asarray(value, np.float32) for key, value in fields.items()}, act=np.asarray(act))
-
-
-class Recorder:
-    """Stands for an optimiser: notes losses, moves nothing."""
-
-    def __init__(self):
-        self.losses = []
-
-    def step(self, loss):
-        self.losses.append(loss)
-
-
 def test_losses_by_hand():
     # Shares 2/3 and 1/3 have their middles at 1/3 and 5/6, their edge at 2/3; cos(pi * tau) is 1/2, -sqrt(3)/2, -1/2.
     # Row 0: predictions 6 * (low, high), samples of the better next action 1 + 0.5 * 2 * (low, high).
@@ -93,7 +82,7 @@ def test_losses_by_hand():
     algorithm = with_tables(1.0, 1.0, shares=(2 / 3, 1 / 3), entropy_coef=0.5)
     algorithm.optim, algorithm.fraction_optim = Recorder(), Recorder()
     stats = algorithm.update(
-        batch([[6, 9], [9, 0]], [0, 1], [1, 1], [[1, 2], [5, 5]], discount=[0.5, 0], weight=[1, 0.5])
+        transitions([[6, 9], [9, 0]], [0, 1], [1, 1], [[1, 2], [5, 5]], discount=[0.5, 0], weight=[1, 0.5])
     )
     tau, quantile = (1 / 3, 5 / 6), 0.0
     for i, taken in enumerate((6 * low, 6 * high)):
@@ -150,22 +139,6 @@ def test_masks_hold_in_the_target_and_a_state_without_legal_action_gives_no_nan(
     assert np.ravel(targets(algorithm, obs)).tolist() == pytest.approx(expected.tolist(), rel=1e-5)
 
 
-def random_batch(count=8, seed=0):
-    rng = np.random.default_rng(seed)
-    obs, obs_next = rng.normal(size=(2, count, 2))
-    return batch(obs, rng.integers(2, size=count), rng.normal(size=count), obs_next, [0.9] * count, [1.0] * count)
-
-
-def test_hard_target_is_copied_every_so_many_updates():
-    algorithm = make(target_update_freq=3)
-    copied = []
-    for _ in range(4):
-        algorithm.update(random_batch())
-        pairs = zip(algorithm.policy_target.parameters(), algorithm.policy.parameters(), strict=True)
-        copied.append(all(torch.equal(a, b) for a, b in pairs))
-    assert copied == [False, False, True, False]
-
-
 def test_shares_move_to_where_the_quantile_function_needs_them():
     """F(tau) = relu(-cos(pi * tau)) is 0 up to 1/2: its best staircase has one step from 0 to about there."""
     algorithm = with_tables(1.0, 1.0, shares=(0.2, 0.8), fraction_optim=OptimConfig(lr=0.01))
@@ -181,24 +154,8 @@ def test_shares_move_to_where_the_quantile_function_needs_them():
         return np.abs(curve - stairs).mean()
 
     for _ in range(400):
-        algorithm.update(batch([[1, 1]] * 4, [0] * 4, [0] * 4, [[1, 1]] * 4, [0] * 4, [1] * 4))
+        algorithm.update(transitions([[1, 1]] * 4, [0] * 4, [0] * 4, [[1, 1]] * 4, [0] * 4, [1] * 4))
     found = algorithm.policy.analyze(Batch(obs=torch.ones(1, 2), act=torch.zeros(1)))
     edge = found.shares[0, 0].item()
     best = min(np.linspace(0.05, 0.95, 91), key=distance)
     assert edge == pytest.approx(best, abs=0.03)
-
-
-@pytest.mark.parametrize("name", PROBES)
-@pytest.mark.parametrize("double", [True, False])
-def test_probes(name, double):
-    algorithm = make(
-        PROBE_NET,
-        OBS_SPACE,
-        gamma=GAMMA,
-        optim=OptimConfig(lr=0.01),
-        target_update_freq=20,
-        double=double,
-        num_fractions=8,
-    )
-    train_offpolicy(algorithm, name, 250)
-    assert_solved(algorithm, name, lambda obs: algorithm.policy(Batch(obs=obs)).logits.max())

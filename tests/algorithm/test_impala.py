@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, train_onpolicy
+from probes import GAMMA, of_both_spaces
 
 from argosy.algorithm import A2C, IMPALA, A2CConfig, IMPALAConfig, OptimConfig, Task
 from argosy.data import Batch
@@ -25,6 +25,7 @@ RANGES = [
     ("entropy_coef", -0.1),
     ("entropy_coef_end", -0.1),
 ]
+PROBED = of_both_spaces(IMPALAConfig(gamma=GAMMA, optim=OptimConfig(lr=0.02), entropy_coef=0.0), 150)
 
 
 def make(algorithm=IMPALA, config=IMPALAConfig, **settings):
@@ -134,16 +135,3 @@ def test_schedule_of_the_entropy_bonus():
     assert algorithm.entropy_coef == pytest.approx(0.05)
     stats = algorithm.update(random_rollout(algorithm))
     assert stats.loss == pytest.approx(stats.loss_policy + 0.5 * stats.loss_value - 0.05 * stats.entropy)
-
-
-@pytest.mark.parametrize(
-    ("space", "name"),
-    [(space, name) for space in (spaces.Discrete(2), spaces.Box(-1.0, 1.0, (1,))) for name in PROBES],
-    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
-)
-def test_probes(space, name):
-    config = IMPALAConfig(gamma=GAMMA, optim=OptimConfig(lr=0.02), entropy_coef=0.0)
-    net = NetConfig(hidden_sizes=(16,), activation="tanh")
-    algorithm = IMPALA.make(config, Task(observation_space=OBS_SPACE, action_space=space, net=net), seed=0)
-    train_onpolicy(algorithm, name, 150)
-    assert_solved(algorithm, name, lambda obs: algorithm.policy.analyze(Batch(obs=obs)).value)

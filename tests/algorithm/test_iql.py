@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, greedy, train_offpolicy
-from probes import NET as PROBE_NET
+from probes import FAST_CRITIC, Probed
 from stand_ins import BOX, NET, OBS, FixedCritic, batch, learn_two_of_three, learn_what_ends, parameters, recorded
 
 from argosy.algorithm import IQL, IQLConfig, OptimConfig, Task
@@ -26,6 +25,12 @@ RANGES = [
     ("tau", 0.0),
 ]
 FAST = {f"{part}_optim": OptimConfig(lr=0.003) for part in ("actor", "critic", "value")}
+PROBED = {
+    "plain": Probed(
+        config=IQLConfig(**FAST_CRITIC, value_optim=OptimConfig(lr=0.01), tau=0.1, temperature=0.1, expectile=0.8),
+        updates=300,
+    )
+}
 
 
 def make(space=BOX, net=NET, obs=OBS, **config):
@@ -109,17 +114,3 @@ def test_takes_the_best_actions_that_there_are_and_none_beyond():
 
 def test_takes_the_better_choice_and_not_the_unknown_one():
     assert learn_two_of_three(make(spaces.Discrete(3), temperature=0.2, tau=0.1, **FAST), 150)[0] > 0.95
-
-
-@pytest.mark.parametrize("name", PROBES)
-def test_probes(name):
-    fast = {f"{part}_optim": OptimConfig(lr=0.01) for part in ("actor", "critic", "value")}
-    algorithm = make(
-        spaces.Discrete(2), PROBE_NET, OBS_SPACE, gamma=GAMMA, tau=0.1, temperature=0.1, expectile=0.8, **fast
-    )
-    train_offpolicy(algorithm, name, 300)
-
-    def value(obs):
-        return algorithm.critic.value(Batch(obs=obs), torch.tensor([int(greedy(algorithm, obs.item()))])).min()
-
-    assert_solved(algorithm, name, value)

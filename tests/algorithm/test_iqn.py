@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, train_offpolicy
-from probes import NET as PROBE_NET
+from probes import FAST_VALUES, Probed
+from stand_ins import Recorder, transitions
 
 from argosy.algorithm import IQN, IQNConfig, OptimConfig, Task
 from argosy.data import Batch
@@ -48,6 +48,10 @@ RESUME = {
     "exploration": EpsilonConfig(eps_decay_steps=300),
     "optim": OptimConfig(lr_schedule="linear"),
 }
+PROBED = {
+    case: Probed(config=IQNConfig(**FAST_VALUES, double=double), updates=250)
+    for case, double in (("double", True), ("single", False))
+}
 
 
 def make(net=None, obs=OBS, **config):
@@ -67,21 +71,6 @@ def with_tables(online, target, obs=OBS, **config):
     return algorithm
 
 
-def batch(obs, act, rew, obs_next, discount, weight):
-    fields = {"obs": obs, "rew": rew, "obs_next": obs_next, "discount": discount, "weight": weight}
-    return Batch({key: np.asarray(value, np.float32) for key, value in fields.items()}, act=np.asarray(act))
-
-
-class Recorder:
-    """Stands for an optimiser: notes losses, moves nothing."""
-
-    def __init__(self):
-        self.losses = []
-
-    def step(self, loss):
-        self.losses.append(loss)
-
-
 def give(algorithm, *draws):
     """Let the algorithm draw these fractions, in order, the same for every row."""
     left = [torch.tensor(draw) for draw in draws]
@@ -97,7 +86,7 @@ def test_loss_by_hand():
     algorithm.optim = Recorder()
     give(algorithm, [1 / 3, 2 / 3], [0.5])
     stats = algorithm.update(
-        batch([[4, 9], [9, 0]], [0, 1], [1, 1], [[1, 2], [5, 5]], discount=[0.5, 0], weight=[1, 0.5])
+        transitions([[4, 9], [9, 0]], [0, 1], [1, 1], [[1, 2], [5, 5]], discount=[0.5, 0], weight=[1, 0.5])
     )
     expected = (3.5 / 3 + 0.5 * 0.5) / 2
     assert algorithm.optim.losses[0].item() == pytest.approx(expected, rel=1e-5)
@@ -140,22 +129,6 @@ def test_fractions_are_uniform_and_of_the_algorithms_own_draws():
     assert not torch.equal(drawn, other._draw(rows, 8))
 
 
-def random_batch(count=8, seed=0):
-    rng = np.random.default_rng(seed)
-    obs, obs_next = rng.normal(size=(2, count, 2))
-    return batch(obs, rng.integers(2, size=count), rng.normal(size=count), obs_next, [0.9] * count, [1.0] * count)
-
-
-def test_hard_target_is_copied_every_so_many_updates():
-    algorithm = make(target_update_freq=3)
-    copied = []
-    for _ in range(4):
-        algorithm.update(random_batch())
-        pairs = zip(algorithm.policy_target.parameters(), algorithm.policy.parameters(), strict=True)
-        copied.append(all(torch.equal(a, b) for a, b in pairs))
-    assert copied == [False, False, True, False]
-
-
 def test_quantiles_of_a_random_return_are_learned():
     """Reward 0 or 1 with probabilities 0.7 and 0.3: the quantile function is a step at 0.7."""
     net = NetConfig(hidden_sizes=(32,))
@@ -164,17 +137,7 @@ def test_quantiles_of_a_random_return_are_learned():
     for i in range(400):
         rew = rng.random(64) < 0.3
         algorithm.schedule(i, 400)
-        algorithm.update(batch(np.ones((64, 2)), np.zeros(64, int), rew, np.zeros((64, 2)), [0] * 64, [1] * 64))
+        algorithm.update(transitions(np.ones((64, 2)), np.zeros(64, int), rew, np.zeros((64, 2)), [0] * 64, [1] * 64))
     found = algorithm.policy.analyze(Batch(obs=torch.ones(1, 2), act=torch.zeros(1, dtype=torch.int64)))
     quantiles = found.quantiles_taken(torch.tensor([[0.1, 0.3, 0.5, 0.6, 0.8, 0.9]]))[0].tolist()
     assert quantiles == pytest.approx([0, 0, 0, 0, 1, 1], abs=0.15)
-
-
-@pytest.mark.parametrize("name", PROBES)
-@pytest.mark.parametrize("double", [True, False])
-def test_probes(name, double):
-    algorithm = make(
-        PROBE_NET, OBS_SPACE, gamma=GAMMA, optim=OptimConfig(lr=0.01), target_update_freq=20, double=double
-    )
-    train_offpolicy(algorithm, name, 250)
-    assert_solved(algorithm, name, lambda obs: algorithm.policy(Batch(obs=obs)).logits.max())

@@ -2,17 +2,11 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from probes import GAMMA, NET, OBS_SPACE, PROBES, assert_solved, train_onpolicy
+from natural_parts import flat, make, natural_gradient, rows_of
+from probes import GAMMA, of_both_spaces
 
-from argosy.algorithm import NPG, NPGConfig, OptimConfig, Task
+from argosy.algorithm import NPG, NPGConfig, OptimConfig
 from argosy.data import Batch
-from argosy.distributed import PolicySpec
-from argosy.errors import ConfigError, DataError
-from argosy.net import NetConfig
-from argosy.ops import flat_gradient
-from argosy.presets import preset
-
-OBS = spaces.Box(-10, 10, (2,), np.float32)
 
 CASES = {
     "discrete": (NPGConfig(critic_steps=2), spaces.Discrete(3)),
@@ -26,46 +20,11 @@ RANGES = [
     ("cg_steps", 0),
     ("critic_steps", 0),
 ]
-
-
-def make(space=None, **config):
-    net = NetConfig(hidden_sizes=(3,), activation="tanh")
-    task = Task(observation_space=OBS, action_space=space or spaces.Discrete(2), net=net)
-    return NPG.make(NPGConfig(**config), task, seed=0)
-
-
-def rows_of(algorithm, N=40):
-    """A minibatch that the present policy acted in."""
-    torch.manual_seed(1)
-    obs, act = torch.randn(N, 2), torch.randint(2, (N,))
-    if isinstance(algorithm.policy.action_space, spaces.Box):
-        act = torch.randn(N, 1)
-    with torch.no_grad():
-        logp = algorithm.policy.analyze(Batch(obs=obs, act=act)).logp
-    return Batch(obs=obs, act=act, adv=torch.randn(N), logp=logp, cut=torch.ones(N, dtype=torch.bool))
-
-
-def flat(parameters):
-    return torch.cat([p.detach().flatten() for p in parameters])
-
-
-def natural_gradient(algorithm, mb):
-    """The natural gradient of mean(logp * adv) by the explicit Fisher matrix E[score score'], and that matrix."""
-    policy, parameters = algorithm.policy, algorithm.policy.actor_parameters()
-    gradient = flat_gradient((policy.analyze(mb).logp * mb.adv).mean(), parameters)
-    matrix = torch.zeros(len(gradient), len(gradient))
-    for i in range(len(mb.adv)):
-        for a in range(2):
-            row = Batch(obs=mb.obs[i : i + 1], act=torch.tensor([a]))
-            logp = policy.analyze(row).logp
-            score = flat_gradient(logp.sum(), parameters)
-            matrix += logp.exp().detach() * torch.outer(score, score) / len(mb.adv)
-    matrix += algorithm.config.damping * torch.eye(len(gradient))
-    return torch.linalg.solve(matrix, gradient), matrix
+PROBED = of_both_spaces(NPGConfig(gamma=GAMMA, optim=OptimConfig(lr=0.02), step_size=0.3), 40)
 
 
 def test_the_actor_moves_along_the_natural_gradient_of_the_explicit_fisher_matrix():
-    algorithm = make(step_size=0.5, cg_steps=30, damping=0.1)
+    algorithm = make(NPG, step_size=0.5, cg_steps=30, damping=0.1)
     mb, parameters = rows_of(algorithm), algorithm.policy.actor_parameters()
     expected, _ = natural_gradient(algorithm, mb)
     before = flat(parameters)
@@ -76,7 +35,7 @@ def test_the_actor_moves_along_the_natural_gradient_of_the_explicit_fisher_matri
 
 
 def test_the_divergence_is_that_of_the_step():
-    algorithm = make(spaces.Box(-1.0, 1.0, (1,)), step_size=0.2)
+    algorithm = make(NPG, spaces.Box(-1.0, 1.0, (1,)), step_size=0.2)
     mb = rows_of(algorithm)
     mean = algorithm.policy(Batch(obs=mb.obs)).logits
     std = algorithm.policy.action_head.log_std.exp().item()
@@ -84,61 +43,3 @@ def test_the_divergence_is_that_of_the_step():
     new_mean, new_std = algorithm.policy(Batch(obs=mb.obs)).logits, algorithm.policy.action_head.log_std.exp().item()
     kl = np.log(new_std / std) + (std**2 + (mean - new_mean).square()) / (2 * new_std**2) - 0.5
     assert metrics["approx_kl"].item() == pytest.approx(kl.mean().item(), rel=1e-4) != 0.0
-
-
-def test_the_critic_learns_by_itself():
-    algorithm = make(critic_steps=7)
-    policy = algorithm.policy
-    actor = {id(p) for p in policy.actor_parameters()}
-    assert [id(p) for p in policy.parameters() if id(p) not in actor] == [id(p) for p in policy.critic_parameters()]
-    assert [id(p) for p in algorithm.optim.parameters] == [id(p) for p in policy.critic_parameters()]
-    steps, step = [], algorithm.optim.step
-    algorithm.optim.step = lambda loss: steps.append(loss.item()) or step(loss)
-    stats = algorithm.update(rollout(algorithm))
-    assert (len(steps), stats.gradient_steps) == (7, 8)
-    assert steps[-1] < steps[0]
-    assert stats.loss_value == pytest.approx(steps[-1])
-
-
-def rollout(algorithm, T=8, B=4):
-    rng = np.random.default_rng(0)
-    obs, obs_next = rng.normal(size=(2, T, B, 2)).astype(np.float32)
-    ends = np.arange(T)[:, None].repeat(B, 1) == T - 1
-    batch = Batch(
-        obs=obs, obs_next=obs_next, act=rng.integers(2, size=(T, B)), cut=ends, terminated=np.zeros((T, B), bool)
-    )
-    batch.rew = rng.normal(size=(T, B)).astype(np.float32)
-    with torch.no_grad():
-        logp = algorithm.policy.analyze(Batch(obs=torch.from_numpy(obs), act=torch.from_numpy(batch.act))).logp
-    batch.policy = Batch(logp=logp.numpy())
-    return batch
-
-
-def test_what_is_not_finite_moves_nothing():
-    algorithm = make()
-    mb = rows_of(algorithm)
-    mb.adv[3] = float("inf")
-    before = flat(algorithm.policy.parameters())
-    with pytest.raises(DataError, match="no parameter has changed"):
-        algorithm._move_actor(mb)
-    assert torch.equal(flat(algorithm.policy.parameters()), before)
-
-
-def test_shared_layers_and_groups_of_trainers_are_refused():
-    task = Task(observation_space=OBS, action_space=spaces.Discrete(2), net=NetConfig(shared_backbone=True))
-    with pytest.raises(ConfigError, match=r"net\.shared_backbone is True, but NPG lets actor and critic learn apart"):
-        NPG.make(NPGConfig(), task)
-    with pytest.raises(ConfigError, match="trainers is 2, but NPG learns in one trainer only"):
-        PolicySpec(experiment=preset("npg", "CartPole-v1"), trainers=2)
-
-
-@pytest.mark.parametrize(
-    ("space", "name"),
-    [(space, name) for space in (spaces.Discrete(2), spaces.Box(-1.0, 1.0, (1,))) for name in PROBES],
-    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
-)
-def test_probes(space, name):
-    config = NPGConfig(gamma=GAMMA, optim=OptimConfig(lr=0.02), step_size=0.3)
-    algorithm = NPG.make(config, Task(observation_space=OBS_SPACE, action_space=space, net=NET), seed=0)
-    train_onpolicy(algorithm, name, 40)
-    assert_solved(algorithm, name, lambda obs: algorithm.policy.analyze(Batch(obs=obs)).value)

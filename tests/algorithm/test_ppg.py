@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from probes import GAMMA, NET, OBS_SPACE, PROBES, assert_solved, train_onpolicy
+from probes import GAMMA, Probed
 
 from argosy.algorithm import PPG, OptimConfig, PPGConfig, Task
 from argosy.data import Batch
@@ -27,6 +27,19 @@ RANGES = [
     ("entropy_coef_end", -0.1),
 ]
 RESUME = {"batch_size": 32, "rollouts_per_phase": 2}
+PROBED = {
+    "plain": Probed(
+        config=PPGConfig(
+            gamma=GAMMA,
+            optim=OptimConfig(lr=0.02),
+            repeat_per_collect=2,
+            batch_size=32,
+            rollouts_per_phase=4,
+            aux_epochs=2,
+        ),
+        updates=32,
+    )
+}
 
 
 def make(**config):
@@ -107,13 +120,3 @@ def test_shared_layers_are_refused():
     task = Task(observation_space=OBS, action_space=spaces.Discrete(2), net=NetConfig(shared_backbone=True))
     with pytest.raises(ConfigError, match=r"net\.shared_backbone is True, but PPG lets actor and critic learn apart"):
         PPG.make(PPGConfig(), task)
-
-
-@pytest.mark.parametrize("name", PROBES)
-def test_probes(name):
-    config = PPGConfig(
-        gamma=GAMMA, optim=OptimConfig(lr=0.02), repeat_per_collect=2, batch_size=32, rollouts_per_phase=4, aux_epochs=2
-    )
-    algorithm = PPG.make(config, Task(observation_space=OBS_SPACE, action_space=spaces.Discrete(2), net=NET), seed=0)
-    train_onpolicy(algorithm, name, 32)
-    assert_solved(algorithm, name, lambda obs: algorithm.policy.analyze(Batch(obs=obs)).value)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, train_onpolicy
+from probes import GAMMA, Probed, of_both_spaces
 
 from argosy.algorithm import PPO, OptimConfig, PPOConfig, Task
 from argosy.algorithm.ppo import TERMS
@@ -40,6 +40,20 @@ RANGES = [
     ("gsde_steps", 0),
 ]
 RESUME = {"batch_size": 32, "repeat_per_collect": 3}
+PROBE_CONFIG = PPOConfig(
+    gamma=GAMMA,
+    optim=OptimConfig(lr=0.02, eps=1e-5, max_grad_norm=0.5),
+    repeat_per_collect=4,
+    batch_size=32,
+)
+SHARED = NetConfig(hidden_sizes=(16,), activation="tanh", shared_backbone=True)
+PROBED = {
+    **of_both_spaces(PROBE_CONFIG, 20),
+    "shared": Probed(config=PROBE_CONFIG, updates=20, net=SHARED, probes=("both", "endless")),
+    "multi": Probed(
+        config=PROBE_CONFIG, updates=20, net=SHARED, space=spaces.MultiDiscrete([2]), probes=("both", "discount")
+    ),
+}
 
 
 def make(space=None, **config):
@@ -335,27 +349,6 @@ def test_masked_rows_are_looked_at_and_not_learned_from():
     assert not torch.equal(hidden, learned(hide=(0, 5), rew=behind))  # the advantages look ahead
     assert not torch.equal(hidden, learned())
     assert torch.equal(learned(), learned(obs=data.obs))
-
-
-PROBE_ACTIONS = {
-    "discrete": spaces.Discrete(2),
-    "box": spaces.Box(-1.0, 1.0, (1,)),
-    "multi": spaces.MultiDiscrete([2]),
-}
-
-
-@pytest.mark.parametrize(
-    ("actions", "shared", "name"),
-    [(actions, False, name) for actions in ("discrete", "box") for name in PROBES]
-    + [("discrete", True, "both"), ("discrete", True, "endless"), ("multi", True, "both"), ("multi", True, "discount")],
-)
-def test_probes(actions, shared, name):
-    config = PPOConfig(gamma=GAMMA, optim=optim(lr=0.02), repeat_per_collect=4, batch_size=32)
-    net = NetConfig(hidden_sizes=(16,), activation="tanh", shared_backbone=shared)
-    task = Task(observation_space=OBS_SPACE, action_space=PROBE_ACTIONS[actions], net=net)
-    algorithm = PPO.make(config, task, seed=0)
-    train_onpolicy(algorithm, name, 20)
-    assert_solved(algorithm, name, lambda obs: algorithm.policy.analyze(Batch(obs=obs)).value)
 
 
 def test_minibatches_of_one_row_are_refused_where_advantages_are_normalised():

@@ -5,8 +5,7 @@ import pytest
 import torch
 from algorithm_checks import play
 from gymnasium import spaces
-from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, train_offpolicy
-from probes import NET as PROBE_NET
+from probes import FAST_VALUES, Probed
 
 from argosy.algorithm import DQN, R2D2, OptimConfig, R2D2Config, Task
 from argosy.data import Batch
@@ -28,6 +27,13 @@ RESUME = {
     "n_step": 3,
     "target_update_freq": 7,
     "optim": OptimConfig(lr_schedule="linear"),
+}
+PROBED = {
+    "plain": Probed(
+        config=R2D2Config(**FAST_VALUES, n_step=1),
+        updates=250,
+        value=lambda algorithm, obs: unrescale(algorithm.policy(Batch(obs=obs)).logits.max()),
+    )
 }
 
 
@@ -82,10 +88,3 @@ def test_the_paper_s_sequences_learn_from_a_ring_that_is_shorter(envs):
     assert stats.loss > 0.0
     assert (stats.priorities > 0.0).all()  # of 0, a sequence would hardly ever be drawn again
     buffer.update_weight(slots, stats.priorities)
-
-
-@pytest.mark.parametrize("name", PROBES)
-def test_probes(name):
-    algorithm = make(PROBE_NET, OBS_SPACE, gamma=GAMMA, n_step=1, optim=OptimConfig(lr=0.01), target_update_freq=20)
-    train_offpolicy(algorithm, name, 250)
-    assert_solved(algorithm, name, lambda obs: unrescale(algorithm.policy(Batch(obs=obs)).logits.max()))

@@ -1,16 +1,12 @@
 import dataclasses
 
-import numpy as np
-import pytest
 import torch
 from algorithm_checks import make_batch
 from gymnasium import spaces
-from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, train_offpolicy
-from probes import NET as PROBE_NET
+from probes import FAST_VALUES, NET, OBS_SPACE, Probed
 
 import argosy
 from argosy.algorithm import C51, C51Config, OptimConfig, Rainbow, RainbowConfig, Task
-from argosy.data import Batch
 from argosy.net.noisy import NoisyLinear
 from argosy.presets import preset
 
@@ -31,10 +27,13 @@ RESUME = {
     "target_update_freq": 7,
     "optim": OptimConfig(lr_schedule="linear"),
 }
+PROBED = {
+    "plain": Probed(config=RainbowConfig(**FAST_VALUES, n_step=1, num_atoms=21, v_min=-2.0, v_max=3.0), updates=250)
+}
 
 
 def make(cls=Rainbow, **config):
-    task = Task(observation_space=OBS_SPACE, action_space=spaces.Discrete(2), net=PROBE_NET)
+    task = Task(observation_space=OBS_SPACE, action_space=spaces.Discrete(2), net=NET)
     return cls.make(cls.config_type(**config), task, seed=0)
 
 
@@ -77,18 +76,3 @@ def test_every_update_has_its_own_noise_online_and_target_apart(monkeypatch):
     assert len(seen) == 4
     assert len({tuple(noise) for noise in seen}) == 4
     assert all(m.noise is None for m in rainbow.policy.modules() if isinstance(m, NoisyLinear))
-
-
-@pytest.mark.parametrize("name", PROBES)
-def test_probes(name):
-    algorithm = make(
-        gamma=GAMMA,
-        n_step=1,
-        optim=OptimConfig(lr=0.01),
-        target_update_freq=20,
-        num_atoms=21,
-        v_min=-2.0,
-        v_max=3.0,
-    )
-    train_offpolicy(algorithm, name, 250)
-    assert_solved(algorithm, name, lambda obs: algorithm.policy(Batch(obs=np.asarray(obs))).logits.max())

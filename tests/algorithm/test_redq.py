@@ -1,14 +1,12 @@
 import numpy as np
 import pytest
 import torch
-from gymnasium import spaces
-from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, greedy, train_offpolicy
-from probes import NET as PROBE_NET
-from stand_ins import BOX, NET, OBS, FixedCritic, batch, equal, fixed_actor, learn_a_bandit, parameters, recorded
+from probes import BOX as PROBE_BOX
+from probes import COOL, FAST_BANDIT, FAST_CRITIC, Probed
+from stand_ins import BOX, NET, OBS, FixedCritic, batch, fixed_actor, recorded
 
-from argosy.algorithm import REDQ, OptimConfig, REDQConfig, Task
+from argosy.algorithm import REDQ, REDQConfig, Task
 from argosy.data import Batch
-from argosy.net import NetConfig
 
 CASES = {
     "plain": (REDQConfig(num_critics=3, policy_freq=1), BOX),
@@ -18,6 +16,12 @@ LEARNS = ("policy", "critic")
 FOLLOWS = ("critic_target", "log_alpha", "update_target")
 RANGES = [("subset_size", 0), ("subset_size", 11), ("num_critics", 0), ("policy_freq", 0)]
 RESUME = {"policy_freq": 3, "num_critics": 4}
+PROBED = {
+    "plain": Probed(
+        config=REDQConfig(**FAST_CRITIC, **COOL, tau=0.1, num_critics=4, policy_freq=1), space=PROBE_BOX, updates=500
+    )
+}
+BANDIT = (REDQConfig(**FAST_BANDIT, policy_freq=1), 300)
 
 
 def make(space=BOX, net=NET, obs=OBS, **config):
@@ -59,54 +63,3 @@ def test_some_members_say_what_they_say_among_all():
     critic = make(num_critics=4).critic
     sample, act, members = Batch(obs_next=torch.randn(6, 3)), torch.randn(6, 2), torch.tensor([2, 0])
     torch.testing.assert_close(critic.next_value(sample, act, members), critic.next_value(sample, act)[members])
-
-
-def test_policy_and_temperature_move_once_in_so_many_updates_the_targets_in_each():
-    algorithm = make(policy_freq=3, num_critics=3)
-    moved = []
-    for i in range(7):
-        actor, alpha = parameters(algorithm.policy), algorithm.log_alpha.item()
-        critic, target = parameters(algorithm.critic), parameters(algorithm.critic_target)
-        stats = algorithm.update(batch(seed=i))
-        moved.append(not equal(actor, parameters(algorithm.policy)))
-        assert moved[-1] == (algorithm.log_alpha.item() != alpha)
-        present = [value is not None for value in (stats.loss_actor, stats.loss_alpha, stats.entropy)]
-        assert present == [moved[-1]] * 3
-        assert not equal(critic, parameters(algorithm.critic))
-        assert not equal(target, parameters(algorithm.critic_target))
-    assert moved == [False, False, True, False, False, True, False]
-
-
-def test_learns_the_best_action_of_a_bandit():
-    algorithm = make(
-        net=NetConfig(hidden_sizes=(64,)),
-        actor_optim=OptimConfig(lr=0.003),
-        critic_optim=OptimConfig(lr=0.02),
-        alpha=0.01,
-        auto_alpha=False,
-        policy_freq=1,
-    )
-    assert learn_a_bandit(algorithm, 300) == pytest.approx([0.5, 0.5], abs=0.15)
-
-
-@pytest.mark.parametrize("name", PROBES)
-def test_probes(name):
-    algorithm = make(
-        spaces.Box(-1.0, 1.0, (1,)),
-        PROBE_NET,
-        OBS_SPACE,
-        gamma=GAMMA,
-        actor_optim=OptimConfig(lr=0.01),
-        critic_optim=OptimConfig(lr=0.01),
-        alpha=0.01,
-        auto_alpha=False,
-        tau=0.1,
-        num_critics=4,
-        policy_freq=1,
-    )
-    train_offpolicy(algorithm, name, 500)
-
-    def value(obs):
-        return algorithm._value(Batch(obs=obs), torch.full((1, 1), greedy(algorithm, obs.item())))
-
-    assert_solved(algorithm, name, value)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from probes import GAMMA, NET, OBS_SPACE, Probe, collect, greedy
+from probes import GAMMA, of_both_spaces
 
 from argosy.algorithm import REINFORCE, OptimConfig, REINFORCEConfig, Task
 from argosy.data import Batch
@@ -16,6 +16,9 @@ CASES = {
 }
 BOOTSTRAPS = False
 RANGES = [("gamma", 1.5), ("action_bound_method", "cut"), ("log_std_init", 3.0)]
+PROBED = of_both_spaces(
+    REINFORCEConfig(gamma=GAMMA, optim=OptimConfig(lr=0.02)), 100, probes=("act", "both"), value=None
+)
 
 
 def make(**config):
@@ -80,15 +83,3 @@ def test_masked_rows_count_nowhere():
 
 def test_there_is_no_critic():
     assert not any("critic" in name or "value" in name for name, _ in make().policy.named_parameters())
-
-
-@pytest.mark.parametrize("space", [spaces.Discrete(2), spaces.Box(-1.0, 1.0, (1,))], ids=["discrete", "box"])
-@pytest.mark.parametrize("name", ["act", "both"])
-def test_probes(space, name):
-    config = REINFORCEConfig(gamma=GAMMA, optim=OptimConfig(lr=0.02))
-    algorithm = REINFORCE.make(config, Task(observation_space=OBS_SPACE, action_space=space, net=NET), seed=0)
-    probe = Probe(name, 8, np.random.default_rng(0))
-    for _ in range(100):
-        algorithm.update(collect(algorithm, probe, 8))
-    assert greedy(algorithm, 1.0 if name == "both" else 0.0) > 0
-    assert name == "act" or greedy(algorithm, -1.0) <= 0

@@ -2,14 +2,12 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from gymnasium import spaces
-from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, greedy, train_offpolicy
-from probes import NET as PROBE_NET
-from stand_ins import BOX, NET, OBS, FixedCritic, Recorder, batch, fixed_actor, learn_a_bandit, recorded, two_rows
+from probes import BOX as PROBE_BOX
+from probes import COOL, FAST_BANDIT, FAST_CRITIC, Probed
+from stand_ins import BOX, NET, OBS, FixedCritic, Recorder, batch, fixed_actor, recorded, two_rows
 
 from argosy.algorithm import SAC, OptimConfig, SACConfig, Task
-from argosy.data import Batch
 
 OPTIMS = ("critic_optim", "actor_optim", "alpha_optim")
 CASES = {
@@ -21,6 +19,16 @@ LEARNS = ("policy", "critic")
 FOLLOWS = ("critic_target", "log_alpha", "update_target")
 RANGES = [("alpha", 0.0), ("num_critics", 0), ("n_step", 0), ("tau", 1.5), ("policy_freq", 0)]
 RANGES += [("gsde_steps", 0), ("gsde_log_std_init", 3.0)]
+PROBED = {
+    "fixed": Probed(config=SACConfig(**FAST_CRITIC, **COOL, tau=0.1), space=PROBE_BOX, updates=500),
+    "learned": Probed(
+        config=SACConfig(**FAST_CRITIC, alpha=0.01, alpha_optim=OptimConfig(lr=1e-4), tau=0.1),
+        space=PROBE_BOX,
+        updates=500,
+        probes=["both"],
+    ),
+}
+BANDIT = (SACConfig(**FAST_BANDIT), 300)
 
 
 def make(space=BOX, **config):
@@ -74,56 +82,3 @@ def test_a_fixed_temperature_stays():
     algorithm = make(auto_alpha=False, alpha=0.7)
     algorithm.update(batch())
     assert algorithm.log_alpha.item() == pytest.approx(math.log(0.7))
-
-
-def test_the_actors_step_does_not_touch_the_critics():
-    algorithm = make()
-    algorithm.critic_optim = Recorder()
-    before = [parameter.clone() for parameter in algorithm.critic.parameters()]
-    actor = [parameter.clone() for parameter in algorithm.policy.parameters()]
-    algorithm.update(batch())
-    assert all(torch.equal(a, b) for a, b in zip(before, algorithm.critic.parameters(), strict=True))
-    assert not any(torch.equal(a, b) for a, b in zip(actor, algorithm.policy.parameters(), strict=True))
-    assert all(parameter.grad is None for parameter in algorithm.critic.parameters())
-
-
-def test_target_critics_follow_softly():
-    algorithm = make(tau=0.25)
-    before = [parameter.clone() for parameter in algorithm.critic_target.parameters()]
-    algorithm.update(batch())
-    online = algorithm.critic.parameters()
-    for old, new, moved in zip(before, online, algorithm.critic_target.parameters(), strict=True):
-        torch.testing.assert_close(moved, 0.75 * old + 0.25 * new)
-
-
-def test_actions_with_several_axes():
-    algorithm = make(spaces.Box(-1, 1, (2, 1), np.float32))
-    stats = algorithm.update(batch(act=np.zeros((16, 2, 1), np.float32)))
-    assert math.isfinite(stats.loss_critic)
-
-
-def test_learns_the_best_action_of_a_bandit():
-    algorithm = make(actor_optim=OptimConfig(lr=0.003), critic_optim=OptimConfig(lr=0.02), alpha=0.01, auto_alpha=False)
-    assert learn_a_bandit(algorithm, 300) == pytest.approx([0.5, 0.5], abs=0.15)
-
-
-@pytest.mark.parametrize(("auto_alpha", "name"), [(False, name) for name in PROBES] + [(True, "both")])
-def test_probes(auto_alpha, name):
-    # a small temperature, so that the entropy is worth little beside the reward
-    config = SACConfig(
-        gamma=GAMMA,
-        actor_optim=OptimConfig(lr=0.01),
-        critic_optim=OptimConfig(lr=0.01),
-        alpha_optim=OptimConfig(lr=1e-4),
-        alpha=0.01,
-        auto_alpha=auto_alpha,
-        tau=0.1,
-    )
-    task = Task(observation_space=OBS_SPACE, action_space=spaces.Box(-1.0, 1.0, (1,)), net=PROBE_NET)
-    algorithm = SAC.make(config, task, seed=0)
-    train_offpolicy(algorithm, name, 500)
-
-    def value(obs):
-        return algorithm.critic.value(Batch(obs=obs), torch.full((1, 1), greedy(algorithm, obs.item()))).min()
-
-    assert_solved(algorithm, name, value)

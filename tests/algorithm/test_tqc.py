@@ -1,13 +1,11 @@
 import pytest
 import torch
-from gymnasium import spaces
-from probes import GAMMA, OBS_SPACE, PROBES, assert_solved, greedy, train_offpolicy
-from probes import NET as PROBE_NET
-from stand_ins import BOX, NET, OBS, batch, fixed_actor, learn_a_bandit, recorded, two_rows
+from probes import BOX as PROBE_BOX
+from probes import COOL, FAST_BANDIT, FAST_CRITIC, Probed
+from stand_ins import BOX, NET, OBS, batch, fixed_actor, recorded, two_rows
 
-from argosy.algorithm import TQC, OptimConfig, Task, TQCConfig
+from argosy.algorithm import TQC, Task, TQCConfig
 from argosy.data import Batch
-from argosy.net import NetConfig
 
 CASES = {
     "plain": (TQCConfig(num_critics=2, num_quantiles=5), BOX),
@@ -16,6 +14,14 @@ CASES = {
 LEARNS = ("policy", "critic")
 FOLLOWS = ("critic_target", "log_alpha", "update_target")
 RANGES = [("num_critics", 0), ("num_quantiles", 1), ("num_dropped", -1), ("num_dropped", 25), ("alpha", 0.0)]
+PROBED = {
+    "plain": Probed(
+        config=TQCConfig(**FAST_CRITIC, **COOL, tau=0.1, num_critics=2, num_quantiles=8, num_dropped=1),
+        space=PROBE_BOX,
+        updates=500,
+    )
+}
+BANDIT = (TQCConfig(**FAST_BANDIT, num_critics=2, num_quantiles=5, num_dropped=1), 300)
 
 
 def make(space=BOX, net=NET, obs=OBS, **config):
@@ -77,41 +83,3 @@ def test_what_is_dropped_keeps_values_low():
             stats = algorithm.update(batch(64, seed=i))
         values.append(stats.q_mean)
     assert values[1] < values[0] - 0.05
-
-
-def test_learns_the_best_action_of_a_bandit():
-    algorithm = make(
-        net=NetConfig(hidden_sizes=(64,)),
-        actor_optim=OptimConfig(lr=0.003),
-        critic_optim=OptimConfig(lr=0.02),
-        alpha=0.01,
-        auto_alpha=False,
-        num_critics=2,
-        num_quantiles=5,
-        num_dropped=1,
-    )
-    assert learn_a_bandit(algorithm, 300) == pytest.approx([0.5, 0.5], abs=0.15)
-
-
-@pytest.mark.parametrize("name", PROBES)
-def test_probes(name):
-    algorithm = make(
-        spaces.Box(-1.0, 1.0, (1,)),
-        PROBE_NET,
-        OBS_SPACE,
-        gamma=GAMMA,
-        actor_optim=OptimConfig(lr=0.01),
-        critic_optim=OptimConfig(lr=0.01),
-        alpha=0.01,
-        auto_alpha=False,
-        tau=0.1,
-        num_critics=2,
-        num_quantiles=8,
-        num_dropped=1,
-    )
-    train_offpolicy(algorithm, name, 500)
-
-    def value(obs):
-        return algorithm._value(Batch(obs=obs), torch.full((1, 1), greedy(algorithm, obs.item())))
-
-    assert_solved(algorithm, name, value)

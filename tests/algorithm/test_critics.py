@@ -1,0 +1,67 @@
+"""What holds for every algorithm with an actor and critics, each with an optimiser of its own."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+from algorithm_checks import make_batch
+from declared import declared
+from gymnasium import spaces
+from stand_ins import NET, OBS, Recorder, equal, parameters
+
+from argosy.algorithm import ALGORITHMS, Task, algorithm_class
+
+CRITICS = [name for name in ALGORITHMS if "critic" in declared(name, "LEARNS")]
+
+
+def make(name, space=None, **changes):
+    config, own_space = next(iter(declared(name, "CASES").values()))
+    task = Task(observation_space=OBS, action_space=space or own_space, net=NET)
+    changes = {field: value for field, value in changes.items() if hasattr(config, field)}
+    return algorithm_class(name).make(dataclasses.replace(config, **changes), task, seed=0)
+
+
+@pytest.mark.parametrize("name", CRITICS)
+def test_the_actors_step_does_not_touch_the_critics(name):
+    algorithm = make(name, policy_freq=1)
+    algorithm.critic_optim = Recorder()
+    critic, actor = parameters(algorithm.critic), parameters(algorithm.policy)
+    algorithm.update(make_batch(algorithm))
+    assert equal(critic, parameters(algorithm.critic))
+    assert not any(torch.equal(a, b) for a, b in zip(actor, parameters(algorithm.policy), strict=True))
+    assert all(parameter.grad is None for parameter in algorithm.critic.parameters())
+
+
+@pytest.mark.parametrize("name", CRITICS)
+def test_critics_learn_in_every_update_and_all_else_when_it_is_its_turn(name):
+    """A target policy, and the target critics beside it, wait for the policy; target critics alone wait for nobody."""
+    algorithm = make(name, policy_freq=3, tau=0.25)
+    pairs = [(part, f"{part}_target") for part in ("policy", "critic") if hasattr(algorithm, f"{part}_target")]
+    moved = []
+    for i in range(7):
+        actor, critic = parameters(algorithm.policy), parameters(algorithm.critic)
+        alpha = getattr(algorithm, "log_alpha", torch.zeros(())).item()
+        targets = [parameters(getattr(algorithm, target)) for _, target in pairs]
+        stats = algorithm.update(make_batch(algorithm, i))
+        moved.append(not equal(actor, parameters(algorithm.policy)))
+        present = [getattr(stats, field, stats.loss_actor) for field in ("loss_actor", "loss_alpha", "entropy")]
+        assert [value is not None for value in present] == [moved[-1]] * 3
+        if hasattr(algorithm, "log_alpha"):
+            assert (algorithm.log_alpha.item() != alpha) == moved[-1]
+        assert not equal(critic, parameters(algorithm.critic))
+        follows = moved[-1] or not hasattr(algorithm, "policy_target")
+        for (online, target), before in zip(pairs, targets, strict=True):
+            for old, new, now in zip(
+                before, parameters(getattr(algorithm, online)), parameters(getattr(algorithm, target)), strict=True
+            ):
+                torch.testing.assert_close(now, 0.75 * old + 0.25 * new if follows else old)
+    waits = hasattr(algorithm.config, "policy_freq")
+    assert moved == ([False, False, True, False, False, True, False] if waits else [True] * 7)
+
+
+@pytest.mark.parametrize("name", [name for name in CRITICS if spaces.Box in algorithm_class(name).action_spaces])
+def test_actions_with_several_axes(name):
+    algorithm = make(name, spaces.Box(-1.0, 1.0, (2, 1), np.float32), policy_freq=1)
+    assert all(math.isfinite(value) for value in algorithm.update(make_batch(algorithm)).metrics().values())
