@@ -71,6 +71,7 @@ def load(file: str) -> ModuleType:
         raise ConfigError(f"{file!r} is no Python file: its name does not end in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
+    sys.path.append(str(path.resolve().parent))  # what lies beside it can be imported, as from any script
     try:
         spec.loader.exec_module(module)
     except (SyntaxError, UnicodeDecodeError) as error:

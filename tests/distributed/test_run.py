@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import sys
 import time
 
 import pytest
@@ -305,8 +306,10 @@ fleet = Fleet(
 
 def test_command_line(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr("sys.path", sys.path.copy())
     file, runs = tmp_path / "f.py", str(tmp_path / "runs")
-    file.write_text(FILE)
+    (tmp_path / "updates_of_f.py").write_text("UPDATES = 2")
+    file.write_text(f"from updates_of_f import UPDATES\n{FILE.replace('updates=2', 'updates=UPDATES')}")
     assert main(["launch", str(file), "--in-threads", "--json", "--runs", runs]) == 0
     out = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert out["task"] == "CartPole-v1"

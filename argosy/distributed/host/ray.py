@@ -7,8 +7,6 @@ import contextlib
 import gc
 import logging
 import os
-import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +18,7 @@ from typing import Any
 
 from argosy.distributed.host.base import Beat, Build, Context, Handle, Host, Peer, PeerLostError, Resources, Worker
 from argosy.distributed.host.guardian import Guardian
+from argosy.distributed.host.token import choose_auth_mode, keep_token_private, set_auth_mode
 from argosy.distributed.host.vital import VitalSigns
 from argosy.errors import ArgosyError, ConfigError, require
 from argosy.process import tune_process, yield_cpu
@@ -28,17 +27,6 @@ _SHM = Path("/dev/shm")
 # Read when a process starts. Threads of torch that wait for each other would burn the cores of the workers beside them;
 # and what a thread other than the first one frees would go back to the system, and cost page faults when it is needed.
 _SEVERAL_THREADS = {"OMP_WAIT_POLICY": "passive", "MALLOC_ARENA_MAX": "1"}
-_AUTH_MODE = "RAY_AUTH_MODE"
-_OPEN, _ASKS = 10, 11
-_PROBE = f"""
-import sys, ray
-from ray._private.services import canonicalize_bootstrap_address
-try:
-    ray._raylet.GcsClient(address=canonicalize_bootstrap_address(sys.argv[1]))
-except ray.exceptions.AuthenticationError:
-    sys.exit({_ASKS})
-sys.exit({_OPEN})
-"""
 
 
 class _HostActor:
@@ -213,9 +201,9 @@ class RayLauncher:
         quiet = {"logging_level": logging.ERROR, "log_to_driver": False, "include_dashboard": False}
         if address is None:
             _check_shared_memory(object_store_bytes)
-            _keep_token_private()
+            keep_token_private()
             try:
-                with _on_loopback():
+                with _on_loopback(), _same_imports():
                     ray.init(
                         address="local",
                         num_cpus=num_cpus,
@@ -226,12 +214,12 @@ class RayLauncher:
                     )
             except Exception as error:  # Ray raises nothing more special where one of its processes does not start
                 raise FleetStartError(f"a local Ray could not be started: {error}") from error
-            _keep_token_private()
+            keep_token_private()
             self._guardian = Guardian()
             return
         quiet.pop("include_dashboard")
         try:
-            self._chose_mode = _choose_auth_mode(ray, address)
+            self._chose_mode = choose_auth_mode(ray, address)
             ray.init(address=address, namespace=namespace, **quiet)
         except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
             self._forget_mode()
@@ -306,7 +294,7 @@ class RayLauncher:
     def _forget_mode(self) -> None:
         """The next cluster may ask for something else."""
         if self._chose_mode:
-            _set_auth_mode(self._ray, None)
+            set_auth_mode(self._ray, None)
             self._chose_mode = False
 
     def __enter__(self) -> RayLauncher:
@@ -338,46 +326,18 @@ def _on_loopback() -> Iterator[None]:
         services.resolve_ip_for_localhost = before
 
 
-def _keep_token_private() -> None:
-    """Let nobody else read the token that Ray makes, and by which it knows this user."""
-    folder = Path.home() / ".ray"
-    with contextlib.suppress(OSError):  # no home, or another's
-        folder.mkdir(mode=0o700, exist_ok=True)
-        folder.chmod(0o700)
-        (folder / "auth_token").chmod(0o600)
-
-
-def _choose_auth_mode(ray: ModuleType, address: str) -> bool:
-    """Show this user's token to a cluster that asks for one, and to no other, whose workers it would shut out.
-
-    Ray itself leaves that to RAY_AUTH_MODE, which is respected where it is set. Returns whether it was set here.
-
-    Raises:
-        ConnectionError: nobody is at the address.
-    """
-    if _AUTH_MODE in os.environ or "://" in address:
-        return False
-    host, _, port = address.rpartition(":")
-    if host:
-        socket.create_connection((host, int(port)), timeout=10.0).close()  # Ray's own attempt takes a minute
-    # In another process: the refusal is also written to the console, and the mode is fixed once Ray has been used.
-    command, env = [sys.executable, "-c", _PROBE, address], {**os.environ, _AUTH_MODE: "disabled"}
+@contextlib.contextmanager
+def _same_imports() -> Iterator[None]:
+    """Let the processes of a local Ray import what this one can: the tasks and classes that an experiment names."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
     try:
-        answer = subprocess.run(command, env=env, capture_output=True, timeout=30.0, check=False).returncode
-    except subprocess.TimeoutExpired:
-        return False
-    if answer not in (_OPEN, _ASKS):
-        return False
-    _set_auth_mode(ray, "token" if answer == _ASKS else "disabled")
-    return True
-
-
-def _set_auth_mode(ray: ModuleType, mode: str | None) -> None:
-    if mode is None:
-        os.environ.pop(_AUTH_MODE, None)
-    else:
-        os.environ[_AUTH_MODE] = mode
-    ray._raylet.Config.initialize("")  # Ray has read the old one
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
 
 
 class FleetStartError(ArgosyError, RuntimeError):
