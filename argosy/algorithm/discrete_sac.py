@@ -23,6 +23,7 @@ import torch
 from gymnasium import spaces
 
 from argosy.algorithm.base import Task, batch_mean, batch_priorities
+from argosy.algorithm.critics import action_critic
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.soft import SoftActorCritic, SoftConfig, SoftStats
 from argosy.config import check_range
@@ -68,9 +69,7 @@ class DiscreteSAC(SoftActorCritic[DiscreteSACConfig, SoftStats]):
         """Make actor, critics and the algorithm."""
         net, seen = task.net or cls.default_net, task.observation_space
         policy = task.policy_or(lambda: ActorCriticPolicy(seen, task.action_space, net, critic=False))
-        skip = () if policy.mask_key is None else (policy.mask_key,)
-        critic = EnsembleCritic(seen, 0, net, config.num_critics, skip, atoms=policy.num_actions)
-        return cls(config, policy, critic.to(task.device))
+        return cls(config, policy, action_critic(policy, net, config.num_critics))
 
     def update(self, batch: TransitionBatch) -> SoftStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
@@ -81,9 +80,7 @@ class DiscreteSAC(SoftActorCritic[DiscreteSACConfig, SoftStats]):
             log_probs_BA = self.policy.analyze_next(batch).params  # noqa: N806  # the suffix says the shape
             soft_BA = self.critic_target.next_value(batch).amin(dim=0) - alpha * log_probs_BA  # noqa: N806
             target = batch.rew + batch.discount * (log_probs_BA.exp() * soft_BA).sum(dim=-1)
-        q_KBA = self.critic.value(batch)  # noqa: N806
-        act = batch.act.expand(q_KBA.shape[:-1]).unsqueeze(-1)
-        q_KB = q_KBA.gather(-1, act).squeeze(-1)  # noqa: N806
+        q_KB = self.critic.value(batch, batch.act)  # noqa: N806
         td_error = q_KB - target
         loss_critic = batch_mean((batch.weight * td_error.square()).sum(dim=0), batch)
         self.critic_optim.step(loss_critic)

@@ -31,6 +31,7 @@ from argosy.algorithm.base import Task, batch_mean, batch_priorities
 from argosy.algorithm.q_learning import QLearning, QLearningConfig, QLearningStats
 from argosy.config import check_choice, check_range
 from argosy.data import TransitionBatch
+from argosy.net import NetConfig
 from argosy.policy import QPolicy
 
 # Shapes: B batch, A actions. With memory, [B] becomes [T, B].
@@ -68,6 +69,11 @@ class DQNConfig(QLearningConfig):
         check_range(self, "munchausen_low", le=0.0)
         check_choice(self, "loss", tuple(LOSSES))
 
+    def build_policy(self, task: Task, net: NetConfig) -> QPolicy:
+        """Make the policy of a task."""
+        seen, taken = task.observation_space, task.action_space
+        return QPolicy(seen, taken, net, dueling=self.dueling, noisy_std=self.noisy_std)
+
 
 class DQN(QLearning[DQNConfig, QLearningStats]):
     """Q-learning from a replay buffer with a target network."""
@@ -79,12 +85,7 @@ class DQN(QLearning[DQNConfig, QLearningStats]):
     @classmethod
     def build(cls, config: DQNConfig, task: Task) -> Self:
         """Make the Q-network and the algorithm."""
-
-        def make() -> QPolicy:
-            net, dueling, std = task.net or cls.default_net, config.dueling, config.noisy_std
-            return QPolicy(task.observation_space, task.action_space, net, dueling=dueling, noisy_std=std)
-
-        return cls(config, task.policy_or(make))
+        return cls(config, task.policy_or(lambda: config.build_policy(task, task.net or cls.default_net)))
 
     def update(self, batch: TransitionBatch) -> QLearningStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""

@@ -7,6 +7,9 @@ from argosy.algorithm.c51 import C51 as C51, C51Config as C51Config
 from argosy.algorithm.cql import CQL as CQL, CQLConfig as CQLConfig
 from argosy.algorithm.crossq import CrossQ as CrossQ, CrossQConfig as CrossQConfig
 from argosy.algorithm.ddpg import DDPG as DDPG, DDPGConfig as DDPGConfig
+from argosy.algorithm.discrete_bcq import DiscreteBCQ as DiscreteBCQ, DiscreteBCQConfig as DiscreteBCQConfig
+from argosy.algorithm.discrete_cql import DiscreteCQL as DiscreteCQL, DiscreteCQLConfig as DiscreteCQLConfig
+from argosy.algorithm.discrete_crr import DiscreteCRR as DiscreteCRR, DiscreteCRRConfig as DiscreteCRRConfig
 from argosy.algorithm.discrete_sac import DiscreteSAC as DiscreteSAC, DiscreteSACConfig as DiscreteSACConfig
 from argosy.algorithm.dqn import DQN as DQN, DQNConfig as DQNConfig
 from argosy.algorithm.droq import DroQ as DroQ, DroQConfig as DroQConfig

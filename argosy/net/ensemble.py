@@ -121,4 +121,4 @@ class EnsembleCritic(nn.Module):
         q = q.reshape(-1, *lead) if self.atoms == 1 else q.reshape(-1, *lead, self.atoms)
         if act is None or self.action_dim:
             return q
-        return q.take_along_dim(act.expand(q.shape[:-1]).unsqueeze(-1), dim=-1).squeeze(-1)
+        return q.take_along_dim(act[None, ..., None], dim=-1).squeeze(-1)

@@ -26,3 +26,18 @@ def advantage_weight(adv: torch.Tensor, temperature: float, limit: float) -> tor
     Peng et al., 2019, https://arxiv.org/abs/1910.00177; the limit keeps a few rows from outweighing all others.
     """
     return (adv / temperature).exp().clamp(max=limit)
+
+
+def conservative_gap(q: torch.Tensor, taken: torch.Tensor, allowed: torch.Tensor | None = None) -> torch.Tensor:
+    """Log sum exp of Q minus Q(taken) [...]: by how much other actions seem better than the stored one.
+
+    Kumar et al., 2020, https://arxiv.org/abs/2006.04779, equation 4.
+
+    Args:
+        q: [..., A] values of all actions.
+        taken: [...] values of the stored ones.
+        allowed: [..., A] bool, actions that count; None: all.
+    """
+    if allowed is not None:
+        q = q.masked_fill(~allowed, -torch.inf)
+    return q.logsumexp(dim=-1) - taken

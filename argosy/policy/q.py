@@ -95,9 +95,8 @@ class QPolicy(NetPolicy):
         """Actions [B] int64."""
         with nullcontext() if self.noise is None else self.noise(self.rng, requests.is_evaluation):
             (output,), memory = self._outputs(requests, (self.backbone, self.head))
-        q, mask = self._values(output), self._mask(requests.obs)
-        act = (q if mask is None else np.where(mask, q, -np.inf)).argmax(axis=-1)
-        return self._result(act, requests, memory, mask=mask)
+        mask = self._mask(requests.obs)
+        return self._result(self._choose(output, mask), requests, memory, mask=mask)
 
     def analyze(self, sample: SampleBatch) -> QAnalysis:
         """Action values with gradient; `sample` has obs [..., *obs] and act [...]."""
@@ -106,6 +105,12 @@ class QPolicy(NetPolicy):
     def analyze_next(self, sample: SampleBatch, rows: tuple[torch.Tensor, ...] | None = None) -> QAnalysis:
         """Action values of `obs_next` [..., *obs]."""
         return self._analysis(self.head(self.backbone.features_next(sample, rows)), self._mask_next(sample, rows))
+
+    def _choose(self, output: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+        """Return the best allowed actions [B], of what the network gave."""
+        q = self._values(output)
+        best: np.ndarray = (q if mask is None else np.where(mask, q, -np.inf)).argmax(axis=-1)
+        return best
 
     # -- what a subclass with several atoms says -----------------------------------------------------------------------
 

@@ -77,6 +77,19 @@ class FixedCritic:
     next_value = value
 
 
+class FixedValues:
+    """An ensemble of which each member says the same values of all choices everywhere."""
+
+    def __init__(self, *values):
+        self.values = torch.tensor(values)
+
+    def value(self, sample, act=None):
+        values = self.values.unsqueeze(1).expand(-1, len(sample.weight), -1)
+        return values if act is None else values[:, torch.arange(len(act)), act]
+
+    next_value = value
+
+
 class FixedActor:
     """What an actor's analysis says that always takes `act` with log-density `logp`."""
 

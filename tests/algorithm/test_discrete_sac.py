@@ -5,7 +5,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from probes import COOL, FAST_CRITIC, Probed
-from stand_ins import NET, OBS, Recorder, recorded
+from stand_ins import NET, OBS, FixedValues, Recorder, recorded
 from stand_ins import batch as continuous
 
 from argosy.algorithm import DiscreteSAC, DiscreteSACConfig, OptimConfig, Task
@@ -53,21 +53,9 @@ class FixedActor:
         return self
 
 
-class FixedCritic:
-    """An ensemble of which each member says the same values of the three actions everywhere."""
-
-    def __init__(self, *values):
-        self.values = torch.tensor(values)
-
-    def value(self, sample):
-        return self.values.unsqueeze(1).expand(-1, len(sample.obs), -1)
-
-    next_value = value
-
-
 def fixed(algorithm, probabilities, values, target):
     algorithm.policy.analyze = algorithm.policy.analyze_next = FixedActor(*probabilities)
-    algorithm.critic, algorithm.critic_target = FixedCritic(*values), FixedCritic(*target)
+    algorithm.critic, algorithm.critic_target = FixedValues(*values), FixedValues(*target)
     return recorded(algorithm, *OPTIMS)
 
 
@@ -113,7 +101,7 @@ def test_target_entropy_is_nearly_that_of_the_uniform_policy_by_default():
 
 def test_forbidden_actions_count_in_no_sum():
     algorithm = make(obs=MASKED, alpha=0.5, auto_alpha=False)
-    algorithm.critic_target = FixedCritic([1e6, 1.0, 1.0], [1e6, 1.0, 1.0])
+    algorithm.critic_target = FixedValues([1e6, 1.0, 1.0], [1e6, 1.0, 1.0])
     critic, actor = recorded(algorithm, "critic_optim", "actor_optim")
     mask = np.tile(np.array([0, 1, 1], np.int8), (16, 1))
     data = batch(rew=np.zeros(16, np.float32))

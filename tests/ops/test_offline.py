@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from argosy.ops.offline import advantage_weight, expectile_loss, squared_distance
+from argosy.ops.offline import advantage_weight, conservative_gap, expectile_loss, squared_distance
 
 
 def test_squared_distance_sums_over_the_axes_of_an_action():
@@ -30,3 +30,11 @@ def test_expectile_loss_weighs_the_sides():
 def test_advantage_weight_is_exponential_and_bounded():
     weight = advantage_weight(torch.tensor([0.0, 1.0, -1.0, 1e6]), 0.5, 20.0)
     assert weight.tolist() == pytest.approx([1.0, math.exp(2.0), math.exp(-2.0), 20.0])
+
+
+def test_conservative_gap_by_hand():
+    q = torch.tensor([[0.0, 1.0, 2.0], [3.0, 3.0, 3.0]])
+    log_sum = math.log(1.0 + math.e + math.e**2)
+    assert conservative_gap(q, q[:, 2]).tolist() == pytest.approx([log_sum - 2.0, math.log(3.0)])
+    allowed = torch.tensor([[True, True, False], [True, False, False]])
+    assert conservative_gap(q, q[:, 0], allowed).tolist() == pytest.approx([math.log(1.0 + math.e), 0.0])

@@ -1,0 +1,72 @@
+"""Policy of batch-constrained Q-learning: the best action by Q among those that the data's policy is likely to take."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from argosy.data import SampleBatch
+from argosy.net import NetConfig
+from argosy.policy.actor_critic import FORBIDDEN
+from argosy.policy.q import QAnalysis, QPolicy
+
+
+@dataclass(frozen=True, kw_only=True)
+class LikelyAnalysis(QAnalysis):
+    """What `LikelyPolicy` says; its `mask` leaves out what is unlikely, too."""
+
+    logits: torch.Tensor
+    """[..., num_actions] of the imitation, those of forbidden actions too."""
+    log_probs: torch.Tensor
+    """[..., num_actions] of the imitation."""
+
+
+class LikelyPolicy(QPolicy):
+    """A `QPolicy` whose network also imitates the data, and which takes nothing but what these may have done.
+
+    Args:
+        observation_space: space of one observation; a Dict may hold an action mask.
+        action_space: a Discrete space.
+        net: shape of the network.
+        threshold: share of the likeliest action's probability above which an action may be taken.
+        dueling: see `QPolicy`.
+        noisy_std: see `QPolicy`.
+    """
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        net: NetConfig | None = None,
+        *,
+        threshold: float = 0.3,
+        dueling: bool = False,
+        noisy_std: float = 0.0,
+    ) -> None:
+        super().__init__(observation_space, action_space, net, dueling=dueling, noisy_std=noisy_std, atoms=2)
+        self.threshold = threshold
+
+    def analyze(self, sample: SampleBatch) -> LikelyAnalysis:
+        """Action values and imitation with gradient; `sample` has obs [..., *obs] and act [...]."""
+        analysis = super().analyze(sample)
+        assert isinstance(analysis, LikelyAnalysis)
+        return analysis
+
+    def _choose(self, output: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+        allowed = None if mask is None else torch.from_numpy(mask)
+        best: np.ndarray = self._analysis(torch.from_numpy(output), allowed).greedy.numpy()
+        return best
+
+    def _analysis(
+        self, output: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None
+    ) -> LikelyAnalysis:
+        q, logits = output.reshape(*output.shape[:-1], self.num_actions, 2).unbind(-1)
+        allowed = logits if mask is None else logits.masked_fill(~mask, FORBIDDEN)
+        best = allowed.detach().amax(dim=-1, keepdim=True)
+        likely = allowed >= best + math.log(self.threshold) if self.threshold > 0.0 else mask
+        return LikelyAnalysis(q, likely, act, logits=logits, log_probs=allowed.log_softmax(dim=-1))
