@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import torch
 from gymnasium import spaces
 
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, StatsT
 from argosy.algorithm.optim import OptimConfig
-from argosy.algorithm.task import Kind
+from argosy.algorithm.task import Kind, Space
 from argosy.config import check_range
 from argosy.data import TrainingStats
 from argosy.net import NetConfig, TargetUpdate, frozen_copy
@@ -68,7 +68,7 @@ class QLearning(Algorithm[QConfigT, StatsT]):
     """
 
     kind: Kind = "offpolicy"
-    action_spaces = (spaces.Discrete,)
+    action_spaces: ClassVar[tuple[type[Space], ...]] = (spaces.Discrete,)
     default_net = NetConfig(hidden_sizes=(128, 128))
     policy: Policy
     policy_target: Policy

@@ -90,7 +90,7 @@ class EpsilonGreedy(Exploration):
     def explore(
         self, act: np.ndarray, evaluates: np.ndarray | None, rng: Rng, mask: np.ndarray | None, state: States
     ) -> tuple[np.ndarray, States]:
-        """Replace some actions [B]."""
+        """Replace some actions [B], or [B, D] of which the mask [B, D, n] says the choices."""
         if self.eps <= 0.0 and self.eps_test <= 0.0:
             return act, state
         draws = rng.numpy
@@ -100,7 +100,7 @@ class EpsilonGreedy(Exploration):
             anything = (draws.random(len(act)) * self.num_actions).astype(np.int64)  # integers() is slower
         else:  # a uniform draw among the allowed actions: the largest of one uniform number for each of them
             anything = np.where(mask, draws.random(mask.shape), -1.0).argmax(axis=-1)
-        return np.where(explores, anything, act), state
+        return np.where(explores.reshape(-1, *(1,) * (act.ndim - 1)), anything, act), state
 
     def get_extra_state(self) -> torch.Tensor:
         """Return the rates."""

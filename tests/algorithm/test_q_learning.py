@@ -3,7 +3,7 @@
 import pytest
 import torch
 from algorithm_checks import make_batch
-from gymnasium import spaces
+from declared import declared
 from stand_ins import NET, OBS, equal, parameters
 
 from argosy.algorithm import ALGORITHMS, OptimConfig, Task, algorithm_class
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.parametrize("name", VALUE_BASED)
 
 
 def make(name, **config):
-    cls = algorithm_class(name)
-    task = Task(observation_space=OBS, action_space=spaces.Discrete(3), net=NET)
+    cls, (_, space) = algorithm_class(name), next(iter(declared(name, "CASES").values()))
+    task = Task(observation_space=OBS, action_space=space, net=NET)
     return cls.make(cls.config_type(**config), task, seed=0)
 
 
