@@ -24,6 +24,7 @@ from argosy.algorithm.ppo import PPO as PPO, PPOConfig as PPOConfig
 from argosy.algorithm.qrdqn import QRDQN as QRDQN, QRDQNConfig as QRDQNConfig
 from argosy.algorithm.r2d2 import R2D2 as R2D2, R2D2Config as R2D2Config
 from argosy.algorithm.rainbow import Rainbow as Rainbow, RainbowConfig as RainbowConfig
+from argosy.algorithm.rebrac import ReBRAC as ReBRAC, ReBRACConfig as ReBRACConfig
 from argosy.algorithm.redq import REDQ as REDQ, REDQConfig as REDQConfig
 from argosy.algorithm.reinforce import REINFORCE as REINFORCE, REINFORCEConfig as REINFORCEConfig
 from argosy.algorithm.sac import SAC as SAC, SACConfig as SACConfig

@@ -121,6 +121,8 @@ class TransitionBatch(SampleBatch[ArrayT], Protocol[ArrayT]):
     """[B] slots in the buffer."""
     returns: ArrayT
     """[B] discounted sum of the rewards to the episode's end; where `Sampling.fields` asks for it."""
+    act_next: ArrayT
+    """[B, *act] float, the next row's action, NaN where an episode ends; where `Sampling.fields` asks for it."""
 
 
 class PrioBatchProtocol(RolloutBatchProtocol[ArrayT], Protocol[ArrayT]):

@@ -124,8 +124,9 @@ def make_batch(algorithm: Any, seed: int = 0, size: tuple[int, int] = (8, 4)) ->
     batch.discount = (algorithm.config.gamma * ~batch.terminated).astype(np.float32)
     batch.weight = rng.uniform(0.5, 1.0, (T, B)).astype(np.float32)
     batch.indices = np.arange(T * B).reshape(T, B)
+    others = {"returns": batch.rew * 3.0, "act_next": np.where(rng.random(batch.act.shape) < 0.2, np.nan, -batch.act)}
     for field in algorithm.sampling.fields:
-        batch[field] = {"returns": rng.normal(size=(T, B)).astype(np.float32)}[field]
+        batch[field] = others[field].astype(np.float32)
     if policy.is_recurrent:
         batch.mask = np.ones((T, B), bool)
         batch.mask[:2] = False

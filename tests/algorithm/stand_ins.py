@@ -116,10 +116,10 @@ def learn_a_bandit(algorithm, updates, count=64):
     return algorithm.policy(Batch(obs=batch(200).obs)).act.mean(0).tolist()
 
 
-def learn_what_ends(algorithm, updates):
+def learn_what_ends(algorithm, updates, **fields):
     """Learn from actions of -0.6 to 0.2, of which the larger are the better; none beyond. -> the ones it takes [2]."""
     for i in range(updates):
-        data = batch(64, seed=i, discount=np.zeros(64, np.float32))
+        data = batch(64, seed=i, discount=np.zeros(64, np.float32), **fields)
         data.act = 0.4 * data.act - 0.2
         data.rew = data.act.sum(-1)
         algorithm.update(data)

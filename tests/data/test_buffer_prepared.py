@@ -28,6 +28,15 @@ def test_returns_sum_to_the_end_of_the_episode_or_of_the_data():
     assert batch.rew.tolist() == [1, 2, 3, 4, 10, 20, 30, 40]
 
 
+def test_actions_that_follow_and_none_where_nothing_does():
+    buffer, sampling = two_rings(), Sampling(fields=("act_next",))
+    prepare(buffer, sampling)
+    found = buffer.sample(0, sampling)[0].act_next
+    ends = [2, 3, 5, 7]
+    assert np.isnan(found[ends]).all()
+    assert np.delete(found, ends, axis=0).tolist() == [[1, -1], [2, -1], [11, -2], [13, -2]]
+
+
 def test_sequences_hold_them_too():
     buffer, sampling = two_rings(), Sampling(gamma=0.0, fields=("returns",), sequence_length=2)
     prepare(buffer, sampling)

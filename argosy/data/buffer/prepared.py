@@ -44,4 +44,15 @@ def returns_to_go(buffer: ReplayBuffer, slot: IntArray, sampling: Sampling) -> n
     return found
 
 
-MAKERS: dict[str, Callable[[ReplayBuffer, IntArray, Sampling], Any]] = {"returns": returns_to_go}
+def next_actions(buffer: ReplayBuffer, slot: IntArray, sampling: Sampling) -> np.ndarray:
+    """The action [N, *act] of the row that follows each row in its episode, as floats; NaN where none does."""
+    after = buffer.next(slot)
+    found = np.array(to_numpy(buffer.get(after, "act")), np.float32)
+    found[after == slot] = np.nan
+    return found
+
+
+MAKERS: dict[str, Callable[[ReplayBuffer, IntArray, Sampling], Any]] = {
+    "returns": returns_to_go,
+    "act_next": next_actions,
+}
