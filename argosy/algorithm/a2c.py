@@ -21,7 +21,7 @@ from typing import Self
 import torch
 from gymnasium import spaces
 
-from argosy.algorithm.actor_critic import ActorCriticConfig, annealed
+from argosy.algorithm.actor_critic import ActorCriticConfig, SummedLossConfig
 from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_standardised
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import check_range
@@ -36,7 +36,7 @@ RMSPROP = OptimConfig(kind="rmsprop", lr=7e-4, eps=1e-5, max_grad_norm=0.5)
 
 
 @dataclass(frozen=True, kw_only=True)
-class A2CConfig(ActorCriticConfig):
+class A2CConfig(SummedLossConfig, ActorCriticConfig):
     """Hyper-parameters of A2C; docs/glossary.md explains each at length."""
 
     gae_lambda: float = 1.0
@@ -45,18 +45,10 @@ class A2CConfig(ActorCriticConfig):
     """Optimiser of actor and critic."""
     normalize_adv: bool = False
     """Normalise the rollout's advantages."""
-    value_coef: float = 0.5
-    """Weight of the value loss (a mean squared error)."""
-    entropy_coef: float = 0.01
-    """Weight of the entropy bonus."""
-    entropy_coef_end: float | None = None
-    """What it is at the end of the run, reached on a line; None: the same."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, "gae_lambda", ge=0.0, le=1.0)
-        for name in ("value_coef", "entropy_coef", "entropy_coef_end"):
-            check_range(self, name, ge=0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,9 +87,8 @@ class A2C(Algorithm[A2CConfig, A2CStats]):
     def schedule(self, env_step: int, max_env_step: int) -> None:
         """Set learning rate and entropy bonus (detail 5)."""
         super().schedule(env_step, max_env_step)
-        start, end = self.config.entropy_coef, self.config.entropy_coef_end
-        if end is not None:
-            self.entropy_coef = annealed(start, end, env_step, max_env_step)
+        if self.config.entropy_coef_end is not None:
+            self.entropy_coef = self.config.entropy_coef_at(env_step, max_env_step)
 
     def update(self, batch: TrajectoryBatch) -> A2CStats:
         """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, maybe mask."""

@@ -93,6 +93,28 @@ class ActorCriticConfig(ActorConfig):
         return policy
 
 
+@dataclass(frozen=True, kw_only=True)
+class SummedLossConfig(ActorConfig):
+    """Weights of what one optimiser of actor and critic sums up beside the policy's loss."""
+
+    value_coef: float = 0.5
+    """Weight of the value loss (a mean squared error)."""
+    entropy_coef: float = 0.01
+    """Weight of the entropy bonus."""
+    entropy_coef_end: float | None = None
+    """What it is at the end of the run, reached on a line; None: the same."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("value_coef", "entropy_coef", "entropy_coef_end"):
+            check_range(self, name, ge=0.0)
+
+    def entropy_coef_at(self, env_step: int, max_env_step: int) -> float:
+        """Return the weight of the entropy bonus at a step of the run."""
+        start, end = self.entropy_coef, self.entropy_coef_end
+        return start if end is None else start + min(env_step / max_env_step, 1.0) * (end - start)
+
+
 def refuse_shared(algorithm: type, task: Task) -> None:
     """Check that actor and critic of a task have layers of their own.
 
@@ -104,8 +126,3 @@ def refuse_shared(algorithm: type, task: Task) -> None:
             f"net.shared_backbone is True, but {algorithm.__name__} lets actor and critic learn apart from each other; "
             "leave it out"
         )
-
-
-def annealed(start: float, end: float, env_step: int, max_env_step: int) -> float:
-    """Return what a coefficient is at a step of the run, on the line from `start` to `end`."""
-    return start + min(env_step / max_env_step, 1.0) * (end - start)

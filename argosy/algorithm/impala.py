@@ -25,7 +25,7 @@ from typing import Self
 import torch
 from gymnasium import spaces
 
-from argosy.algorithm.actor_critic import ActorCriticConfig, annealed
+from argosy.algorithm.actor_critic import ActorCriticConfig, SummedLossConfig
 from argosy.algorithm.base import Algorithm, Task
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import check_range
@@ -39,7 +39,7 @@ from argosy.policy.rollouts import critic_units, take_in_returns
 
 
 @dataclass(frozen=True, kw_only=True)
-class IMPALAConfig(ActorCriticConfig):
+class IMPALAConfig(SummedLossConfig, ActorCriticConfig):
     """Hyper-parameters of IMPALA; docs/glossary.md explains each at length."""
 
     trace_lambda: float = 1.0
@@ -50,20 +50,12 @@ class IMPALAConfig(ActorCriticConfig):
     """Bound of the weights that carry a surprise back in time; lower has less variance."""
     optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=6e-4, eps=1e-5, max_grad_norm=40.0))
     """Optimiser of actor and critic."""
-    value_coef: float = 0.5
-    """Weight of the value loss (a mean squared error)."""
-    entropy_coef: float = 0.01
-    """Weight of the entropy bonus."""
-    entropy_coef_end: float | None = None
-    """What it is at the end of the run, reached on a line; None: the same."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, "trace_lambda", ge=0.0, le=1.0)
         for name in ("rho_clip", "trace_clip"):
             check_range(self, name, gt=0.0)
-        for name in ("value_coef", "entropy_coef", "entropy_coef_end"):
-            check_range(self, name, ge=0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -105,9 +97,8 @@ class IMPALA(Algorithm[IMPALAConfig, IMPALAStats]):
     def schedule(self, env_step: int, max_env_step: int) -> None:
         """Set learning rate and entropy bonus (detail 6)."""
         super().schedule(env_step, max_env_step)
-        start, end = self.config.entropy_coef, self.config.entropy_coef_end
-        if end is not None:
-            self.entropy_coef = annealed(start, end, env_step, max_env_step)
+        if self.config.entropy_coef_end is not None:
+            self.entropy_coef = self.config.entropy_coef_at(env_step, max_env_step)
 
     def update(self, batch: TrajectoryBatch) -> IMPALAStats:
         """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp, maybe mask."""

@@ -23,7 +23,7 @@ from typing import Any, Self
 import torch
 from gymnasium import spaces
 
-from argosy.algorithm.actor_critic import ActorConfig, annealed, refuse_shared
+from argosy.algorithm.actor_critic import SummedLossConfig, refuse_shared
 from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_standardised
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import check_range
@@ -38,7 +38,7 @@ from argosy.policy.rollouts import advantage_rows, minibatches
 
 
 @dataclass(frozen=True, kw_only=True)
-class PPGConfig(ActorConfig):
+class PPGConfig(SummedLossConfig):
     """Hyper-parameters of PPG; docs/glossary.md explains each at length."""
 
     gae_lambda: float = 0.95
@@ -53,10 +53,6 @@ class PPGConfig(ActorConfig):
     """How far a probability ratio may leave 1 before its gradient vanishes."""
     value_coef: float = 0.5
     """Weight of the value loss (a mean squared error), in both phases."""
-    entropy_coef: float = 0.01
-    """Weight of the entropy bonus."""
-    entropy_coef_end: float | None = None
-    """What it is at the end of the run, reached on a line; None: the same."""
     rollouts_per_phase: int = 32
     """Rollouts between two auxiliary phases, and in each of them."""
     aux_epochs: int = 6
@@ -70,8 +66,7 @@ class PPGConfig(ActorConfig):
             check_range(self, name, ge=0.0, le=1.0)
         for name in ("repeat_per_collect", "batch_size", "rollouts_per_phase", "aux_epochs"):
             check_range(self, name, ge=1)
-        for name in ("value_coef", "entropy_coef", "entropy_coef_end", "beta_clone"):
-            check_range(self, name, ge=0.0)
+        check_range(self, "beta_clone", ge=0.0)
         if self.gsde_steps is not None:
             raise ConfigError(
                 f"{type(self).__name__}.gsde_steps is {self.gsde_steps}, but its policy of two critics has independent "
@@ -120,9 +115,8 @@ class PPG(Algorithm[PPGConfig, PPGStats]):
     def schedule(self, env_step: int, max_env_step: int) -> None:
         """Set learning rate and entropy bonus."""
         super().schedule(env_step, max_env_step)
-        start, end = self.config.entropy_coef, self.config.entropy_coef_end
-        if end is not None:
-            self.entropy_coef = annealed(start, end, env_step, max_env_step)
+        if self.config.entropy_coef_end is not None:
+            self.entropy_coef = self.config.entropy_coef_at(env_step, max_env_step)
 
     def update(self, batch: TrajectoryBatch) -> PPGStats:
         """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp; maybe mask."""

@@ -26,7 +26,7 @@ from typing import Self
 import torch
 from gymnasium import spaces
 
-from argosy.algorithm.actor_critic import ActorCriticConfig, annealed
+from argosy.algorithm.actor_critic import ActorCriticConfig, SummedLossConfig
 from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_standardised
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import check_range
@@ -42,7 +42,7 @@ TERMS = ("loss_policy", "loss_value", "entropy", "approx_kl", "clip_fraction")  
 
 
 @dataclass(frozen=True, kw_only=True)
-class PPOConfig(ActorCriticConfig):
+class PPOConfig(SummedLossConfig, ActorCriticConfig):
     """Hyper-parameters of PPO; docs/glossary.md explains each at length."""
 
     gae_lambda: float = 0.95
@@ -63,12 +63,8 @@ class PPOConfig(ActorCriticConfig):
     """Normalise advantages per minibatch (detail 3)."""
     recompute_advantage: bool = False
     """Estimate advantages anew before every pass (detail 2)."""
-    value_coef: float = 0.5
-    """Weight of the value loss (a mean squared error)."""
     entropy_coef: float = 0.0
     """Weight of the entropy bonus."""
-    entropy_coef_end: float | None = None
-    """What it is at the end of the run, reached on a line; None: the same."""
     target_kl: float | None = None
     """Stop passing over a rollout when the approximate KL divergence exceeds this; None: never."""
 
@@ -80,9 +76,6 @@ class PPOConfig(ActorCriticConfig):
             check_range(self, name, ge=1)
         check_range(self, "target_kl", gt=0.0)
         check_range(self, "dual_clip", gt=1.0)
-        check_range(self, "value_coef", ge=0.0)
-        for name in ("entropy_coef", "entropy_coef_end"):
-            check_range(self, name, ge=0.0)
         if self.normalize_adv and self.batch_size == 1:
             raise ConfigError(
                 "PPOConfig.batch_size is 1, of which normalize_adv leaves 0; use >= 2 or normalize_adv=False"
@@ -129,9 +122,8 @@ class PPO(Algorithm[PPOConfig, PPOStats]):
     def schedule(self, env_step: int, max_env_step: int) -> None:
         """Set learning rate and entropy bonus (detail 8)."""
         super().schedule(env_step, max_env_step)
-        start, end = self.config.entropy_coef, self.config.entropy_coef_end
-        if end is not None:
-            self.term_weights[2] = -annealed(start, end, env_step, max_env_step)
+        if self.config.entropy_coef_end is not None:
+            self.term_weights[2] = -self.config.entropy_coef_at(env_step, max_env_step)
 
     def update(self, batch: TrajectoryBatch) -> PPOStats:
         """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp/value; maybe mask."""

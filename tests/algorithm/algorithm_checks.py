@@ -75,9 +75,8 @@ def observations(space: spaces.Space[Any], lead: tuple[int, ...], rng: np.random
 
 def play(policy: Policy, seed: int, size: tuple[int, int], *, evaluates: bool = False) -> Batch:
     """Random experience [T, B, ...] of a policy, with the states that its memory went through."""
-    rng, actor = np.random.default_rng(seed), copy.deepcopy(policy)  # acting must not move the policy's random numbers
-    actor.seed(seed)
-    T, B = size
+    rng, own, (T, B) = np.random.default_rng(seed), policy.rng.state_dict(), size
+    policy.seed(seed)
     obs, state, begins = observations(policy.observation_space, (B,), rng), first_states(policy, B), np.ones(B, bool)
     rows = []
     for t in range(T):
@@ -86,7 +85,7 @@ def play(policy: Policy, seed: int, size: tuple[int, int], *, evaluates: bool = 
         request = RolloutRequest(
             obs=obs, policy_state=state, is_evaluation=np.ones(B, bool) if evaluates else None, on_reset=begins
         )
-        result = actor.rollout(request)
+        result = policy.rollout(request)
         stored = with_state(policy, result.analyzed_result, state)
         terminated = rng.random(B) < 0.2
         truncated = (rng.random(B) < 0.2) & ~terminated
@@ -111,6 +110,7 @@ def play(policy: Policy, seed: int, size: tuple[int, int], *, evaluates: bool = 
             tree.assign(obs, begins, tree.index(fresh, begins))
         else:
             obs[begins] = fresh[begins]
+    policy.rng.load_state_dict(own)  # as if it had not acted
     return Batch.stack(rows)
 
 
@@ -187,7 +187,6 @@ def check_algorithm(
 
     _check_faces(cls)
     _check_update(make(), learns, follows)
-    _check_stats(make())
     _check_acting_is_learning(make())
     _check_ends(make, bootstraps)
     if memory is not None:
@@ -195,7 +194,7 @@ def check_algorithm(
     _check_same_seed(make)
     _check_save_and_load(make, tmp_path)
     _check_foreign_state(make(), make(hidden_sizes=(5,), cnn_features=5, memory_size=5))
-    _check_nan(make, observation)
+    _check_nan(make(), observation)
     _check_rewards_of_several_agents(make())
     _check_tensors_do_as_well_as_arrays(make)
 
@@ -218,9 +217,11 @@ def _check_update(algorithm: Any, learns: tuple[str, ...], follows: tuple[str, .
     untouched = copy.deepcopy(batch)
     before, global_rng = flat(algorithm.state_dict()), torch.get_rng_state()
     assert algorithm.policy.version == -1
-    algorithm.update(batch)
+    metrics = algorithm.update(batch).metrics()
     changed = differences(before, flat(algorithm.state_dict()))
 
+    assert any(key.startswith("loss/") for key in metrics)
+    assert all(isinstance(value, float) and math.isfinite(value) for value in metrics.values())
     assert batch == untouched, "update wrote into the caller's batch"
     assert torch.equal(torch.get_rng_state(), global_rng), "update drew from torch's global generator"
     assert {"parts.num_updates", "version"} <= changed
@@ -256,10 +257,10 @@ def _check_acting_is_learning(algorithm: Any) -> None:
 
 def _check_ends(make: Any, bootstraps: bool) -> None:
     """What comes after a terminated row counts for nothing, after a truncated one as after any other."""
+    whole = make_batch(make(), 6)
 
     def losses(end: str | None) -> dict[str, float]:
-        algorithm = make()
-        batch = make_batch(algorithm, 6)
+        algorithm, batch = make(), copy.deepcopy(whole)
         rows = np.zeros_like(batch.terminated) if end is None else batch[end]
         other = observations(algorithm.policy.observation_space, rows.shape, np.random.default_rng(7))
         tree.assign(batch.obs_next, rows, tree.index(other, rows))
@@ -304,13 +305,6 @@ def _one_pass(config: Any) -> Any:
     return dataclasses.replace(config, **{name: value for name, value in changes.items() if hasattr(config, name)})
 
 
-def _check_stats(algorithm: Any) -> None:
-    stats = algorithm.update(make_batch(algorithm))
-    metrics = stats.metrics()
-    assert any(key.startswith("loss/") for key in metrics)
-    assert all(isinstance(value, float) and math.isfinite(value) for value in metrics.values())
-
-
 def _check_same_seed(make: Any) -> None:
     states = []
     for seed, noise in ((3, 1), (3, 2), (4, 3)):
@@ -326,7 +320,7 @@ def _check_same_seed(make: Any) -> None:
 def _check_save_and_load(make: Any, tmp_path: Any) -> None:
     first, second = make(seed=1), make(seed=2)
     policy = first.policy
-    for i in range(3):
+    for i in range(2):
         first.schedule(10 * i, 1000)
         first.update(make_batch(first, i))
     write_state(tmp_path / "state", "algorithm", first.state_dict())
@@ -334,12 +328,13 @@ def _check_save_and_load(make: Any, tmp_path: Any) -> None:
     assert not differences(flat(first.state_dict()), flat(second.state_dict()))
     obs = observations(policy.observation_space, (16,), np.random.default_rng(0))
     request = RolloutRequest(obs=obs, policy_state=first_states(policy, 16))
-    for i in range(3, 6):
+    for i in range(2, 4):
         actions = [algorithm.policy.rollout(request).action for algorithm in (first, second)]
         assert np.array_equal(*actions), "a resumed policy explores differently"
+        batch = make_batch(first, i)
         for algorithm in (first, second):
             algorithm.schedule(10 * i, 1000)
-            algorithm.update(make_batch(algorithm, i))
+            algorithm.update(batch)
         assert not differences(flat(first.state_dict()), flat(second.state_dict())), "resumed learning went elsewhere"
 
 
@@ -353,7 +348,8 @@ def _check_foreign_state(algorithm: Any, other: Any) -> None:
         algorithm.load_state_dict({**foreign, "parts": {"else": {}}})
 
 
-def _check_nan(make: Any, observation: str) -> None:
+def _check_nan(algorithm: Any, observation: str) -> None:
+    before, batch = flat(algorithm.state_dict()), make_batch(algorithm)
     for field, kinds, value in (
         ("rew", ("vector", "image", "dict"), np.nan),
         ("rew", ("vector",), np.inf),
@@ -364,13 +360,11 @@ def _check_nan(make: Any, observation: str) -> None:
     ):
         if observation not in kinds:
             continue
-        algorithm = make()
-        batch = make_batch(algorithm)
-        leaf = batch[field] if "." not in field else batch.obs.speed
+        broken = copy.deepcopy(batch)
+        leaf = broken[field] if "." not in field else broken.obs.speed
         leaf.reshape(-1)[-1] = value
-        before = flat(algorithm.state_dict())
         with pytest.raises(DataError, match=rf"batch\.{field} holds 1 NaN or infinite"):
-            algorithm.update(batch)
+            algorithm.update(broken)
         assert not differences(before, flat(algorithm.state_dict())), f"{value} in {field} changed something"
 
 
@@ -384,9 +378,9 @@ def _check_rewards_of_several_agents(algorithm: Any) -> None:
 
 
 def _check_tensors_do_as_well_as_arrays(make: Any) -> None:
-    states = []
-    for convert in (lambda batch: batch, as_tensors):
+    states, batch = [], make_batch(make())
+    for given in (batch, as_tensors(batch)):
         algorithm = make()
-        algorithm.update(convert(make_batch(algorithm)))
+        algorithm.update(given)
         states.append(flat(algorithm.state_dict()))
     assert not differences(*states)

@@ -45,7 +45,7 @@ PROBES = tuple(sorted(VALUES))
 
 # Settings that learn fast: of algorithms with action values; with critics; with critics and a temperature; on a bandit.
 FAST_VALUES = {"gamma": GAMMA, "optim": OptimConfig(lr=0.01), "target_update_freq": 20}
-FAST_CRITIC = {"gamma": GAMMA, "actor_optim": OptimConfig(lr=0.01), "critic_optim": OptimConfig(lr=0.01)}
+FAST_CRITIC = {"gamma": GAMMA, "actor_optim": OptimConfig(lr=0.02), "critic_optim": OptimConfig(lr=0.02)}
 COOL = {"alpha": 0.01, "auto_alpha": False}
 FAST_BANDIT = {**COOL, "actor_optim": OptimConfig(lr=0.003), "critic_optim": OptimConfig(lr=0.02)}
 

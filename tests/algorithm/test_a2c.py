@@ -25,7 +25,7 @@ RANGES = [
     ("log_std_init", 3.0),
     ("gsde_steps", 0),
 ]
-PROBED = of_both_spaces(A2CConfig(gamma=GAMMA, optim=OptimConfig(lr=0.02), entropy_coef=0.0), 150)
+PROBED = of_both_spaces(A2CConfig(gamma=GAMMA, optim=OptimConfig(lr=0.02), entropy_coef=0.0), 80)
 
 
 def make(**config):

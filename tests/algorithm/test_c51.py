@@ -38,7 +38,7 @@ RESUME = {
     "optim": OptimConfig(lr_schedule="linear"),
 }
 PROBED = {
-    case: Probed(config=C51Config(**FAST_VALUES, double=double, num_atoms=21, v_min=-2.0, v_max=3.0), updates=250)
+    case: Probed(config=C51Config(**FAST_VALUES, double=double, num_atoms=21, v_min=-2.0, v_max=3.0), updates=180)
     for case, double in (("double", True), ("single", False))
 }
 

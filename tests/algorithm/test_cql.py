@@ -20,7 +20,7 @@ RANGES = [("conservative_weight", -1.0), ("num_draws", 0), ("tau", 0.0), ("polic
 FIXED = {"alpha": 1e-6, "auto_alpha": False}
 PROBED = {
     "plain": Probed(
-        config=CQLConfig(**FAST_CRITIC, **COOL, tau=0.1, conservative_weight=0.01), space=PROBE_BOX, updates=300
+        config=CQLConfig(**FAST_CRITIC, **COOL, tau=0.1, conservative_weight=0.01), space=PROBE_BOX, updates=200
     )
 }
 

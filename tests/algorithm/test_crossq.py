@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 from probes import BOX as PROBE_BOX
-from probes import COOL, FAST_BANDIT, FAST_CRITIC, Probed
+from probes import COOL, FAST_BANDIT, GAMMA, Probed
 from stand_ins import BOX, NET, OBS, Recorder, batch, fixed_actor, recorded, two_rows
 
-from argosy.algorithm import CrossQ, CrossQConfig, Task
+from argosy.algorithm import CrossQ, CrossQConfig, OptimConfig, Task
 from argosy.errors import ConfigError
 from argosy.net.batch_norm import batch_statistics
 from argosy.policy import RolloutRequest
@@ -21,7 +21,16 @@ RESUME = {"policy_freq": 3, "norm_warmup": 20}
 OPTIMS = ("critic_optim", "actor_optim", "alpha_optim")
 PROBED = {
     "plain": Probed(
-        config=CrossQConfig(**FAST_CRITIC, **COOL, policy_freq=1, norm_warmup=50), space=PROBE_BOX, updates=500
+        config=CrossQConfig(
+            gamma=GAMMA,
+            actor_optim=OptimConfig(lr=0.01),
+            critic_optim=OptimConfig(lr=0.01),
+            **COOL,
+            policy_freq=1,
+            norm_warmup=50,
+        ),
+        space=PROBE_BOX,
+        updates=500,
     )
 }
 BANDIT = (CrossQConfig(**FAST_BANDIT, policy_freq=1), 400)

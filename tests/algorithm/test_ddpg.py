@@ -21,7 +21,7 @@ RANGES = [("n_step", 0), ("tau", 0.0), ("tau", 1.5)]
 RESUME = {"exploration": NoiseConfig(noise_std_end=0.01, noise_decay_steps=200)}
 PROBED = {
     "plain": Probed(
-        config=DDPGConfig(**FAST_CRITIC, tau=0.1, exploration=NoiseConfig(noise_std=1.0)), space=PROBE_BOX, updates=400
+        config=DDPGConfig(**FAST_CRITIC, tau=0.1, exploration=NoiseConfig(noise_std=1.0)), space=PROBE_BOX, updates=200
     )
 }
 BANDIT = (DDPGConfig(actor_optim=OptimConfig(lr=0.003), critic_optim=OptimConfig(lr=0.01)), 300)

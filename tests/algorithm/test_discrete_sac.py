@@ -28,7 +28,7 @@ def expected_value(algorithm, obs):
     return (algorithm.policy.analyze(sample).params.exp() * algorithm.critic.value(sample).amin(dim=0)).sum(-1)
 
 
-PROBED = {"plain": Probed(config=DiscreteSACConfig(**FAST_CRITIC, **COOL, tau=0.1), updates=300, value=expected_value)}
+PROBED = {"plain": Probed(config=DiscreteSACConfig(**FAST_CRITIC, **COOL, tau=0.1), updates=200, value=expected_value)}
 
 
 def make(space=SPACE, net=NET, obs=OBS, **config):

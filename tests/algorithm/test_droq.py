@@ -21,7 +21,7 @@ RANGES = [("dropout", -0.1), ("dropout", 1.0), ("policy_freq", 0)]
 RESUME = {"policy_freq": 3, "dropout": 0.1}
 PROBED = {
     "plain": Probed(
-        config=DroQConfig(**FAST_CRITIC, **COOL, tau=0.1, policy_freq=1, dropout=1e-3), space=PROBE_BOX, updates=500
+        config=DroQConfig(**FAST_CRITIC, **COOL, tau=0.1, policy_freq=1, dropout=1e-3), space=PROBE_BOX, updates=300
     )
 }
 BANDIT = (DroQConfig(**FAST_BANDIT, policy_freq=1), 300)

@@ -50,7 +50,7 @@ RESUME = {
     "fraction_optim": OptimConfig(lr=1e-3),
 }
 PROBED = {
-    case: Probed(config=FQFConfig(**FAST_VALUES, double=double, num_fractions=8), updates=250)
+    case: Probed(config=FQFConfig(**FAST_VALUES, double=double, num_fractions=8), updates=180)
     for case, double in (("double", True), ("single", False))
 }
 

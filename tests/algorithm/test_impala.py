@@ -25,7 +25,7 @@ RANGES = [
     ("entropy_coef", -0.1),
     ("entropy_coef_end", -0.1),
 ]
-PROBED = of_both_spaces(IMPALAConfig(gamma=GAMMA, optim=OptimConfig(lr=0.02), entropy_coef=0.0), 150)
+PROBED = of_both_spaces(IMPALAConfig(gamma=GAMMA, optim=OptimConfig(lr=0.02), entropy_coef=0.0), 80)
 
 
 def make(algorithm=IMPALA, config=IMPALAConfig, **settings):

@@ -28,7 +28,7 @@ FAST = {f"{part}_optim": OptimConfig(lr=0.003) for part in ("actor", "critic", "
 PROBED = {
     "plain": Probed(
         config=IQLConfig(**FAST_CRITIC, value_optim=OptimConfig(lr=0.01), tau=0.1, temperature=0.1, expectile=0.8),
-        updates=300,
+        updates=200,
     )
 }
 

@@ -49,7 +49,7 @@ RESUME = {
     "optim": OptimConfig(lr_schedule="linear"),
 }
 PROBED = {
-    case: Probed(config=IQNConfig(**FAST_VALUES, double=double), updates=250)
+    case: Probed(config=IQNConfig(**FAST_VALUES, double=double), updates=180)
     for case, double in (("double", True), ("single", False))
 }
 

@@ -15,7 +15,7 @@ from argosy.policy.rollouts import advantage_rows, minibatches, rollout_values
 OBS = spaces.Box(-10, 10, (1,), np.float32)
 
 CASES = {
-    "discrete": (PPOConfig(repeat_per_collect=2, batch_size=8), spaces.Discrete(3)),
+    "discrete": (PPOConfig(repeat_per_collect=2, batch_size=16), spaces.Discrete(3)),
     "multi-discrete": (
         PPOConfig(repeat_per_collect=3, batch_size=None, recompute_advantage=True, popart=True),
         spaces.MultiDiscrete([2, 3]),

@@ -35,7 +35,7 @@ RESUME = {
     "optim": OptimConfig(lr_schedule="linear"),
 }
 PROBED = {
-    case: Probed(config=QRDQNConfig(**FAST_VALUES, double=double, num_quantiles=8), updates=250)
+    case: Probed(config=QRDQNConfig(**FAST_VALUES, double=double, num_quantiles=8), updates=180)
     for case, double in (("double", True), ("single", False))
 }
 

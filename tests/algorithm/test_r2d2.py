@@ -31,7 +31,7 @@ RESUME = {
 PROBED = {
     "plain": Probed(
         config=R2D2Config(**FAST_VALUES, n_step=1),
-        updates=250,
+        updates=180,
         value=lambda algorithm, obs: unrescale(algorithm.policy(Batch(obs=obs)).logits.max()),
     )
 }

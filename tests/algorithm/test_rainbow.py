@@ -28,7 +28,7 @@ RESUME = {
     "optim": OptimConfig(lr_schedule="linear"),
 }
 PROBED = {
-    "plain": Probed(config=RainbowConfig(**FAST_VALUES, n_step=1, num_atoms=21, v_min=-2.0, v_max=3.0), updates=250)
+    "plain": Probed(config=RainbowConfig(**FAST_VALUES, n_step=1, num_atoms=21, v_min=-2.0, v_max=3.0), updates=180)
 }
 
 
@@ -54,7 +54,9 @@ def test_all_presets_draw_by_priority():
     for task in ("CartPole-v1", "Pong-v5", "FrozenLake-v1"):
         priority = preset("rainbow", task).buffer.priority
         assert (priority.alpha, priority.beta, priority.beta_final) == (0.5, 0.4, 1.0)
-    trainer = argosy.build(preset("rainbow", "CartPole-v1", seed=1, **{"trainer.step_per_epoch": 1200}))
+    trainer = argosy.build(
+        preset("rainbow", "CartPole-v1", seed=1, **{"trainer.step_per_epoch": 200, "trainer.start_steps": 100})
+    )
     next(trainer)
     assert trainer.algorithm.num_updates > 0
 

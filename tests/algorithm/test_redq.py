@@ -18,7 +18,7 @@ RANGES = [("subset_size", 0), ("subset_size", 11), ("num_critics", 0), ("policy_
 RESUME = {"policy_freq": 3, "num_critics": 4}
 PROBED = {
     "plain": Probed(
-        config=REDQConfig(**FAST_CRITIC, **COOL, tau=0.1, num_critics=4, policy_freq=1), space=PROBE_BOX, updates=500
+        config=REDQConfig(**FAST_CRITIC, **COOL, tau=0.1, num_critics=4, policy_freq=1), space=PROBE_BOX, updates=300
     )
 }
 BANDIT = (REDQConfig(**FAST_BANDIT, policy_freq=1), 300)

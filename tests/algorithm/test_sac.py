@@ -20,11 +20,11 @@ FOLLOWS = ("critic_target", "log_alpha", "update_target")
 RANGES = [("alpha", 0.0), ("num_critics", 0), ("n_step", 0), ("tau", 1.5), ("policy_freq", 0)]
 RANGES += [("gsde_steps", 0), ("gsde_log_std_init", 3.0)]
 PROBED = {
-    "fixed": Probed(config=SACConfig(**FAST_CRITIC, **COOL, tau=0.1), space=PROBE_BOX, updates=500),
+    "fixed": Probed(config=SACConfig(**FAST_CRITIC, **COOL, tau=0.1), space=PROBE_BOX, updates=300),
     "learned": Probed(
         config=SACConfig(**FAST_CRITIC, alpha=0.01, alpha_optim=OptimConfig(lr=1e-4), tau=0.1),
         space=PROBE_BOX,
-        updates=500,
+        updates=300,
         probes=["both"],
     ),
 }

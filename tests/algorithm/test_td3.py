@@ -31,7 +31,7 @@ RANGES = [
 RESUME = {"policy_freq": 3, "exploration": NoiseConfig(noise_std_end=0.01, noise_decay_steps=200)}
 PROBED = {
     "plain": Probed(
-        config=TD3Config(**FAST_CRITIC, tau=0.1, exploration=NoiseConfig(noise_std=1.0)), space=PROBE_BOX, updates=600
+        config=TD3Config(**FAST_CRITIC, tau=0.1, exploration=NoiseConfig(noise_std=1.0)), space=PROBE_BOX, updates=200
     )
 }
 BANDIT = (TD3Config(actor_optim=OptimConfig(lr=0.003), critic_optim=OptimConfig(lr=0.01)), 600)

@@ -18,7 +18,7 @@ PROBED = {
     "plain": Probed(
         config=TQCConfig(**FAST_CRITIC, **COOL, tau=0.1, num_critics=2, num_quantiles=8, num_dropped=1),
         space=PROBE_BOX,
-        updates=500,
+        updates=300,
     )
 }
 BANDIT = (TQCConfig(**FAST_BANDIT, num_critics=2, num_quantiles=5, num_dropped=1), 300)

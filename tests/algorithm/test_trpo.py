@@ -8,10 +8,14 @@ from probes import GAMMA, of_both_spaces
 from argosy.algorithm import TRPO, OptimConfig, TRPOConfig
 from argosy.data import Batch
 
+FEW = {"critic_steps": 2, "cg_steps": 3}
 CASES = {
-    "discrete": (TRPOConfig(critic_steps=2), spaces.Discrete(3)),
-    "multi-discrete": (TRPOConfig(critic_steps=1, normalize_adv=False, popart=True), spaces.MultiDiscrete([2, 3])),
-    "box": (TRPOConfig(critic_steps=2, return_scaling=True), spaces.Box(-2.0, 2.0, (2,), np.float32)),
+    "discrete": (TRPOConfig(**FEW), spaces.Discrete(3)),
+    "multi-discrete": (
+        TRPOConfig(critic_steps=1, cg_steps=3, normalize_adv=False, popart=True),
+        spaces.MultiDiscrete([2, 3]),
+    ),
+    "box": (TRPOConfig(**FEW, return_scaling=True), spaces.Box(-2.0, 2.0, (2,), np.float32)),
 }
 RANGES = [
     ("gae_lambda", 1.5),
