@@ -3,6 +3,7 @@
 from argosy.algorithm.a2c import A2C as A2C, A2CConfig as A2CConfig
 from argosy.algorithm.awac import AWAC as AWAC, AWACConfig as AWACConfig
 from argosy.algorithm.bc import BC as BC, BCConfig as BCConfig
+from argosy.algorithm.bcq import BCQ as BCQ, BCQConfig as BCQConfig
 from argosy.algorithm.branching_dqn import BranchingDQN as BranchingDQN, BranchingDQNConfig as BranchingDQNConfig
 from argosy.algorithm.c51 import C51 as C51, C51Config as C51Config
 from argosy.algorithm.cql import CQL as CQL, CQLConfig as CQLConfig

@@ -94,13 +94,13 @@ class EnsembleCritic(nn.Module):
 
         Of N > 1 actions [N, ..., *act] at each observation, [K, N, ...]; of some `members` [k] alone, [k, ...].
         """
-        return self._q(self.backbone.features(sample), act, members)
+        return self.of_features(self.backbone.features(sample), act, members)
 
     def next_value(
         self, sample: SampleBatch, act_next: torch.Tensor | None = None, members: torch.Tensor | None = None
     ) -> torch.Tensor:
         """Q [K, ...] of actions at the successors of a sample, with the memory's states carried on."""
-        return self._q(self.backbone.features_next(sample), act_next, members)
+        return self.of_features(self.backbone.features_next(sample), act_next, members)
 
     def values(
         self, sample: SampleBatch, act: torch.Tensor, act_next: torch.Tensor
@@ -109,10 +109,13 @@ class EnsembleCritic(nn.Module):
         x = torch.cat((self.backbone.features(sample), self.backbone.features_next(sample)), dim=-2)
         lead = act.shape[: x.dim() - 1]
         both = torch.cat((act.reshape(*lead, -1), act_next.reshape(*lead, -1)), dim=-2)
-        q, q_next = self._q(x, both, None).chunk(2, dim=-1 if self.atoms == 1 else -2)
+        q, q_next = self.of_features(x, both, None).chunk(2, dim=-1 if self.atoms == 1 else -2)
         return q, q_next
 
-    def _q(self, x: torch.Tensor, act: torch.Tensor | None, members: torch.Tensor | None) -> torch.Tensor:
+    def of_features(
+        self, x: torch.Tensor, act: torch.Tensor | None = None, members: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """`value` of what the backbone has made of observations, features [..., F]."""
         if act is not None and self.action_dim:
             act = act.reshape(-1, *x.shape[:-1], self.action_dim).squeeze(0)
             x = torch.cat((x.expand(*act.shape[:-1], -1), act), dim=-1)

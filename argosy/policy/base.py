@@ -279,14 +279,15 @@ class NetPolicy(Policy):
         super().explore_by(exploration)
         self._make_room()
 
-    def _remember(self, *backbones: Backbone) -> None:
-        """Say which backbones there are, the actor's first: it alone is asked when acting, unless they have memory."""
+    def _remember(self, *backbones: Backbone, all_act: bool = False) -> None:
+        """Say which backbones there are, the actor's first: unless `all_act` or they have memory it alone acts."""
         own = tuple(dict.fromkeys(backbones))
         for backbone in own:
             if backbone.state_size:
                 backbone.columns = slice(self._memory_size, self._memory_size + backbone.state_size)
                 self._memory_size += backbone.state_size
-        self.__dict__["_acting"] = own if self.is_recurrent else own[:1]  # they are registered under their own names
+        acting = own if all_act or self.is_recurrent else own[:1]
+        self.__dict__["_acting"] = acting  # they are registered under their own names
         self._make_room()
 
     def _make_room(self) -> None:

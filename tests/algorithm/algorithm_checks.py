@@ -40,7 +40,7 @@ OBSERVATIONS = {
 }
 
 FACES = {"analyze", "analyze_next", "explore_by", "to", "parameters", "device"}
-FACES |= {"actor_parameters", "critic_parameters"}
+FACES |= {"actor_parameters", "critic_parameters", "model_parameters"}
 """What an algorithm may call of a policy, beside what says how its spaces are read."""
 SIZES = {"action_dim", "num_actions", "action_space", "observation_space", "mask_key"}
 
