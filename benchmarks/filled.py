@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from argosy.data import Batch, NamedArray, VectorReplayBuffer
+from argosy.data import Batch, NamedArray, PrioritizedVectorReplayBuffer, VectorReplayBuffer
 
 
-def filled_buffer(seed: int) -> VectorReplayBuffer:
-    """Return 20,000 full slots of 8 envs: observations of 4 numbers, episodes of 50 steps."""
+def filled_buffer(seed: int, obs: int = 4, act: int | None = None, prioritized: bool = False) -> VectorReplayBuffer:
+    """Return 20,000 full slots of 8 envs: observations of `obs` numbers, episodes of 50 steps.
+
+    Actions are one of two, or `act` numbers.
+    """
     rng = np.random.default_rng(seed)
-    buffer = VectorReplayBuffer(20_000, 8, seed=seed)
+    if prioritized:
+        buffer: VectorReplayBuffer = PrioritizedVectorReplayBuffer(20_000, 8, alpha=0.6, beta=0.4, seed=seed)
+    else:
+        buffer = VectorReplayBuffer(20_000, 8, seed=seed)
     for t in range(2_500):
         buffer.add(
             Batch(
-                obs=rng.standard_normal((8, 4), np.float32),
-                act=rng.integers(0, 2, 8),
+                obs=rng.standard_normal((8, obs), np.float32),
+                act=rng.integers(0, 2, 8) if act is None else rng.uniform(-1, 1, (8, act)).astype(np.float32),
                 rew=np.ones(8, np.float32),
                 terminated=np.full(8, t % 50 == 49),
                 truncated=np.zeros(8, bool),
-                obs_next=rng.standard_normal((8, 4), np.float32),
+                obs_next=rng.standard_normal((8, obs), np.float32),
             )
         )
     return buffer

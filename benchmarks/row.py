@@ -2,8 +2,8 @@
 
 A side is a folder of row files (`ours`, `floor`) or a peer's file (`peers/NAME.py`). A row file offers
 `prepare(seed) -> run`, and `run(count) -> facts`: do `count` units of the row's work and say what was done. A peer's
-file holds a table `ROWS` of such `prepare` functions. Only `run` is timed. This file needs torch and the standard
-library alone, because it also runs in the peers' environments.
+file, and a side's `updates.py`, hold a table `ROWS` of such `prepare` functions. Only `run` is timed. This file needs
+torch and the standard library alone, because it also runs in the peers' environments.
 """
 
 from __future__ import annotations
@@ -37,13 +37,20 @@ def load(path: Path) -> ModuleType:
 
 def find(side: str, row: str) -> Prepare | None:
     """Return `prepare` of a row on a side, None where the side does not have the row."""
-    peer = HERE / "peers" / f"{side}.py"
-    if peer.exists():
-        rows: dict[str, Prepare] = load(peer).ROWS
-        return rows.get(row)
-    path = HERE / side / f"{row}.py"
-    prepare: Prepare | None = load(path).prepare if path.exists() else None
-    return prepare
+    for file in filter(Path.exists, files(side, row)):
+        module = load(file)
+        table: dict[str, Prepare] = getattr(module, "ROWS", None) or {row: module.prepare}
+        if row in table:
+            return table[row]
+    return None
+
+
+def files(side: str, row: str) -> list[Path]:
+    """Where a side may have a row."""
+    peers, updates = HERE / "peers", row.startswith("update_")
+    if (peers / f"{side}.py").exists():
+        return [peers / f"{side}_updates.py"] * updates + [peers / f"{side}.py"]
+    return [HERE / side / f"{row}.py"] + [HERE / side / "updates.py"] * updates
 
 
 def main() -> None:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
+from row import files
 from tqdm import tqdm
 
 HERE = Path(__file__).resolve().parent
@@ -46,6 +47,13 @@ class Row:
     at_least: float | None = None
     """Least rate of ours per second."""
 
+
+UPDATES = {
+    "batch 64, MLP 128x2": {"c51": 500, "rainbow": 400, "qrdqn": 150, "iqn": 400, "fqf": 200, "discrete_sac": 500},
+    "batch 128, MLP 64x2": {"ddpg": 1_000, "td3": 1_000, "sac": 500, "redq": 500},
+    "rollout of 1,024 rows, MLP 64x2": {"ppo": 10, "a2c": 200, "reinforce": 200, "npg": 50, "trpo": 50},
+}
+"""Algorithms' updates, by what they learn from: how many are timed."""
 
 ROWS = (
     Row(
@@ -200,6 +208,18 @@ ROWS = (
         warmup=400,
         floor=1.4,
     ),
+    *(
+        Row(
+            name=f"update_{name}",
+            title=f"{name} update from a {what}, sample included",
+            unit="updates",
+            count=count,
+            warmup=max(2, count // 10),
+            peer=("tianshou1", 2.0),
+        )
+        for what, updates in UPDATES.items()
+        for name, count in updates.items()
+    ),
 )
 
 
@@ -287,9 +307,11 @@ def measure(side: str, row: Row, *, count: int, warmup: int, seed: int, clock: s
 
 def has_row(side: str, row: Row) -> bool:
     """Return whether a side offers a row (peers list theirs as functions `prepare_ROW`)."""
-    if side in PEERS:
-        return f"def prepare_{row.name}(" in (HERE / "peers" / f"{side}.py").read_text()
-    return (HERE / side / f"{row.name}.py").exists()
+    names = (f"def prepare_{row.name}(", f'"{row.name}": ')
+    return any(
+        file.stem == row.name or any(name in file.read_text() for name in names)
+        for file in filter(Path.exists, files(side, row.name))
+    )
 
 
 def bench(rows: Sequence[Row], sides: Sequence[str], repeats: int, *, scale: float, clock: str) -> list[Result]:

@@ -1,0 +1,91 @@
+"""One update of each algorithm at its usual batch, its sample included; networks of 64 x 2, value-based ones 128 x 2.
+
+Unit: one update; of on-policy algorithms one pass of all that a rollout of 1,024 rows is good for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from filled import filled_buffer
+from gymnasium import spaces
+
+from argosy.algorithm import Algorithm, Task, algorithm_class
+from argosy.collect import Collector
+from argosy.config import replaced
+from argosy.data import PrioritizedVectorReplayBuffer, VectorReplayBuffer
+from argosy.env import make_vector_env
+from argosy.net import NetConfig
+
+Run = Callable[[int], dict[str, object]]
+OBS, ACT = 17, 6
+
+
+def _made(
+    name: str, settings: Mapping[str, object], obs: int, action_space: spaces.Space, width: int, seed: int
+) -> Algorithm:
+    cls = algorithm_class(name)
+    task = Task(
+        observation_space=spaces.Box(-10, 10, (obs,)),
+        action_space=action_space,
+        net=NetConfig(hidden_sizes=(width, width)),
+    )
+    return cls.make(replaced(cls.config_type(), settings), task, seed)
+
+
+def _value_based(name: str, seed: int, prioritized: bool = False, **settings: object) -> Run:
+    """From samples of 64 rows, of 4 numbers and 2 actions."""
+    buffer = filled_buffer(seed, prioritized=prioritized)
+    return _sampled(_made(name, settings, 4, spaces.Discrete(2), 128, seed), buffer, 64)
+
+
+def _actor_critic(name: str, seed: int, **settings: object) -> Run:
+    """From samples of 128 rows, of 17 numbers and actions of 6."""
+    buffer = filled_buffer(seed, OBS, ACT)
+    return _sampled(_made(name, settings, OBS, spaces.Box(-1, 1, (ACT,)), 64, seed), buffer, 128)
+
+
+def _sampled(algorithm: Algorithm, buffer: VectorReplayBuffer, rows: int) -> Run:
+    def run(count: int) -> dict[str, object]:
+        for _ in range(count):
+            batch, index = buffer.sample(rows, algorithm.sampling)
+            stats = algorithm.update(batch)
+            if isinstance(buffer, PrioritizedVectorReplayBuffer):
+                buffer.update_weight(index, stats.priorities.numpy())
+        return {"updates": count}
+
+    return run
+
+
+def _on_policy(name: str, seed: int, **settings: object) -> Run:
+    """From a rollout of CartPole-v1, 8 envs x 128 steps."""
+    algorithm = _made(name, settings, 4, spaces.Discrete(2), 64, seed)
+    buffer = VectorReplayBuffer(1_024, 8, seed=seed)
+    Collector(algorithm.policy, make_vector_env("CartPole-v1", 8, seed=seed), buffer).collect(n_step=1_024)
+
+    def run(count: int) -> dict[str, object]:
+        for _ in range(count):
+            algorithm.update(buffer.rollout())
+        return {"updates": count}
+
+    return run
+
+
+ROWS = {
+    "update_c51": partial(_value_based, "c51"),
+    "update_rainbow": partial(_value_based, "rainbow", prioritized=True),
+    "update_qrdqn": partial(_value_based, "qrdqn"),
+    "update_iqn": partial(_value_based, "iqn"),
+    "update_fqf": partial(_value_based, "fqf"),
+    "update_discrete_sac": partial(_value_based, "discrete_sac"),
+    "update_ddpg": partial(_actor_critic, "ddpg"),
+    "update_td3": partial(_actor_critic, "td3"),
+    "update_sac": partial(_actor_critic, "sac"),
+    "update_redq": partial(_actor_critic, "redq"),
+    "update_ppo": partial(_on_policy, "ppo"),
+    "update_a2c": partial(_on_policy, "a2c"),
+    "update_reinforce": partial(_on_policy, "reinforce"),
+    "update_npg": partial(_on_policy, "npg", critic_steps=5),
+    "update_trpo": partial(_on_policy, "trpo", critic_steps=5),
+}

@@ -1,0 +1,209 @@
+"""Updates of Tianshou 1.0.0's algorithms, with the sizes and settings of `ours/updates.py`, in its own environment."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import gymnasium as gym
+import numpy as np
+import torch
+from tianshou.data import Batch, Collector, PrioritizedVectorReplayBuffer, VectorReplayBuffer
+from tianshou.env import DummyVectorEnv
+from tianshou.policy import (
+    A2CPolicy,
+    C51Policy,
+    DDPGPolicy,
+    DiscreteSACPolicy,
+    FQFPolicy,
+    IQNPolicy,
+    NPGPolicy,
+    PGPolicy,
+    PPOPolicy,
+    QRDQNPolicy,
+    RainbowPolicy,
+    REDQPolicy,
+    SACPolicy,
+    TD3Policy,
+    TRPOPolicy,
+)
+from tianshou.utils.net import continuous, discrete
+from tianshou.utils.net.common import EnsembleLinear, Net
+from tianshou.utils.net.discrete import (
+    FractionProposalNetwork,
+    FullQuantileFunction,
+    ImplicitQuantileNetwork,
+    NoisyLinear,
+)
+
+DISCRETE, BOX = gym.spaces.Discrete(2), gym.spaces.Box(-1.0, 1.0, (6,), np.float32)
+OBS = 17
+
+
+def filled(obs=4, act=None, prioritized=False):
+    rng = np.random.default_rng(0)
+    kind = partial(PrioritizedVectorReplayBuffer, alpha=0.6, beta=0.4) if prioritized else VectorReplayBuffer
+    buffer = kind(20_000, 8)
+    for t in range(2_500):
+        buffer.add(
+            Batch(
+                obs=rng.standard_normal((8, obs)).astype(np.float32),
+                act=rng.integers(0, 2, 8) if act is None else rng.uniform(-1, 1, (8, act)).astype(np.float32),
+                rew=np.ones(8),
+                terminated=np.full(8, t % 50 == 49),
+                truncated=np.zeros(8, bool),
+                obs_next=rng.standard_normal((8, obs)).astype(np.float32),
+                info=[{} for _ in range(8)],
+            )
+        )
+    return buffer
+
+
+def adam(module, lr=1e-3):
+    return torch.optim.Adam(module.parameters(), lr=lr)
+
+
+def sampled(policy, buffer, rows):
+    def run(count):
+        for _ in range(count):
+            policy.update(rows, buffer)
+        return {"updates": count}
+
+    return run
+
+
+def value_based(cls, make, seed, prioritized=False, **settings):
+    torch.manual_seed(seed)
+    net, more = make()
+    policy = cls(model=net, optim=adam(net), action_space=DISCRETE, target_update_freq=500, **more, **settings)
+    policy.train()
+    return sampled(policy, filled(prioritized=prioritized), 64)
+
+
+def plain(**settings):
+    return Net((4,), 2, hidden_sizes=[128, 128], **settings), {}
+
+
+def rainbow():
+    streams = {"hidden_sizes": [128], "linear_layer": NoisyLinear}
+    shape = {"hidden_sizes": [128], "dueling_param": (streams, streams), "linear_layer": NoisyLinear}
+    return Net((4,), 2, num_atoms=51, softmax=True, **shape), {}
+
+
+def iqn():
+    net = ImplicitQuantileNetwork(Net((4,), hidden_sizes=[128, 128]), 2, num_cosines=64)
+    return net, {"sample_size": 32, "online_sample_size": 8, "target_sample_size": 8}
+
+
+def fqf():
+    net = FullQuantileFunction(Net((4,), hidden_sizes=[128, 128]), 2, num_cosines=64)
+    fractions = FractionProposalNetwork(32, net.input_dim)
+    optim = torch.optim.RMSprop(fractions.parameters(), lr=2.5e-9)
+    return net, {"fraction_model": fractions, "fraction_optim": optim, "num_fractions": 32}
+
+
+def discrete_sac(seed):
+    torch.manual_seed(seed)
+    nets = [Net((4,), hidden_sizes=[128, 128]) for _ in range(3)]
+    modules = {"actor": discrete.Actor(nets[0], 2, softmax_output=False)}
+    modules |= {"critic": discrete.Critic(nets[1], last_size=2), "critic2": discrete.Critic(nets[2], last_size=2)}
+    return soft(DiscreteSACPolicy, modules, DISCRETE, filled(), 64, target_entropy=0.98 * np.log(2))
+
+
+def critic(**settings):
+    net = Net((OBS,), 6, hidden_sizes=[64, 64], concat=True, **settings)
+    last = {"linear_layer": settings["linear_layer"], "flatten_input": False} if settings else {}
+    return continuous.Critic(net, **last)
+
+
+def deterministic():
+    return continuous.Actor(Net((OBS,), hidden_sizes=[64, 64]), 6)
+
+
+def gaussian():
+    return continuous.ActorProb(Net((OBS,), hidden_sizes=[64, 64]), 6, unbounded=True, conditioned_sigma=True)
+
+
+def actor_critic(cls, modules, space, buffer, rows, **settings):
+    optims = {f"{name}_optim": adam(module) for name, module in modules.items()}
+    policy = cls(**modules, **optims, action_space=space, **settings)
+    policy.train()
+    return sampled(policy, buffer, rows)
+
+
+def soft(cls, modules, space, buffer, rows, target_entropy, **settings):
+    log_alpha = torch.zeros(1, requires_grad=True)
+    alpha = (target_entropy, log_alpha, torch.optim.Adam([log_alpha], lr=3e-4))
+    return actor_critic(cls, modules, space, buffer, rows, alpha=alpha, **settings)
+
+
+def ddpg(seed):
+    torch.manual_seed(seed)
+    return actor_critic(DDPGPolicy, {"actor": deterministic(), "critic": critic()}, BOX, filled(OBS, 6), 128)
+
+
+def td3(seed):
+    torch.manual_seed(seed)
+    modules = {"actor": deterministic(), "critic": critic(), "critic2": critic()}
+    return actor_critic(TD3Policy, modules, BOX, filled(OBS, 6), 128)
+
+
+def sac(seed):
+    torch.manual_seed(seed)
+    modules = {"actor": gaussian(), "critic": critic(), "critic2": critic()}
+    return soft(SACPolicy, modules, BOX, filled(OBS, 6), 128, -6.0)
+
+
+def redq(seed):
+    torch.manual_seed(seed)
+    modules = {"actor": gaussian(), "critic": critic(linear_layer=lambda x, y: EnsembleLinear(10, x, y))}
+    return soft(REDQPolicy, modules, BOX, filled(OBS, 6), 128, -6.0, ensemble_size=10, subset_size=2, actor_delay=20)
+
+
+def on_policy(cls, seed, batch_size=None, repeat=1, **settings):
+    torch.manual_seed(seed)
+    net = partial(Net, (4,), hidden_sizes=[64, 64], activation=torch.nn.Tanh)
+    actor, learned = discrete.Actor(net(), 2, softmax_output=False), []
+    if cls is not PGPolicy:
+        settings["critic"] = discrete.Critic(net())
+        learned += settings["critic"].parameters()
+    if cls not in (NPGPolicy, TRPOPolicy):
+        learned += actor.parameters()
+    policy = cls(
+        actor=actor,
+        optim=torch.optim.Adam(learned, lr=3e-4),
+        dist_fn=lambda logits: torch.distributions.Categorical(logits=logits),
+        action_space=DISCRETE,
+        action_scaling=False,
+        **settings,
+    )
+    envs = DummyVectorEnv([lambda: gym.make("CartPole-v1") for _ in range(8)])
+    envs.seed(seed)
+    collector = Collector(policy, envs, VectorReplayBuffer(1_024, 8))
+    collector.collect(n_step=1_024)
+    policy.train()
+
+    def run(count):
+        for _ in range(count):
+            policy.update(0, collector.buffer, batch_size=batch_size, repeat=repeat)
+        return {"updates": count}
+
+    return run
+
+
+ROWS = {
+    "update_c51": partial(value_based, C51Policy, partial(plain, num_atoms=51, softmax=True)),
+    "update_rainbow": partial(value_based, RainbowPolicy, rainbow, prioritized=True, estimation_step=3),
+    "update_qrdqn": partial(value_based, QRDQNPolicy, partial(plain, num_atoms=200), num_quantiles=200),
+    "update_iqn": partial(value_based, IQNPolicy, iqn),
+    "update_fqf": partial(value_based, FQFPolicy, fqf),
+    "update_discrete_sac": discrete_sac,
+    "update_ddpg": ddpg,
+    "update_td3": td3,
+    "update_sac": sac,
+    "update_redq": redq,
+    "update_ppo": partial(on_policy, PPOPolicy, batch_size=64, repeat=10, max_grad_norm=0.5),
+    "update_a2c": partial(on_policy, A2CPolicy, gae_lambda=1.0, max_grad_norm=0.5),
+    "update_reinforce": partial(on_policy, PGPolicy),
+    "update_npg": partial(on_policy, NPGPolicy, optim_critic_iters=5),
+    "update_trpo": partial(on_policy, TRPOPolicy, optim_critic_iters=5),
+}
