@@ -16,7 +16,6 @@ An action of D parts with n choices each has n^D values; this learns D * n of th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 from gymnasium import spaces
@@ -25,6 +24,7 @@ from argosy.algorithm.base import Task, batch_mean, batch_priorities
 from argosy.algorithm.q_learning import QLearning, QLearningConfig, QLearningStats
 from argosy.config import check_range
 from argosy.data import TransitionBatch
+from argosy.net import NetConfig
 from argosy.policy.branching import BranchingPolicy
 
 # Shapes: B batch, D parts of an action. With memory, [B] becomes [T, B].
@@ -43,6 +43,10 @@ class BranchingDQNConfig(QLearningConfig):
         super().__post_init__()
         check_range(self, "bins", ge=2)
 
+    def build_policy(self, task: Task, net: NetConfig) -> BranchingPolicy:
+        """Make the policy of a task."""
+        return BranchingPolicy(task.observation_space, task.action_space, net, bins=self.bins)
+
 
 class BranchingDQN(QLearning[BranchingDQNConfig, QLearningStats]):
     """Q-learning for actions of several parts: one branch of the network for each."""
@@ -51,16 +55,6 @@ class BranchingDQN(QLearning[BranchingDQNConfig, QLearningStats]):
     action_spaces = (spaces.MultiDiscrete, spaces.Box)
     policy: BranchingPolicy
     policy_target: BranchingPolicy
-
-    @classmethod
-    def build(cls, config: BranchingDQNConfig, task: Task) -> Self:
-        """Make the Q-network and the algorithm."""
-
-        def make() -> BranchingPolicy:
-            net = task.net or cls.default_net
-            return BranchingPolicy(task.observation_space, task.action_space, net, bins=config.bins)
-
-        return cls(config, task.policy_or(make))
 
     def update(self, batch: TransitionBatch) -> QLearningStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""

@@ -16,7 +16,6 @@ Details that matter:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 
@@ -24,6 +23,7 @@ from argosy.algorithm.base import Task, batch_mean, batch_priorities
 from argosy.algorithm.q_learning import QLearning, QLearningConfig, QLearningStats
 from argosy.config import check_range
 from argosy.data import TransitionBatch
+from argosy.net import NetConfig
 from argosy.ops.categorical import categorical_projection
 from argosy.policy.categorical import CategoricalPolicy
 
@@ -51,6 +51,19 @@ class C51Config(QLearningConfig):
         check_range(self, "noisy_std", ge=0.0)
         check_range(self, "v_max", gt=self.v_min)
 
+    def build_policy(self, task: Task, net: NetConfig) -> CategoricalPolicy:
+        """Make the policy of a task."""
+        return CategoricalPolicy(
+            task.observation_space,
+            task.action_space,
+            net,
+            num_atoms=self.num_atoms,
+            v_min=self.v_min,
+            v_max=self.v_max,
+            dueling=self.dueling,
+            noisy_std=self.noisy_std,
+        )
+
 
 class C51(QLearning[C51Config, QLearningStats]):
     """Distributional Q-learning: probabilities of fixed returns instead of their mean."""
@@ -58,23 +71,6 @@ class C51(QLearning[C51Config, QLearningStats]):
     config_type = C51Config
     policy: CategoricalPolicy
     policy_target: CategoricalPolicy
-
-    @classmethod
-    def build(cls, config: C51Config, task: Task) -> Self:
-        """Make the network and the algorithm."""
-        policy = task.policy_or(
-            lambda: CategoricalPolicy(
-                task.observation_space,
-                task.action_space,
-                task.net or cls.default_net,
-                num_atoms=config.num_atoms,
-                v_min=config.v_min,
-                v_max=config.v_max,
-                dueling=config.dueling,
-                noisy_std=config.noisy_std,
-            )
-        )
-        return cls(config, policy)
 
     def update(self, batch: TransitionBatch) -> QLearningStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""

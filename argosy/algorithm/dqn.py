@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -81,11 +81,6 @@ class DQN(QLearning[DQNConfig, QLearningStats]):
     config_type = DQNConfig
     policy: QPolicy
     policy_target: QPolicy
-
-    @classmethod
-    def build(cls, config: DQNConfig, task: Task) -> Self:
-        """Make the Q-network and the algorithm."""
-        return cls(config, task.policy_or(lambda: config.build_policy(task, task.net or cls.default_net)))
 
     def update(self, batch: TransitionBatch) -> QLearningStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""

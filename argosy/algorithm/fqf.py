@@ -18,7 +18,6 @@ Details that matter:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
 
 import torch
 
@@ -27,6 +26,7 @@ from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.q_learning import QLearning, QLearningConfig
 from argosy.config import check_range
 from argosy.data import TrainingStats, TransitionBatch
+from argosy.net import NetConfig
 from argosy.net.implicit import edges, fraction_parameters, middles
 from argosy.ops.quantiles import fraction_gradient, quantile_huber_loss
 from argosy.policy.implicit import ImplicitAnalysis, ImplicitPolicy
@@ -63,6 +63,11 @@ class FQFConfig(QLearningConfig):
         check_range(self, "entropy_coef", ge=0.0)
         check_range(self, "kappa", gt=0.0)
 
+    def build_policy(self, task: Task, net: NetConfig) -> ImplicitPolicy:
+        """Make the policy of a task."""
+        seen, taken, count = task.observation_space, task.action_space, self.num_fractions
+        return ImplicitPolicy(seen, taken, net, num_fractions=count, proposes=True, num_cosines=self.num_cosines)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FQFStats(TrainingStats):
@@ -92,21 +97,6 @@ class FQF(QLearning[FQFConfig, FQFStats]):
         others = (p for p in policy.parameters() if all(p is not other for other in proposing))
         super().__init__(config, policy, others)
         self.fraction_optim = config.fraction_optim.build(proposing)
-
-    @classmethod
-    def build(cls, config: FQFConfig, task: Task) -> Self:
-        """Make the network and the algorithm."""
-        policy = task.policy_or(
-            lambda: ImplicitPolicy(
-                task.observation_space,
-                task.action_space,
-                task.net or cls.default_net,
-                num_fractions=config.num_fractions,
-                proposes=True,
-                num_cosines=config.num_cosines,
-            )
-        )
-        return cls(config, policy)
 
     def update(self, batch: TransitionBatch) -> FQFStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""

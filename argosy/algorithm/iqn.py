@@ -17,7 +17,6 @@ Details that matter:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 
@@ -25,6 +24,7 @@ from argosy.algorithm.base import Task, batch_mean, batch_priorities
 from argosy.algorithm.q_learning import QLearning, QLearningConfig, QLearningStats
 from argosy.config import check_range
 from argosy.data import TransitionBatch
+from argosy.net import NetConfig
 from argosy.ops.quantiles import quantile_huber_loss
 from argosy.policy.implicit import ImplicitPolicy
 
@@ -52,6 +52,11 @@ class IQNConfig(QLearningConfig):
             check_range(self, name, ge=1)
         check_range(self, "kappa", gt=0.0)
 
+    def build_policy(self, task: Task, net: NetConfig) -> ImplicitPolicy:
+        """Make the policy of a task."""
+        seen, taken, count = task.observation_space, task.action_space, self.num_mean_quantiles
+        return ImplicitPolicy(seen, taken, net, num_fractions=count, num_cosines=self.num_cosines)
+
 
 class IQN(QLearning[IQNConfig, QLearningStats]):
     """Distributional Q-learning: a network that gives the quantile of the return at any fraction."""
@@ -59,20 +64,6 @@ class IQN(QLearning[IQNConfig, QLearningStats]):
     config_type = IQNConfig
     policy: ImplicitPolicy
     policy_target: ImplicitPolicy
-
-    @classmethod
-    def build(cls, config: IQNConfig, task: Task) -> Self:
-        """Make the network and the algorithm."""
-        policy = task.policy_or(
-            lambda: ImplicitPolicy(
-                task.observation_space,
-                task.action_space,
-                task.net or cls.default_net,
-                num_fractions=config.num_mean_quantiles,
-                num_cosines=config.num_cosines,
-            )
-        )
-        return cls(config, policy)
 
     def update(self, batch: TransitionBatch) -> QLearningStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""

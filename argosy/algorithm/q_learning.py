@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 import torch
 from gymnasium import spaces
 
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, StatsT
 from argosy.algorithm.optim import OptimConfig
-from argosy.algorithm.task import Kind, Space
+from argosy.algorithm.task import Kind, Space, Task
 from argosy.config import check_range
 from argosy.data import TrainingStats
 from argosy.net import NetConfig, TargetUpdate, frozen_copy
@@ -20,7 +21,7 @@ from argosy.policy import EpsilonConfig, Policy
 
 
 @dataclass(frozen=True, kw_only=True)
-class QLearningConfig(AlgorithmConfig):
+class QLearningConfig(AlgorithmConfig, ABC):
     """Settings of the network that learns, of its target, and of random actions."""
 
     n_step: int = 1
@@ -41,6 +42,10 @@ class QLearningConfig(AlgorithmConfig):
         for name in ("n_step", "target_update_freq"):
             check_range(self, name, ge=1)
         check_range(self, "tau", gt=0.0, le=1.0)
+
+    @abstractmethod
+    def build_policy(self, task: Task, net: NetConfig) -> Policy:
+        """Make the policy of a task."""
 
 
 QConfigT = TypeVar("QConfigT", bound=QLearningConfig)
@@ -80,3 +85,8 @@ class QLearning(Algorithm[QConfigT, StatsT]):
         self.update_target = TargetUpdate(self.policy_target, policy, config.tau, config.target_update_freq)
         self.noise = noise_of(policy, self.policy_target)
         policy.explore_by(config.exploration.build(policy.num_actions))
+
+    @classmethod
+    def build(cls, config: QConfigT, task: Task) -> Self:
+        """Make the network and the algorithm."""
+        return cls(config, task.policy_or(lambda: config.build_policy(task, task.net or cls.default_net)))

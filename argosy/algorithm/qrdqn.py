@@ -14,7 +14,6 @@ Details that matter:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 
@@ -22,6 +21,7 @@ from argosy.algorithm.base import Task, batch_mean, batch_priorities
 from argosy.algorithm.q_learning import QLearning, QLearningConfig, QLearningStats
 from argosy.config import check_range
 from argosy.data import TransitionBatch
+from argosy.net import NetConfig
 from argosy.ops.quantiles import quantile_huber_loss
 from argosy.policy.quantile import QuantilePolicy
 
@@ -44,6 +44,11 @@ class QRDQNConfig(QLearningConfig):
         check_range(self, "num_quantiles", ge=1)
         check_range(self, "kappa", gt=0.0)
 
+    def build_policy(self, task: Task, net: NetConfig) -> QuantilePolicy:
+        """Make the policy of a task."""
+        seen, taken = task.observation_space, task.action_space
+        return QuantilePolicy(seen, taken, net, num_quantiles=self.num_quantiles, dueling=self.dueling)
+
 
 class QRDQN(QLearning[QRDQNConfig, QLearningStats]):
     """Distributional Q-learning: quantiles of the return instead of its mean."""
@@ -51,20 +56,6 @@ class QRDQN(QLearning[QRDQNConfig, QLearningStats]):
     config_type = QRDQNConfig
     policy: QuantilePolicy
     policy_target: QuantilePolicy
-
-    @classmethod
-    def build(cls, config: QRDQNConfig, task: Task) -> Self:
-        """Make the network and the algorithm."""
-        policy = task.policy_or(
-            lambda: QuantilePolicy(
-                task.observation_space,
-                task.action_space,
-                task.net or cls.default_net,
-                num_quantiles=config.num_quantiles,
-                dueling=config.dueling,
-            )
-        )
-        return cls(config, policy)
 
     def update(self, batch: TransitionBatch) -> QLearningStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
