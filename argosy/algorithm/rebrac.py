@@ -8,9 +8,8 @@ Details that matter:
    followed in the data. Where none followed (the episode was cut off, the data end) it does not.
 3. Critics have layer normalisation after every hidden linear layer, which keeps values of actions outside of the data
    from growing without bound.
-4. Three hidden layers and large batches (1,024 on locomotion tasks), one reward per step (n-step returns would need the
-   actions that follow them).
-5. Target policy smoothing, delays and targets are those of TD3.
+4. Three hidden layers and large batches (1,024 on locomotion tasks).
+5. Target policy smoothing, delays, n-step returns and targets are those of TD3.
 """
 
 from __future__ import annotations
@@ -43,7 +42,6 @@ class ReBRACConfig(TD3Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range(self, "n_step", le=1)
         for name in ("actor_penalty", "critic_penalty"):
             check_range(self, name, ge=0.0)
 

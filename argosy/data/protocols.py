@@ -122,7 +122,7 @@ class TransitionBatch(SampleBatch[ArrayT], Protocol[ArrayT]):
     returns: ArrayT
     """[B] discounted sum of the rewards to the episode's end; where `Sampling.fields` asks for it."""
     act_next: ArrayT
-    """[B, *act] float, the next row's action, NaN where an episode ends; where `Sampling.fields` asks for it."""
+    """[B, *act] float, the action at `obs_next`, NaN where an episode ends; where `Sampling.fields` asks for it."""
 
 
 class PrioBatchProtocol(RolloutBatchProtocol[ArrayT], Protocol[ArrayT]):

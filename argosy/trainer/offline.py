@@ -8,7 +8,6 @@ from typing import ClassVar
 
 from argosy.config import check_range
 from argosy.data.buffer import ReplayBuffer
-from argosy.data.buffer.prepared import prepare
 from argosy.data.stats import TrainingStatsT
 from argosy.logger import ProgressBar
 from argosy.trainer.base import BaseTrainer, EpochRecord
@@ -36,7 +35,6 @@ class OfflineTrainer(BaseTrainer[TrainingStatsT]):
         check_range(self, "batch_size", ge=1)
         self._sampling = self.algorithm.sampling
         check_batch_size(self.batch_size, self.buffer, fixed=True)
-        prepare(self.buffer, self._sampling)
         self._bar = ProgressBar(self.show_progress, unit="update")
         normaliser = self.algorithm.policy.normaliser
         if normaliser is not None:

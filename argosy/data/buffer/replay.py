@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from argosy.config import check_range
 from argosy.data.batch import Batch
+from argosy.data.buffer.beside import look_up
 from argosy.data.buffer.columns import REQUIRED, Array, as_batch
 from argosy.data.buffer.hdf5 import load_state, save_state
 from argosy.data.buffer.hindsight import Hindsight, relabel
@@ -35,7 +36,7 @@ class Sampling:
     burn_in: int = 0
     """Rows before them that only warm up the recurrent state."""
     fields: tuple[str, ...] = ()
-    """What rows are to hold beside the usual; made of a whole data set, see `argosy.data.buffer.prepared`."""
+    """What rows are to hold beside the usual: `returns` to the episode's end, `act_next` that follows."""
 
     def __post_init__(self) -> None:
         check_range(self, "gamma", ge=0.0, le=1.0)
@@ -229,7 +230,7 @@ class ReplayBuffer(Storage):
         fields["discount"][fields["terminated"]] = 0.0
         if index.ndim == 2 and n_step > 1:
             fields["final"] = rew_column.like(np.arange(len(index))[:, None] + ahead)
-        return fields
+        return fields | look_up(self, index, final, sampling) if sampling.fields else fields
 
     def update_weight(self, indices: npt.ArrayLike, priorities: Any) -> None:
         """Set the priorities of sampled slots: indices and priorities of the same shape, [B] or [T, B].
