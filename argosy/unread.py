@@ -13,6 +13,7 @@ from argosy.algorithm.optim import OTHERS, OptimConfig
 from argosy.env.tasks import task_family, vector_kind
 from argosy.experiment import Experiment
 from argosy.policy import ActorCriticPolicy, NetPolicy, NoiseConfig
+from argosy.policy.tabular import TabularPolicy
 
 _ATARI = "frame_stack frame_skip noop_max image_size episodic_life reward_clip fire_reset repeat_action_probability"
 
@@ -49,6 +50,9 @@ def _rules(experiment: Experiment) -> Iterator[tuple[list[str], str]]:
     policy = typing.get_type_hints(algorithm_class(str(experiment.algorithm))).get("policy")
     if isinstance(policy, type) and issubclass(policy, NetPolicy) and not issubclass(policy, ActorCriticPolicy):
         yield ["net.shared_backbone"], f"the {policy.__name__} of {experiment.algorithm} has no critic"
+    if policy is TabularPolicy:
+        names = [f"net.{field.name}" for field in dataclasses.fields(net)]
+        yield names, f"the {policy.__name__} of {experiment.algorithm} has no network"
     family = task_family(experiment.task)
     if family in ("classic", "mujoco") and net.encoder is None and not env.wrappers:
         names = [f"net.{name}" for name in ("kind", "cnn_features", "scale_uint8")]

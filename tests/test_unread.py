@@ -20,6 +20,7 @@ from argosy.unread import unread, warn_of_unread
         ("ppo", {"net.cnn_features": 32}, "net.cnn_features"),
         ("ppo", {"net.kind": "mlp"}, "net.kind"),
         ("dqn", {"net.shared_backbone": True}, "net.shared_backbone"),
+        ("psrl", {"net.norm_obs": True}, "net.norm_obs"),
         ("dqn", {"net.encoder": "line:Line", "net.cnn_features": 32}, "net.cnn_features"),
         ("ppo", {"env.frame_stack": 2}, "env.frame_stack"),
         ("ppo", {"env.reward_clip": False}, "env.reward_clip"),

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from argosy.algorithm.fit import check_action_space, check_policy
+from argosy.algorithm.fit import check_policy, check_spaces
 from argosy.algorithm.optim import Optim
 from argosy.algorithm.state import find_state, restore_state, state_of
 from argosy.algorithm.task import Task as Task
@@ -67,6 +67,8 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
     """The config's dataclass."""
     action_spaces: ClassVar[tuple[type[Space], ...]]
     """Action spaces that it can learn in."""
+    observation_spaces: ClassVar[tuple[type[Space], ...]] = (spaces.Space,)
+    """Observation spaces that it can learn from; those that networks read, where it has one."""
     is_joint: ClassVar[bool] = False
     """Whether it learns for several agents at once: rows with an axis of agents, rewards [B, N]."""
     corrects_staleness: ClassVar[bool] = False
@@ -94,10 +96,10 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
         as it was).
 
         Raises:
-            SpaceError: this algorithm cannot learn in the task's action space; names those that can.
+            SpaceError: this algorithm cannot learn in the task's spaces; names those that can.
             ConfigError: it learns for one agent, and the task has several.
         """
-        check_action_space(cls, task.action_space)
+        check_spaces(cls, task.observation_space, task.action_space)
         if task.num_agents > 1 and not cls.is_joint:
             raise ConfigError(
                 f"{cls.__name__} learns for one agent, the task has {task.num_agents}; let each of them be a row"

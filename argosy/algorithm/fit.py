@@ -13,20 +13,29 @@ if TYPE_CHECKING:
     from argosy.algorithm.base import Algorithm
 
 
-def check_action_space(cls: type[Algorithm[Any, Any]], space: spaces.Space[Any]) -> None:
-    """Check that an algorithm can learn in an action space.
+def check_spaces(
+    cls: type[Algorithm[Any, Any]], observation_space: spaces.Space[Any], action_space: spaces.Space[Any]
+) -> None:
+    """Check that an algorithm can learn from such observations, in such an action space.
 
     Raises:
         SpaceError: it cannot; names the algorithms that can.
     """
-    if not isinstance(space, cls.action_spaces):
+    both = (("observation", observation_space, cls.observation_spaces), ("action", action_space, cls.action_spaces))
+    for what, space, allowed in both:
+        if isinstance(space, allowed):
+            continue
         from argosy.algorithm import algorithm_class, algorithm_names  # here, because that module names this one
 
-        fitting = [name for name in algorithm_names() if isinstance(space, algorithm_class(name).action_spaces)]
-        wanted = " or ".join(allowed.__name__ for allowed in cls.action_spaces)
+        classes = {name: algorithm_class(name) for name in algorithm_names()}
+        fitting = [
+            name
+            for name, other in classes.items()
+            if isinstance(observation_space, other.observation_spaces) and isinstance(action_space, other.action_spaces)
+        ]
         raise SpaceError(
-            f"{cls.__name__} needs a {wanted} action space, not {space}; algorithms that fit it:"
-            f" {', '.join(fitting) or 'none yet'}"
+            f"{cls.__name__} needs a {' or '.join(kind.__name__ for kind in allowed)} {what} space, not {space};"
+            f" algorithms that fit it: {', '.join(fitting) or 'none yet'}"
         )
 
 
@@ -44,4 +53,4 @@ def check_policy(cls: type[Algorithm[Any, Any]], policy: object) -> None:
             " net=NetConfig(encoder=MyNetwork)))"
         )
     if hasattr(cls, "action_spaces"):  # one that is only ever handed its policy need not say so
-        check_action_space(cls, policy.action_space)
+        check_spaces(cls, policy.observation_space, policy.action_space)

@@ -25,7 +25,6 @@ from argosy.policy.rollouts import sequences, starts
 from argosy.trainer.statefile import read_state, write_state
 
 NET = NetConfig(hidden_sizes=(16, 16), cnn_features=8, memory_size=6, sequence_length=4, burn_in=2)
-MEMORIES = (None, "gru", "lstm")
 
 OBSERVATIONS = {
     "vector": spaces.Box(-1, 1, (3,), np.float32),
@@ -39,21 +38,27 @@ OBSERVATIONS = {
     ),
 }
 
+NUMBER = spaces.Discrete(5, start=2)
+"""Observations for algorithms that take none of the others."""
+
 FACES = {"analyze", "analyze_next", "explore_by", "to", "parameters", "device"}
-FACES |= {"actor_parameters", "critic_parameters", "model_parameters"}
+FACES |= {"actor_parameters", "critic_parameters", "model_parameters", "table", "states"}
 """What an algorithm may call of a policy, beside what says how its spaces are read."""
-SIZES = {"action_dim", "num_actions", "action_space", "observation_space", "mask_key"}
+SIZES = {"action_dim", "num_actions", "action_space", "observation_space", "mask_key", "num_states"}
 
 
-def observation_kinds(action_space: spaces.Space[Any]) -> list[str]:
+def observation_kinds(cls: Any, action_space: spaces.Space[Any]) -> list[str]:
     """Names of the observations that are checked; "mask" where actions can be forbidden."""
     discrete = isinstance(action_space, spaces.Discrete | spaces.MultiDiscrete)
-    return [*OBSERVATIONS, "mask"] if discrete else list(OBSERVATIONS)
+    kinds = [*OBSERVATIONS, "mask"] if discrete else list(OBSERVATIONS)
+    return [kind for kind in kinds if isinstance(observation_space(kind, action_space), cls.observation_spaces)] or [
+        "number"
+    ]
 
 
 def observation_space(kind: str, action_space: spaces.Space[Any]) -> spaces.Space[Any]:
     if kind != "mask":
-        return OBSERVATIONS[kind]
+        return NUMBER if kind == "number" else OBSERVATIONS[kind]
     count = int(action_space.n) if isinstance(action_space, spaces.Discrete) else int(action_space.nvec.sum())
     return spaces.Dict({"obs": OBSERVATIONS["vector"], "action_mask": spaces.MultiBinary(count)})
 
@@ -63,7 +68,7 @@ def observations(space: spaces.Space[Any], lead: tuple[int, ...], rng: np.random
     if isinstance(space, spaces.Dict):
         return {key: observations(part, lead, rng) for key, part in space.spaces.items()}
     if isinstance(space, spaces.Discrete):
-        return rng.integers(space.n, size=lead)
+        return space.start + rng.integers(space.n, size=lead)
     if isinstance(space, spaces.MultiBinary):  # a mask: the first choice of each action is always allowed
         mask = rng.integers(0, 2, size=(*lead, *space.shape)).astype(np.int8)
         mask[..., 0] = 1
@@ -193,7 +198,11 @@ def check_algorithm(
         _check_sequences_cut_anywhere(make)
     _check_same_seed(make)
     _check_save_and_load(make, tmp_path)
-    _check_foreign_state(make(), make(hidden_sizes=(5,), cnn_features=5, memory_size=5))
+    if observation == "number":  # there may be no network to differ in
+        foreign = cls.make(config, Task(observation_space=spaces.Discrete(7), action_space=action_space), 0)
+    else:
+        foreign = make(hidden_sizes=(5,), cnn_features=5, memory_size=5)
+    _check_foreign_state(make(), foreign)
     _check_nan(make(), observation)
     _check_rewards_of_several_agents(make())
     _check_tensors_do_as_well_as_arrays(make)
@@ -351,8 +360,8 @@ def _check_foreign_state(algorithm: Any, other: Any) -> None:
 def _check_nan(algorithm: Any, observation: str) -> None:
     before, batch = flat(algorithm.state_dict()), make_batch(algorithm)
     for field, kinds, value in (
-        ("rew", ("vector", "image", "dict"), np.nan),
-        ("rew", ("vector",), np.inf),
+        ("rew", ("vector", "image", "dict", "number"), np.nan),
+        ("rew", ("vector", "number"), np.inf),
         ("obs", ("vector",), np.nan),
         ("obs", ("vector",), -np.inf),
         ("obs_next", ("vector",), np.nan),

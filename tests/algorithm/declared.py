@@ -4,6 +4,7 @@
 | --- | --- |
 | `CASES` | by a name: a config and an action space for `check_algorithm` |
 | `LEARNS`, `FOLLOWS` | parts of its state, see `check_algorithm`; default: the policy, none |
+| `MEMORIES` | memories that its policy may have; default: none, "gru" and "lstm" |
 | `BOOTSTRAPS` | whether it values the successors of a sample; default: yes |
 | `RANGES` | pairs of a setting and a value that it refuses |
 | `RESUME` | settings with which a run is interrupted and resumed; default: none |
@@ -19,7 +20,7 @@ from typing import Any
 from argosy.algorithm import ALGORITHMS
 
 DEFAULTS: dict[str, Any] = {"LEARNS": ("policy",), "FOLLOWS": (), "BOOTSTRAPS": True}
-DEFAULTS |= {"RESUME": {}, "PROBED": {}, "BANDIT": None}
+DEFAULTS |= {"MEMORIES": (None, "gru", "lstm"), "RESUME": {}, "PROBED": {}, "BANDIT": None}
 
 
 def declared(name: str, what: str) -> Any:

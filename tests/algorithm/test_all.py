@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from algorithm_checks import MEMORIES, OBSERVATIONS, check_algorithm, observation_kinds
+from algorithm_checks import NUMBER, OBSERVATIONS, check_algorithm, observation_kinds
 from declared import cases, declared
 from gymnasium import spaces
 
@@ -23,11 +23,11 @@ def combinations():
     firsts = {}
     for case, (name, _, space) in CASES.items():
         first = firsts.setdefault(name, case) == case
-        for memory in MEMORIES:
-            for observation in observation_kinds(space):
-                quick = (memory is None and observation == "vector") or (
-                    first and (memory is None or observation == "vector")
-                )
+        kinds = observation_kinds(algorithm_class(name), space)
+        for memory in declared(name, "MEMORIES"):
+            for observation in kinds:
+                plain = observation == kinds[0]
+                quick = (memory is None and plain) or (first and (memory is None or plain))
                 marks = () if quick else pytest.mark.slow
                 yield pytest.param(case, memory, observation, marks=marks, id=f"{case}-{memory}-{observation}")
 
@@ -61,10 +61,25 @@ def test_wrong_action_spaces_are_refused_with_the_algorithms_that_fit(space):
         cls = algorithm_class(name)
         wanted = " or ".join(wanted.__name__ for wanted in cls.action_spaces)
         with pytest.raises(SpaceError) as refused:
-            cls.make(cls.config_type(), Task(observation_space=OBSERVATIONS["vector"], action_space=space))
+            cls.make(cls.config_type(), Task(observation_space=NUMBER, action_space=space))
         assert str(refused.value) == (
             f"{cls.__name__} needs a {wanted} action space, not {space}; algorithms that fit it: "
             f"{', '.join(fitting) or 'none yet'}"
+        )
+
+
+def test_wrong_observation_spaces_are_refused_with_the_algorithms_that_fit():
+    seen, actions = OBSERVATIONS["vector"], spaces.Discrete(2)
+    fit = {name: isinstance(seen, algorithm_class(name).observation_spaces) for name in ALGORITHMS}
+    assert not all(fit.values())
+    others = [n for n in ALGORITHMS if fit[n] and isinstance(actions, algorithm_class(n).action_spaces)]
+    for name in (name for name, fits in fit.items() if not fits):
+        cls = algorithm_class(name)
+        with pytest.raises(SpaceError) as refused:
+            cls.make(cls.config_type(), Task(observation_space=seen, action_space=actions))
+        assert str(refused.value) == (
+            f"{cls.__name__} needs a Discrete observation space, not {seen}; algorithms that fit it: "
+            f"{', '.join(others)}"
         )
 
 

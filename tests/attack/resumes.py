@@ -28,6 +28,7 @@ from argosy.trainer.checkpoint import collectors_of, load_checkpoint, save_check
 MEMORIES = {"no memory": {}, "GRU": {"memory": "gru"}, "LSTM": {"memory": "lstm", "burn_in": 2}}
 NORMS = {"as they are": {}, "normalised": {"norm_obs": True}}
 GOALS, FRAMES, DATA, FILES = "hindsight", "frame stack", "data set", "in files"
+SQUARES = "squares"
 BUFFERS = {
     "uniform": {},
     "prioritised": {"buffer": {"priority": {"alpha": 0.6, "beta_final": 1.0}}},
@@ -53,13 +54,14 @@ class Point(gym.Env):
 
     Args:
         discrete: pushes have one of four directions, else any.
-        form: of the observations: with a goal, as a stack of frames, or plain.
+        form: of the observations: with a goal, as a stack of frames, the number of a square of the plane, or plain.
     """
 
     def __init__(self, discrete=True, form="", render_mode=None):
         self.form, box = form, spaces.Box(-10, 10, (4, 2) if form == FRAMES else (2,), np.float32)
         goals = dict.fromkeys(("observation", "achieved_goal", "desired_goal"), box)
-        self.observation_space = spaces.Dict(goals) if form == GOALS else box
+        other = {GOALS: spaces.Dict(goals), SQUARES: spaces.Discrete(25)}
+        self.observation_space = other.get(form, box)
         self.action_space = spaces.Discrete(4) if discrete else spaces.Box(-1, 1, (2,), np.float32)
 
     def compute_reward(self, achieved_goal, desired_goal, info):
@@ -81,6 +83,9 @@ class Point(gym.Env):
     def obs(self):
         if self.form == FRAMES:
             return np.stack(self.seen)
+        if self.form == SQUARES:
+            row, column = np.clip(np.round(2 * self.at) + 2, 0, 4).astype(int)
+            return int(5 * row + column)
         goals = {"observation": self.at, "achieved_goal": self.at, "desired_goal": self.goal}
         return goals if self.form == GOALS else self.at
 
@@ -103,7 +108,8 @@ def described(row, folder):
     if cls.kind == "offpolicy" and buffer != DATA:
         loop = COLLECT | REPLAY
         settings["buffer"] = {"size": 90, **settings.get("buffer", {})}
-    form = buffer if buffer in (GOALS, FRAMES) else ""
+    plain = SQUARES if spaces.Discrete in cls.observation_spaces else ""
+    form = buffer if buffer in (GOALS, FRAMES) else plain
     return preset(
         name,
         Point,
