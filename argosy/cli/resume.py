@@ -9,7 +9,10 @@ from typing import Annotated
 import tyro
 
 from argosy.cli.flags import parse
+from argosy.cli.many import run_and_report
 from argosy.cli.show import finish
+from argosy.errors import ConfigError
+from argosy.run.many import find_group
 from argosy.run.train import resume
 
 
@@ -18,7 +21,9 @@ class ResumeFlags:
     """What `argosy resume` takes."""
 
     run: Annotated[str, tyro.conf.Positional]
-    """The run's folder."""
+    """The run's folder, or that of many runs (`argosy train --seeds`), of which those that are missing go on."""
+    jobs: int = 0
+    """Of many runs, how many side by side; 0: as many as cores."""
     total_steps: int | None = None
     """The run's new length in steps (offline: updates); a run that has finished goes on, too."""
     trust: bool = False
@@ -34,5 +39,11 @@ def main(args: Sequence[str]) -> int:
     flags = parse(
         ResumeFlags, args, prog="argosy resume", description="Go on with a run that was stopped, from its checkpoint."
     )
+    if group := find_group(flags.run, trust=flags.trust):
+        if flags.total_steps is not None:
+            raise ConfigError(
+                f"{flags.run} holds many runs, whose length stays; --total-steps takes one of their folders"
+            )
+        return run_and_report(group, flags.jobs, as_json=flags.json, quiet=flags.quiet)
     result = resume(flags.run, total_steps=flags.total_steps, show_progress=not flags.quiet, trust=flags.trust)
     return finish(result, json=flags.json, quiet=flags.quiet)

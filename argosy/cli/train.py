@@ -28,6 +28,10 @@ class Output:
 
     runs: str = "runs"
     """Folder under which the run gets its own."""
+    seeds: str | None = None
+    """Several runs instead of one: 0-4, or 1,3,5. They lie in a folder of their own; `argosy resume` takes it."""
+    jobs: int = 0
+    """How many of these run side by side; 0: as many as cores."""
     trust: bool = False
     """Import the code that FILE names as MODULE:CLASS, though this command line does not."""
     json: bool = False
@@ -76,6 +80,11 @@ def run_and_report(experiment: Experiment, output: Output, source: str) -> int:
 
     if not output.quiet:
         show_start(experiment, source, to_stderr=output.json)
+    if output.seeds is not None:
+        from argosy.cli import many
+
+        group = many.new_group(experiment, output.seeds, output.runs)
+        return many.run_and_report(group, output.jobs, as_json=output.json, quiet=output.quiet)
     result: Result = train(experiment, runs=output.runs, show_progress=not output.quiet)
     return finish(result, json=output.json, quiet=output.quiet)
 

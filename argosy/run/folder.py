@@ -57,6 +57,11 @@ class RunFolder:
         """The learning curve."""
         return self.path / "curve.png"
 
+    @staticmethod
+    def home(root: str | Path, task: str, algorithm: str) -> Path:
+        """Return where the runs of an algorithm on a task lie, one folder each."""
+        return Path(root) / re.sub("[/:]", "-", task) / re.sub("[/:]", "-", algorithm)
+
     @classmethod
     def create(cls, root: str | Path, task: str, algorithm: str, seed: int) -> RunFolder:
         """Make a new folder under `root`; two runs of the same second get different ones.
@@ -64,7 +69,7 @@ class RunFolder:
         Raises:
             ConfigError: that is not possible.
         """
-        parent = Path(root) / re.sub("[/:]", "-", task) / re.sub("[/:]", "-", algorithm)
+        parent = cls.home(root, task, algorithm)
         make_folder(parent)
         stamp = time.strftime("%Y%m%d-%H%M%S")
         for attempt in range(1000):

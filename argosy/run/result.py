@@ -118,7 +118,8 @@ class BestPolicy:
             curve=None if curve is None else str(curve),
             policy=policy,
         )
-        write_atomically(self.folder.result, (result.to_json() + "\n").encode())
+        noted = json.loads(result.to_json()) | ({"interrupted": True} if interrupted else {})
+        write_atomically(self.folder.result, (json.dumps(noted) + "\n").encode())
         return result
 
     def _evaluate(self, policy: Policy) -> CollectStats:

@@ -1,0 +1,105 @@
+"""What is said about many runs: while they run, and in the end."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tqdm import tqdm
+
+from argosy.errors import MissingExtraError
+from argosy.experiment import Experiment
+from argosy.process import num_cores
+from argosy.run.many import Job, Outcome, make_group, position, read_seeds, run_many
+
+_LOOK_S = 2.0
+
+
+def new_group(experiment: Experiment, seeds: str, runs: str) -> list[Job]:
+    """Make a new folder below `runs` for a run of each seed."""
+    experiments = [experiment.replaced({"seed": seed}) for seed in read_seeds(seeds)]
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{experiment.algorithm}-{experiment.task}"
+    return make_group(Path(runs) / "many" / name.replace("/", "-").replace(":", "-"), experiments)
+
+
+def run_and_report(group: Sequence[Job], jobs: int, *, as_json: bool, quiet: bool) -> int:
+    """Run what is missing of a group, with a line for each run that ends and a summary; returns the exit code.
+
+    Args:
+        group: the runs.
+        jobs: how many side by side; 0: as many as cores.
+        as_json: results as one line of JSON, last, on standard output.
+        quiet: neither progress nor summary.
+
+    Returns:
+        0 if all have come to their end, 1 if one has failed, 130 after Ctrl-C.
+    """
+    bar = tqdm(total=len(group), unit="run", disable=True if quiet else None)
+    looked = 0.0
+
+    def told(outcome: Outcome) -> None:
+        bar.update()
+        if not quiet:
+            tqdm.write(line(outcome), file=sys.stderr)
+
+    def watched(running: Sequence[Job]) -> None:
+        nonlocal looked
+        if not bar.disable and time.monotonic() - looked > _LOOK_S:
+            looked = time.monotonic()
+            bar.set_postfix_str(", ".join(f"seed {job.experiment.seed}: {position(job):,}" for job in running))
+
+    with bar:
+        outcomes = run_many(group, jobs or num_cores(), told=told, watched=watched)
+    stream = sys.stderr if as_json else sys.stdout
+    if not quiet:
+        print(summary(outcomes), file=stream)
+    codes = [outcome.code for outcome in outcomes]
+    stopped = len(outcomes) < len(group) or 130 in codes
+    if stopped or any(codes):
+        how = "stopped; everything is saved" if stopped else "not all have come to their end"
+        print(f"\n{how}. Go on with: argosy resume {group[0].root}", file=stream)
+    if as_json:
+        print(json.dumps({"runs": [outcome.result for outcome in outcomes], "folder": str(group[0].root)}), flush=True)
+    return 130 if stopped else int(any(codes))
+
+
+def line(outcome: Outcome) -> str:
+    """One run that has ended."""
+    if outcome.result is not None:
+        mean, steps = outcome.result["test_return_mean"], outcome.result["env_steps"]
+        return f"{outcome.job.name}: return {mean:.1f} after {steps:,} steps, {outcome.result['wall_s']:.0f} s"
+    if outcome.code == 130:
+        return f"{outcome.job.name}: stopped"
+    said = outcome.said.splitlines() or [f"exit code {outcome.code}"]
+    return f"{outcome.job.name}: FAILED ({said[-1]})"
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """A line for each algorithm and task: interquartile mean of the returns, and its 95 % interval."""
+    returns: dict[str, list[float]] = {}
+    for outcome in outcomes:
+        name = f"{outcome.job.experiment.algorithm} on {outcome.job.experiment.task}"
+        mean = math.nan if outcome.result is None else outcome.result["test_return_mean"]
+        returns.setdefault(name, []).append(math.nan if mean is None else mean)
+    rows = []
+    for name, values in returns.items():
+        there = [value for value in values if math.isfinite(value)]
+        rows.append(f"  {name}: {_described(there)} ({len(there)} of {len(values)} seeds)")
+    return "\n" + "\n".join(rows)
+
+
+def _described(returns: Sequence[float]) -> str:
+    if not returns:
+        return "no return"
+    from argosy.report import interval
+
+    try:
+        value, low, high = interval(list(returns))
+    except MissingExtraError:
+        return f"mean return {sum(returns) / len(returns):.1f}"
+    bounds = f", 95 % interval {low:.1f} to {high:.1f}" if len(returns) > 1 else ""
+    return f"interquartile mean of the return {value:.1f}{bounds}"

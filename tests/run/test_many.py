@@ -1,0 +1,106 @@
+import json
+import os
+import signal
+import threading
+import time
+
+import pytest
+from short import QUICK
+
+from argosy.cli import main
+from argosy.cli.many import line, summary
+from argosy.errors import ConfigError
+from argosy.presets import preset
+from argosy.run.many import Job, Outcome, find_group, make_group, position, read_seeds, run_many
+
+
+def quick(seed, task="CartPole-v1", **changes):
+    return preset("dqn", task, **{**QUICK, "seed": seed, "threads": 1, **changes})
+
+
+@pytest.mark.parametrize(("text", "seeds"), [("0-3", [0, 1, 2, 3]), ("7", [7]), ("1,3,5-6", [1, 3, 5, 6])])
+def test_seeds_are_read(text, seeds):
+    assert read_seeds(text) == seeds
+
+
+@pytest.mark.parametrize("text", ["", "x", "1-", "-1", "4-2", "1,1", "0-3,2"])
+def test_seeds_that_make_no_sense_are_refused(text):
+    with pytest.raises(ConfigError, match=r"write 0-4 for five of them, or 1,3,5"):
+        read_seeds(text)
+
+
+def test_a_group_is_found_again(tmp_path):
+    assert find_group(tmp_path) == []
+    jobs = make_group(tmp_path / "g", [quick(3), quick(4), quick(3, "Acrobot-v1")])
+    assert sorted(job.name for job in find_group(tmp_path / "g")) == sorted(job.name for job in jobs)
+    assert {job.experiment.seed for job in find_group(tmp_path / "g")} == {3, 4}
+    assert [job.folder() for job in jobs] == [None] * 3
+    assert [position(job) for job in jobs] == [0] * 3
+
+
+def test_one_that_fails_ends_no_other_and_what_has_ended_is_not_made_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.path.dirname(__file__))
+    bad = quick(2, "line:Line", env={**QUICK["env"], "kwargs": {"length": "x"}})
+    jobs = make_group(tmp_path, [quick(1), bad])
+    told = []
+    outcomes = {outcome.job.experiment.seed: outcome for outcome in run_many(jobs, 2, told=told.append)}
+    assert len(told) == 2
+    assert outcomes[1].result["env_steps"] == 400
+    assert outcomes[1].code == 0
+    assert position(jobs[0]) == 400
+    assert outcomes[2].result is None
+    assert outcomes[2].code != 0
+    assert outcomes[2].said
+    before = jobs[0].folder().result.stat().st_mtime_ns
+    (again,) = run_many(jobs[:1], 1)
+    assert again.result == outcomes[1].result
+    assert jobs[0].folder().result.stat().st_mtime_ns == before
+
+
+def test_ctrl_c_ends_all_and_each_goes_on(tmp_path, capsys):
+    long = {**QUICK["trainer"], "max_epoch": 100_000}
+    jobs = make_group(tmp_path, [quick(seed, trainer=long) for seed in (1, 2, 3)])
+
+    def press():
+        while not all(position(job) > 400 for job in jobs[:2]):
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press, daemon=True).start()
+    outcomes = run_many(jobs, 2)
+    assert [outcome.code for outcome in outcomes] == [130, 130]
+    made = [position(job) for job in jobs]
+    assert made[2] == 0
+    assert not any(job.result() for job in jobs)
+
+    jobs.pop().config.unlink()
+    for job in jobs:
+        config = json.loads(job.folder().config.read_text())
+        config["trainer"]["max_epoch"] = max(made) // 200 + 2
+        job.folder().config.write_text(json.dumps(config))
+    assert main(["resume", str(tmp_path), "--jobs", "2", "--quiet", "--json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert [run["env_steps"] for run in out["runs"]] == [(max(made) // 200 + 2) * 200] * 2
+
+
+def test_the_summary_says_what_is_missing(tmp_path):
+    job = Job(quick(1), tmp_path)
+    good = [Outcome(job, {"test_return_mean": value, "env_steps": 10, "wall_s": 1.0}) for value in (1.0, 2.0, 3.0)]
+    failed = Outcome(job, None, 1, "Traceback\nargosy: error: no such file")
+    assert line(good[0]) == "dqn on CartPole-v1, seed 1: return 1.0 after 10 steps, 1 s"
+    assert line(failed) == "dqn on CartPole-v1, seed 1: FAILED (argosy: error: no such file)"
+    assert line(Outcome(job, None, 130)) == "dqn on CartPole-v1, seed 1: stopped"
+    said = summary([*good, failed])
+    assert "interquartile mean of the return 2.0, 95 % interval" in said
+    assert "(3 of 4 seeds)" in said
+    assert "no return (0 of 1 seeds)" in summary([failed])
+
+
+def test_seeds_from_the_command(tmp_path, capsys):
+    args = ["train", "dqn", "--task", "CartPole-v1", "--runs", str(tmp_path), "--seeds", "2", "--jobs", "1", "--json"]
+    args += ["--quiet", "--trainer.total-steps", "100", "--trainer.start-steps", "50", "--stop.episodes", "1"]
+    assert main(args) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert [run["seed"] for run in out["runs"]] == [2]
+    assert main(["resume", out["folder"], "--total-steps", "9"]) == 2
+    assert "holds many runs" in capsys.readouterr().err
