@@ -9,11 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, Self, TypedDict, TypeVar, cast
+from typing import Any, ClassVar, Generic, Literal, Self, TypedDict, cast
 
 import numpy as np
 import torch
 from gymnasium import spaces
+from typing_extensions import TypeVar  # with defaults
 
 from argosy.algorithm.fit import check_policy, check_spaces
 from argosy.algorithm.optim import Optim
@@ -41,8 +42,8 @@ class AlgorithmConfig:
         check_range(self, "gamma", ge=0.0, le=1.0)
 
 
-ConfigT = TypeVar("ConfigT", bound=AlgorithmConfig)
-StatsT = TypeVar("StatsT", bound=TrainingStats)
+ConfigT = TypeVar("ConfigT", bound=AlgorithmConfig, default=Any)
+StatsT = TypeVar("StatsT", bound=TrainingStats, default=Any)
 BatchT = TypeVar("BatchT")
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import numpy as np
 import torch
+from typing_extensions import TypeVar  # with a default
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +137,7 @@ class TrainingStats:
         return out
 
 
-TrainingStatsT = TypeVar("TrainingStatsT", bound=TrainingStats)
+TrainingStatsT = TypeVar("TrainingStatsT", bound=TrainingStats, default=Any)
 
 
 class TrainingStatsMean(Generic[TrainingStatsT]):

@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -119,7 +118,7 @@ class Plan:
             if policy in fleet.samples(agent) and self.rows[index]
         }
 
-    def algorithm(self, policy: str, device: str = "cpu") -> Algorithm[Any, Any]:
+    def algorithm(self, policy: str, device: str = "cpu") -> Algorithm:
         """Make the algorithm of a policy, with the random numbers that the local trainer gives it."""
         with _MAKING:
             return self.fleet.policies[policy].make_algorithm(*self._what_it_plays(policy), device)
@@ -215,7 +214,7 @@ def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
     )
 
 
-def _learning(plan: Plan, policy: str, algorithm: Algorithm[Any, Any]) -> Learning:
+def _learning(plan: Plan, policy: str, algorithm: Algorithm) -> Learning:
     sync, spec = plan.fleet.sync, plan.fleet.policies[policy]
     plan.source.register_names()  # a buffer with hindsight asks an env for rewards
     prefetch = algorithm.device.type != "cpu" if spec.prefetch is None else spec.prefetch
@@ -229,7 +228,7 @@ def _learning(plan: Plan, policy: str, algorithm: Algorithm[Any, Any]) -> Learni
     )
 
 
-def _capacity(plan: Plan, policy: str, algorithm: Algorithm[Any, Any]) -> int:
+def _capacity(plan: Plan, policy: str, algorithm: Algorithm) -> int:
     """Return how many segments may wait for a trainer."""
     fleet, spec, producers = plan.fleet, plan.fleet.policies[policy], plan.producers(policy)
     if fleet.sync:

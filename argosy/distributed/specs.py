@@ -63,7 +63,7 @@ class PolicySpec:
     None: the algorithm's."""
     args: Mapping[str, object] = field(default_factory=dict)
     """For `policy`; checked against its signature."""
-    algorithm: Callable[[Any, Any], Algorithm[Any, Any]] | None = None
+    algorithm: Callable[[Any, Any], Algorithm] | None = None
     """An algorithm class of one's own, made as algorithm(config, policy); None: the experiment's."""
     trainers: int = 1
     """Trainer workers; several average their gradients (NCCL or gloo), each with a batch of its own, of equal size."""
@@ -181,14 +181,14 @@ class PolicySpec:
         return str(self._own_class.kind)
 
     @property
-    def _own_class(self) -> type[Algorithm[Any, Any]]:
+    def _own_class(self) -> type[Algorithm]:
         """The algorithm's class, one of one's own before the experiment's."""
         own = self.algorithm
         return own if isinstance(own, type) else algorithm_class(self.experiment.algorithm)
 
     def make_algorithm(
         self, observation_space: Space, action_space: Space, seed: int | None, device: str = "cpu"
-    ) -> Algorithm[Any, Any]:
+    ) -> Algorithm:
         """Make the algorithm and with it its policy; equal seeds give equal parameters and random numbers.
 
         Raises:

@@ -21,7 +21,7 @@ from argosy.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 from argosy.trainer.callbacks import make_callbacks
 from argosy.trainer.parts import make_algorithm, make_buffer
 
-LocalTrainer = OnpolicyTrainer[Any] | OffpolicyTrainer[Any] | OfflineTrainer[Any]
+LocalTrainer = OnpolicyTrainer | OffpolicyTrainer | OfflineTrainer
 
 
 def build(
@@ -113,7 +113,7 @@ def build(
     return trainer
 
 
-def _make_buffer(experiment: Experiment, algorithm: Algorithm[Any, Any], seed: int) -> VectorReplayBuffer:
+def _make_buffer(experiment: Experiment, algorithm: Algorithm, seed: int) -> VectorReplayBuffer:
     """Make room for one rollout (on-policy) or for `buffer.size` transitions."""
     num_envs = experiment.env.num_envs
     if algorithm.kind == "onpolicy":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import warnings
 from pathlib import Path
-from typing import Any
 
 from argosy.errors import CallbackError, CheckpointError, DataError, EnvError
 from argosy.run.folder import RunFolder
@@ -31,7 +30,7 @@ class Checkpoints:
         self._again = False
         self._saved: TrainerState | None = None
 
-    def save(self, trainer: BaseTrainer[Any]) -> bool:
+    def save(self, trainer: BaseTrainer) -> bool:
         """Save the run; False (and a warning) if that is not possible now, e.g. because the disk is full.
 
         Saving starts new episodes, so what is saved already is not saved again: it would be another run that goes on.
@@ -55,7 +54,7 @@ class Checkpoints:
         self._saved = copy.deepcopy(trainer.state)
         return True
 
-    def load(self, trainer: BaseTrainer[Any]) -> None:
+    def load(self, trainer: BaseTrainer) -> None:
         """Go on from the newest state that is whole; warns when that is not the newest one.
 
         Raises:
@@ -81,7 +80,7 @@ class Checkpoints:
             return
         raise problems[0]
 
-    def failed(self, error: Exception, trainer: BaseTrainer[Any]) -> str:
+    def failed(self, error: Exception, trainer: BaseTrainer) -> str:
         """Save what can be saved after a failure; return a sentence that says how to go on."""
         resume = f"go on with: argosy resume {self.folder.path}"
         if self._again and isinstance(error, DataError):

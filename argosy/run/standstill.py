@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any
 
 from argosy.env.worker.process import env_stacks
 from argosy.stacks import shown, thread_stack
@@ -52,7 +51,7 @@ class Watch:
         self._run: int | None = None
         self._thread = threading.Thread(target=self._look, name="standstill", daemon=True)
 
-    def follow(self, trainer: BaseTrainer[Any], judged_steps: Callable[[], int]) -> None:
+    def follow(self, trainer: BaseTrainer, judged_steps: Callable[[], int]) -> None:
         """Take from now on for progress what a trainer does: steps, of tests too, and changes of its policy.
 
         Args:

@@ -9,7 +9,6 @@ import platform
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -27,7 +26,7 @@ _IMAGE = 20
 _REPEATS, _LEAST_S = 5, 0.02
 
 
-def threads_of(experiment: Experiment, algorithm: Algorithm[Any, Any]) -> int:
+def threads_of(experiment: Experiment, algorithm: Algorithm) -> int:
     """Return the threads of a run that begins: those that its experiment says, else the fastest for its minibatches.
 
     From then on they stand in the run's `config.json`: another number of threads rounds otherwise.
@@ -39,7 +38,7 @@ def threads_of(experiment: Experiment, algorithm: Algorithm[Any, Any]) -> int:
     return experiment.threads or fastest_threads(algorithm, rows)
 
 
-def fastest_threads(algorithm: Algorithm[Any, Any], rows: int) -> int:
+def fastest_threads(algorithm: Algorithm, rows: int) -> int:
     """Return with how many threads the layers that `algorithm` learns take a batch of `rows` fastest, way and way back.
 
     Measured in about a second, once for each machine and size, and kept in argosy's folder of the user's cache, so that
@@ -61,7 +60,7 @@ def fastest_threads(algorithm: Algorithm[Any, Any], rows: int) -> int:
     return int(kept[key])
 
 
-def _shapes(algorithm: Algorithm[Any, Any]) -> Iterator[tuple[int, ...]]:
+def _shapes(algorithm: Algorithm) -> Iterator[tuple[int, ...]]:
     """Shapes of all weights that are learned."""
     for part in algorithm.parts().values():
         if isinstance(part, Algorithm):

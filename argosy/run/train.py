@@ -29,7 +29,7 @@ from argosy.unread import warn_of_unread
 
 
 def train(
-    algorithm: str | type[Algorithm[Any, Any]] | Experiment,
+    algorithm: str | type[Algorithm] | Experiment,
     task: TaskOf | None = None,
     *,
     runs: str | Path = "runs",

@@ -35,7 +35,7 @@ class Taken:
         return f"{', '.join(self.taken)} from {self.path}; new: {', '.join([*self.new, 'optimisers'])}"
 
 
-def warm_start(algorithm: Algorithm[Any, Any], source: str | Path) -> Taken:
+def warm_start(algorithm: Algorithm, source: str | Path) -> Taken:
     """Give an algorithm that has just been made the parameters of another run.
 
     Taken are, by their names: the policy's networks with the statistics of observations; and from a full checkpoint

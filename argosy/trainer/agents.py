@@ -198,9 +198,7 @@ class AgentsTrainer:
 class _Learner:
     """One policy: how it learns, and how far it is."""
 
-    def __init__(
-        self, experiment: Experiment, algorithm: Algorithm[Any, Any], producers: Mapping[str, int], length: int
-    ) -> None:
+    def __init__(self, experiment: Experiment, algorithm: Algorithm, producers: Mapping[str, int], length: int) -> None:
         settings, self.algorithm = experiment.trainer, algorithm
         self._learning = make_learning(self.algorithm, experiment, producers)
         self.segment_steps = -(-settings.step_per_collect // sum(producers.values()))

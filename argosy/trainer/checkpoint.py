@@ -21,7 +21,7 @@ from argosy.trainer.statefile import read_state, write_state
 KIND = "checkpoint"
 
 
-def save_checkpoint(path: str | Path, trainer: BaseTrainer[Any]) -> None:
+def save_checkpoint(path: str | Path, trainer: BaseTrainer) -> None:
     """Save a trainer with all that it works with: between two epochs, in `save_checkpoint_fn`, or after `interrupt`.
 
     Saved are the algorithm (networks, optimisers, targets, schedules, normalisers, counters, random numbers), the
@@ -58,7 +58,7 @@ def save_checkpoint(path: str | Path, trainer: BaseTrainer[Any]) -> None:
     write_state(path, KIND, state)
 
 
-def load_checkpoint(path: str | Path, trainer: BaseTrainer[Any]) -> None:
+def load_checkpoint(path: str | Path, trainer: BaseTrainer) -> None:
     """Continue exactly where `save_checkpoint` was called.
 
     Args:
@@ -73,7 +73,7 @@ def load_checkpoint(path: str | Path, trainer: BaseTrainer[Any]) -> None:
     restore_checkpoint(path, read_state(path, KIND), trainer)
 
 
-def restore_checkpoint(path: str | Path, state: dict[str, Any], trainer: BaseTrainer[Any]) -> None:
+def restore_checkpoint(path: str | Path, state: dict[str, Any], trainer: BaseTrainer) -> None:
     """Continue from what was read from the file `path`; see `load_checkpoint`.
 
     Raises:
@@ -113,13 +113,13 @@ def restore_checkpoint(path: str | Path, state: dict[str, Any], trainer: BaseTra
     _set_global_rng_state(state["rng"])
 
 
-def collectors_of(trainer: BaseTrainer[Any]) -> dict[str, Collector]:
+def collectors_of(trainer: BaseTrainer) -> dict[str, Collector]:
     """Return the collectors of a trainer by their names."""
     found = {name: getattr(trainer, name, None) for name in ("train_collector", "test_collector")}
     return {name: collector for name, collector in found.items() if collector is not None}
 
 
-def _callbacks(trainer: BaseTrainer[Any]) -> dict[str, HasState]:
+def _callbacks(trainer: BaseTrainer) -> dict[str, HasState]:
     """Return the callbacks that have state, by class and place."""
     own = enumerate(trainer.callbacks)
     return {f"{type(callback).__name__} {i}": callback for i, callback in own if isinstance(callback, HasState)}

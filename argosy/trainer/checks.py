@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from argosy.algorithm import Algorithm
 from argosy.collect import Collector
 from argosy.config import check_range
@@ -11,7 +9,7 @@ from argosy.data.buffer import ReplayBuffer
 from argosy.errors import ConfigError
 
 
-def check_kind(trainer: object, algorithm: Algorithm[Any, Any], kinds: tuple[str, ...]) -> None:
+def check_kind(trainer: object, algorithm: Algorithm, kinds: tuple[str, ...]) -> None:
     """Check that a trainer can train an algorithm.
 
     Raises:
@@ -24,7 +22,7 @@ def check_kind(trainer: object, algorithm: Algorithm[Any, Any], kinds: tuple[str
         )
 
 
-def check_test_collector(algorithm: Algorithm[Any, Any], collector: Collector) -> None:
+def check_test_collector(algorithm: Algorithm, collector: Collector) -> None:
     """Check that a collector tests what is trained.
 
     Raises:
@@ -38,7 +36,7 @@ def check_test_collector(algorithm: Algorithm[Any, Any], collector: Collector) -
         )
 
 
-def check_train_collector(algorithm: Algorithm[Any, Any], collector: Collector) -> ReplayBuffer:
+def check_train_collector(algorithm: Algorithm, collector: Collector) -> ReplayBuffer:
     """Check that a collector brings what can be learned from; return its buffer.
 
     What learns from data, e.g. by imitation, may learn from what any policy collects, exploring or not.
@@ -59,7 +57,7 @@ def check_train_collector(algorithm: Algorithm[Any, Any], collector: Collector) 
     return collector.buffer
 
 
-def _check_policy(name: str, algorithm: Algorithm[Any, Any], collector: Collector) -> None:
+def _check_policy(name: str, algorithm: Algorithm, collector: Collector) -> None:
     if collector.policy is not algorithm.policy:
         raise ConfigError(
             f"{name} acts with another policy object than the algorithm trains; make it with "

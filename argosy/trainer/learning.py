@@ -46,7 +46,7 @@ class Learning(Protocol):
 
 
 def make_learning(
-    algorithm: Algorithm[Any, Any],
+    algorithm: Algorithm,
     experiment: Experiment,
     producers: Mapping[str, int],
     *,
@@ -70,7 +70,7 @@ class OnpolicyLearning:
         sync: every call of `take` brings a whole rollout.
     """
 
-    def __init__(self, algorithm: Algorithm[Any, Any], experiment: Experiment, *, sync: bool) -> None:
+    def __init__(self, algorithm: Algorithm, experiment: Experiment, *, sync: bool) -> None:
         self._algorithm, self._steps, self._sync = algorithm, experiment.trainer.step_per_collect, sync
         self._waiting: list[Segment] = []
 
@@ -121,7 +121,7 @@ class OffpolicyLearning:
 
     def __init__(
         self,
-        algorithm: Algorithm[Any, Any],
+        algorithm: Algorithm,
         experiment: Experiment,
         producers: Mapping[str, int],
         seed: int,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from argosy.algorithm import algorithm_class
 from argosy.algorithm.base import Algorithm, Space, Task
@@ -22,7 +21,7 @@ def make_algorithm(
     seed: int | None = None,
     device: str | None = None,
     policy: Callable[[Space, Space], Policy] | None = None,
-) -> Algorithm[Any, Any]:
+) -> Algorithm:
     """Make the experiment's algorithm, with its policy and the algorithms around it.
 
     Args:

@@ -27,7 +27,7 @@ class PlayerSpec(Protocol):
 
     def make_algorithm(
         self, observation_space: Space, action_space: Space, seed: int | None, device: str = "cpu"
-    ) -> Algorithm[Any, Any]:
+    ) -> Algorithm:
         """Make what learns."""
 
     def make_policy(
@@ -45,7 +45,7 @@ class _Learns:
 
     def make_algorithm(
         self, observation_space: Space, action_space: Space, seed: int | None, device: str = "cpu"
-    ) -> Algorithm[Any, Any]:
+    ) -> Algorithm:
         return make_algorithm(self.experiment, observation_space, action_space, seed, device)
 
     def make_policy(

@@ -155,7 +155,7 @@ class TrainerGroup:
             self._nccl.abort()
         self._gloo = self._nccl = self._store = None
 
-    def tie(self, algorithm: Algorithm[Any, Any]) -> None:
+    def tie(self, algorithm: Algorithm) -> None:
         """From now on, every gradient of a parameter is the mean over the members, and statistics are of all rows."""
         parts = list(_parts(algorithm))
         modules = [part for part in parts if isinstance(part, torch.nn.Module)]
@@ -246,7 +246,7 @@ class TrainerGroup:
         self._gloo.broadcast([tensor], options).wait()
 
 
-def _parts(algorithm: Algorithm[Any, Any]) -> Iterator[Any]:
+def _parts(algorithm: Algorithm) -> Iterator[Any]:
     """Yield what an algorithm holds, and what the algorithms in it hold."""
     for part in algorithm.parts().values():
         yield from _parts(part) if isinstance(part, Algorithm) else (part,)

@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -52,7 +51,7 @@ class TrainerWorker:
     def __init__(
         self,
         name: str,
-        algorithm: Algorithm[Any, Any],
+        algorithm: Algorithm,
         learning: Learning,
         store: Peer,
         state_file: Path,
