@@ -24,31 +24,29 @@ Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 
 def check_range(
     config: object,
-    field: str,
-    *,
+    *fields: str,
     ge: float | None = None,
     gt: float | None = None,
     le: float | None = None,
     lt: float | None = None,
 ) -> None:
-    """Check one numeric field of `config`; None and tuples of numbers are checked element by element.
+    """Check numeric fields of `config`; None is right, tuples of numbers are checked element by element.
 
     Raises:
         ConfigError: names the config, the field, its value and the allowed range.
     """
-    value = getattr(config, field)
-    if value is None:
-        return
-    for number in value if isinstance(value, tuple) else (value,):
-        bounds = (
-            (ge, ">=", ge is None or number >= ge),
-            (gt, ">", gt is None or number > gt),
-            (le, "<=", le is None or number <= le),
-            (lt, "<", lt is None or number < lt),
-        )
-        if not all(holds for _, _, holds in bounds):
-            allowed = " and ".join(f"{sign} {bound}" for bound, sign, _ in bounds if bound is not None)
-            raise ConfigError(f"{type(config).__name__}.{field} is {value!r}; it must be {allowed}")
+    for field in fields:
+        value = getattr(config, field)
+        for number in value if isinstance(value, tuple) else () if value is None else (value,):
+            bounds = (
+                (ge, ">=", ge is None or number >= ge),
+                (gt, ">", gt is None or number > gt),
+                (le, "<=", le is None or number <= le),
+                (lt, "<", lt is None or number < lt),
+            )
+            if not all(holds for _, _, holds in bounds):
+                allowed = " and ".join(f"{sign} {bound}" for bound, sign, _ in bounds if bound is not None)
+                raise ConfigError(f"{type(config).__name__}.{field} is {value!r}; it must be {allowed}")
 
 
 def check_choice(config: object, field: str, allowed: tuple[object, ...]) -> None:

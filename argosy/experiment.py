@@ -88,8 +88,7 @@ class Experiment:
     """Run, or a policy's file, whose parameters the run begins with; optimisers and all else are new."""
 
     def __post_init__(self) -> None:
-        check_range(self, "seed", ge=0)
-        check_range(self, "threads", ge=0)
+        check_range(self, "seed", "threads", ge=0)
         object.__setattr__(self, "algorithm", algorithm_name(self.algorithm))
         object.__setattr__(self, "task", environment_name(self.task))
         for name in ("wrap", "callbacks"):

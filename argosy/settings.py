@@ -59,8 +59,7 @@ class BufferConfig:
     memory; removed when the run ends. None: in memory."""
 
     def __post_init__(self) -> None:
-        check_range(self, "size", ge=1)
-        check_range(self, "stack_num", ge=1)
+        check_range(self, "size", "stack_num", ge=1)
         if self.device is not None and self.storage_dir is not None:
             raise ConfigError(
                 f"buffer.device is {self.device!r} and buffer.storage_dir {self.storage_dir!r}; choose one of them"
@@ -132,8 +131,7 @@ class TrainerConfig:
         for name in counts:
             check_range(self, name, ge=1)
         check_range(self, "update_per_step", gt=0)
-        check_range(self, "start_steps", ge=0)
-        check_range(self, "checkpoint_epochs", ge=0)
+        check_range(self, "start_steps", "checkpoint_epochs", ge=0)
         check_range(self, "keep_checkpoints", ge=1)
         check_range(self, "standstill_s", gt=0.0)
         if self.start_steps >= self.length:

@@ -45,8 +45,7 @@ class GAE:
     """0 is the one-step advantage, 1 the Monte-Carlo one."""
 
     def __post_init__(self) -> None:
-        check_range(self, "gamma", ge=0.0, le=1.0)
-        check_range(self, "gae_lambda", ge=0.0, le=1.0)
+        check_range(self, "gamma", "gae_lambda", ge=0.0, le=1.0)
 
     def __call__(self, fields: Fields, policy: Policy) -> Fields:
         """Add the two fields."""

@@ -95,10 +95,8 @@ class PolicySpec:
     buffer_resources: Resources = field(default_factory=Resources)
 
     def __post_init__(self) -> None:
-        for name in ("trainers", "publish_updates", "save_updates"):
-            check_range(self, name, ge=1)
-        for name in ("workers", "buffers"):
-            check_range(self, name, ge=0)
+        check_range(self, "trainers", "publish_updates", "save_updates", ge=1)
+        check_range(self, "workers", "buffers", ge=0)
         if self.learns and (self.experiment.data is not None or self.kind == "offline"):
             raise ConfigError(
                 f"{self.experiment.algorithm} learns from a data set here, a fleet from what its actors play; train it "
@@ -264,10 +262,8 @@ class AgentSpec:
     """Entries of the env's info at an episode's end whose means the trainer reports as `info/NAME`."""
 
     def __post_init__(self) -> None:
-        for name in ("sample_steps", "frame_stack"):
-            check_range(self, name, ge=1)
-        for name in ("burn_in_steps", "bootstrap_steps"):
-            check_range(self, name, ge=0)
+        check_range(self, "sample_steps", "frame_stack", ge=1)
+        check_range(self, "burn_in_steps", "bootstrap_steps", ge=0)
         check_choice(self, "inference", ("inline", "shared", "ray"))
         if self.whole_episodes and (self.burn_in_steps or self.bootstrap_steps or self.send_after_done):
             raise ConfigError(
@@ -307,8 +303,7 @@ class ActorGroup:
     resources: Resources = field(default_factory=Resources)
 
     def __post_init__(self) -> None:
-        for name in ("count", "ring", "num_envs"):
-            check_range(self, name, ge=1)
+        check_range(self, "count", "ring", "num_envs", ge=1)
         check_range(self, "env_failures", ge=0)
 
 
@@ -335,8 +330,7 @@ class EvalGroup:
 
     def __post_init__(self) -> None:
         check_range(self, "count", ge=0)
-        check_range(self, "num_envs", ge=1)
-        check_range(self, "episodes", ge=1)
+        check_range(self, "num_envs", "episodes", ge=1)
         check_range(self, "share", gt=0.0, le=1.0)
         check_range(self, "env_failures", ge=0)
 
@@ -359,8 +353,7 @@ class FleetStop:
     """Seconds."""
 
     def __post_init__(self) -> None:
-        for name in ("env_steps", "updates", "wall_s"):
-            check_range(self, name, gt=0)
+        check_range(self, "env_steps", "updates", "wall_s", gt=0)
         if not self.return_mean and self.env_steps is None and self.updates is None and self.wall_s is None:
             raise ConfigError("FleetStop says nothing, so the fleet would never end; give env_steps, return_mean, ...")
 

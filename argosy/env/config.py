@@ -67,14 +67,11 @@ class EnvConfig:
 
     def __post_init__(self) -> None:
         check_choice(self, "vector", VECTOR_KINDS)
-        for name in ("num_envs", "test_num_envs", "envs_per_worker", "wait_num", "max_episode_steps"):
-            check_range(self, name, ge=1)
-        for name in ("num_envs", "test_num_envs"):
-            check_range(self, name, le=MOST_ENVS)
+        check_range(self, "num_envs", "test_num_envs", "envs_per_worker", "wait_num", "max_episode_steps", ge=1)
+        check_range(self, "num_envs", "test_num_envs", le=MOST_ENVS)
         check_range(self, "hang_timeout_s", gt=0)
         check_range(self, "frame_stack", ge=1, le=1000)
-        check_range(self, "frame_skip", ge=1)
-        check_range(self, "noop_max", ge=1)
+        check_range(self, "frame_skip", "noop_max", ge=1)
         check_range(self, "image_size", ge=8, le=4096)
         check_range(self, "repeat_action_probability", ge=0.0, le=1.0)
         wrappers: object = self.wrappers  # what users write

@@ -154,10 +154,7 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
     """Kinds of algorithms that this trainer can train."""
 
     def __post_init__(self) -> None:
-        check_range(self, "max_epoch", ge=1)
-        check_range(self, "total_steps", ge=1)
-        check_range(self, "episode_per_test", ge=1)
-        check_range(self, "log_interval_steps", ge=1)
+        check_range(self, "max_epoch", "total_steps", "episode_per_test", "log_interval_steps", ge=1)
         check_kind(self, self.algorithm, self.kinds)
         if self.test_collector is not None:
             check_test_collector(self.algorithm, self.test_collector)

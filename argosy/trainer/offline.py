@@ -31,8 +31,7 @@ class OfflineTrainer(BaseTrainer[TrainingStatsT]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range(self, "update_per_epoch", ge=1)
-        check_range(self, "batch_size", ge=1)
+        check_range(self, "update_per_epoch", "batch_size", ge=1)
         self._sampling = self.algorithm.sampling
         check_batch_size(self.batch_size, self.buffer, fixed=True)
         self._bar = ProgressBar(self.show_progress, unit="update")

@@ -54,8 +54,9 @@ class RestartConfig:
     def __post_init__(self) -> None:
         check_range(self, "budget", ge=0)
         check_range(self, "failed_starts", ge=1)
-        for name in ("window_s", "backoff_s", "max_backoff_s", "beat_s", "silence_s", "watchdog_s", "start_s"):
-            check_range(self, name, gt=0.0)
+        check_range(
+            self, "window_s", "backoff_s", "max_backoff_s", "beat_s", "silence_s", "watchdog_s", "start_s", gt=0.0
+        )
 
 
 @dataclass(frozen=True)
