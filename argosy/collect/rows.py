@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,41 +33,26 @@ def with_state(policy: Policy, stored: Any, state: PolicyState) -> Any:
     return Batch({**(fields_of(stored) or {}), "state": state}) if policy.is_recurrent else stored
 
 
+@dataclass(slots=True, eq=False)
 class Rows:
-    """k episodes under way.
+    """k episodes under way."""
 
-    Attributes:
-        env_ids: [k] int64.
-        obs: [k, ...] what the next action is for.
-        policy_state: [k, ...] state before the next step, None for policies without one.
-        first_state: [...] that of an episode's first step.
-        on_reset: [k] bool, True at an episode's first step; None for policies without state, which do not care.
-        returns: [k] or [k, N] (N agents) float64, undiscounted, so far.
-        lens: [k] int64, steps so far.
-        is_all: the rows are all envs, in order.
-    """
-
-    __slots__ = ("env_ids", "first_state", "is_all", "lens", "obs", "on_reset", "policy_state", "returns")
-
-    def __init__(
-        self,
-        env_ids: np.ndarray,
-        obs: Obs,
-        policy_state: object,
-        on_reset: np.ndarray | None,
-        returns: np.ndarray,
-        lens: np.ndarray,
-        is_all: bool = False,
-        first_state: object = None,
-    ) -> None:
-        self.env_ids = env_ids
-        self.obs = obs
-        self.policy_state = policy_state
-        self.on_reset = on_reset
-        self.returns = returns
-        self.lens = lens
-        self.is_all = is_all
-        self.first_state = first_state
+    env_ids: np.ndarray
+    """[k] int64."""
+    obs: Obs
+    """[k, ...] what the next action is for."""
+    policy_state: object
+    """[k, ...] state before the next step, None for policies without one."""
+    on_reset: np.ndarray | None
+    """[k] bool, True at an episode's first step; None for policies without state, which do not care."""
+    returns: np.ndarray
+    """[k] or [k, N] (N agents) float64, undiscounted, so far."""
+    lens: np.ndarray
+    """[k] int64, steps so far."""
+    is_all: bool = False
+    """The rows are all envs, in order."""
+    first_state: object = None
+    """[...] state at an episode's first step."""
 
     @classmethod
     def first(cls, obs: Obs, count: int, policy: Policy) -> Rows:

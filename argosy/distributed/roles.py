@@ -90,28 +90,28 @@ class Plan:
                 for rank in range(spec.trainers):
                     build = partial(_trainer, self, name, rank)
                     group = f"trainer.{name}" if spec.trainers > 1 else ""
-                    roles.append(Role(trainer_name(name, rank), build, spec.trainer_resources, group))
+                    roles.append(Role(worker_name("trainer", name, rank), build, spec.trainer_resources, group))
                 for index in range(spec.buffers):
                     build = partial(_buffer_worker, self, name, index)
-                    roles.append(Role(buffer_worker_name(name, index), build, spec.buffer_resources))
+                    roles.append(Role(worker_name("buffer", name, index), build, spec.buffer_resources))
             for index in range(spec.workers):
                 build = partial(_policy_worker, self, name, index)
-                roles.append(Role(policy_worker_name(name, index), build, spec.worker_resources))
+                roles.append(Role(worker_name("policy", name, index), build, spec.worker_resources))
         partial = functools.partial(functools.partial, _threaded, fleet.experiment.threads)
         roles += [
-            Role(actor_name(index), partial(_actor, self, index), fleet.actors.resources)
+            Role(worker_name("actor", index), partial(_actor, self, index), fleet.actors.resources)
             for index in range(fleet.actors.count)
         ]
         for index in range(fleet.evaluation.count):
             build = partial(_evaluation, self, index)
-            roles.append(Role(eval_name(index), build, fleet.evaluation.resources))
+            roles.append(Role(worker_name("eval", index), build, fleet.evaluation.resources))
         return roles
 
     def producers(self, policy: str) -> dict[str, int]:
         """Return who sends segments to a policy's trainers, with the number of their rows."""
         fleet = self.fleet
         return {
-            producer_name(actor, group, index): self.rows[index]
+            worker_name("actor", actor, group, index): self.rows[index]
             for actor in range(fleet.actors.count)
             for group in range(fleet.actors.ring)
             for index, agent in enumerate(fleet.agents)
@@ -138,34 +138,9 @@ class Plan:
         return self.spaces[next(i for i, agent in enumerate(self.fleet.agents) if agent.policy == policy)]
 
 
-def trainer_name(policy: str, rank: int) -> str:
-    """Return a trainer worker's name."""
-    return f"trainer.{policy}.{rank}"
-
-
-def policy_worker_name(policy: str, index: int) -> str:
-    """Return a policy worker's name."""
-    return f"policy.{policy}.{index}"
-
-
-def buffer_worker_name(policy: str, index: int) -> str:
-    """Return a buffer worker's name."""
-    return f"buffer.{policy}.{index}"
-
-
-def actor_name(index: int) -> str:
-    """Return an actor worker's name."""
-    return f"actor.{index}"
-
-
-def eval_name(index: int) -> str:
-    """Return an evaluation worker's name."""
-    return f"eval.{index}"
-
-
-def producer_name(actor: int, group: int, spec: int) -> str:
-    """Return the name under which one seat of one group sends its segments."""
-    return f"actor.{actor}.{group}.{spec}"
+def worker_name(kind: str, *of: object) -> str:
+    """Return the name of a worker, or of a seat that sends segments: "trainer.ppo.0", "actor.0" and "actor.0.1.0"."""
+    return ".".join(map(str, (kind, *of)))
 
 
 def _threaded(threads: int, build: Callable[..., Worker], *args: object) -> Worker:
@@ -194,14 +169,14 @@ def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
         warm_start(algorithm, spec.experiment.init)  # a saved state comes after it
     group = None
     if spec.trainers > 1:
-        leader = context.connect(trainer_name(policy, 0))
+        leader = context.connect(worker_name("trainer", policy, 0))
         group = TrainerGroup(rank, spec.trainers, leader, algorithm.device, context.address)
     return TrainerWorker(
         policy,
         algorithm,
         _learning(plan, policy, algorithm),
         context.connect(STORE),
-        plan.directory / f"{trainer_name(policy, rank)}.safetensors",
+        plan.directory / f"{worker_name('trainer', policy, rank)}.safetensors",
         list(plan.producers(policy)),
         max_env_step=trainer.length,
         capacity=_capacity(plan, policy, algorithm),
@@ -253,7 +228,7 @@ def _buffer_worker(plan: Plan, policy: str, index: int, context: Context) -> Wor
     own = plan.policy(policy, spec.buffer_resources)
     own.seed(_derived_seed(plan.fleet, "buffer", index, context.incarnation))
     assert spec.process is not None
-    trainer = context.connect(trainer_name(policy, index % spec.trainers))
+    trainer = context.connect(worker_name("trainer", policy, index % spec.trainers))
     return BufferWorker(context, own, spec.process, trainer, name=policy, store=STORE)
 
 
@@ -302,7 +277,7 @@ def _seated(
     fleet, seat = plan.fleet, player.seat
     agent = fleet.agents[seat.spec]
     recorder = Recorder(
-        producer_name(actor, group, seat.spec),
+        worker_name("actor", actor, group, seat.spec),
         context.incarnation,
         seat.rows,
         agent.sample_steps,
@@ -366,7 +341,7 @@ def _inference(fleet: Fleet, agent: AgentSpec, policy: Policy, rank: int, contex
     if agent.inference == "inline":
         return Inline(policy)
     count = fleet.policies[agent.policy].workers
-    peers = [context.connect(policy_worker_name(agent.policy, i)) for i in range(count)]
+    peers = [context.connect(worker_name("policy", agent.policy, i)) for i in range(count)]
     return Shared(peers, rank) if agent.inference == "shared" else Remote(peers, rank)
 
 
@@ -391,7 +366,7 @@ def _receiver_name(policy: str, spec: PolicySpec, rank: int, sender: int) -> str
     Only so do a producer's segments reach a trainer in order.
     """
     own = range(rank, spec.buffers, spec.trainers)
-    return buffer_worker_name(policy, own[sender % len(own)]) if own else trainer_name(policy, rank)
+    return worker_name("buffer", policy, own[sender % len(own)]) if own else worker_name("trainer", policy, rank)
 
 
 def _derived_seed(fleet: Fleet, what: str, index: int, incarnation: int) -> int:

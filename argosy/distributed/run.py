@@ -20,7 +20,7 @@ from argosy.distributed.folder import FolderClaim, check_describable, describe
 from argosy.distributed.host.base import Launcher, ThreadLauncher
 from argosy.distributed.host.placement import check_resources
 from argosy.distributed.host.supervisor import Failure, FleetError, Supervisor
-from argosy.distributed.roles import Plan, actor_name, eval_name, trainer_name
+from argosy.distributed.roles import Plan, worker_name
 from argosy.distributed.snapshot import Counts, Rates
 from argosy.distributed.snapshot import Snapshot as Snapshot
 from argosy.distributed.standstill import Standstill
@@ -77,9 +77,11 @@ class FleetRun:
         check_describable(fleet)
         self._claim = FolderClaim(directory, fleet.name, resume=resume)
         describe(plan)
-        players = [actor_name(i) for i in range(fleet.actors.count)]
-        players += [eval_name(i) for i in range(fleet.evaluation.count)]
-        self.curriculum = Curriculum(fleet.curriculum, directory, [self._launcher.connect(name) for name in players])
+        learning = {name: spec.trainers for name, spec in fleet.policies.items() if spec.learns}
+        self._trainers = {n: [worker_name("trainer", n, i) for i in range(count)] for n, count in learning.items()}
+        actors = [self._launcher.connect(worker_name("actor", i)) for i in range(fleet.actors.count)]
+        evaluators = [self._launcher.connect(worker_name("eval", i)) for i in range(fleet.evaluation.count)]
+        self.curriculum = Curriculum(fleet.curriculum, directory, [*actors, *evaluators])
         self.supervisor = Supervisor(
             self._launcher,
             roles,
@@ -90,7 +92,7 @@ class FleetRun:
         self._before = Counts.of(directory / "status.json") if resume else Counts()
         self._logger = None if resume else self._make_loggers()
         self._results = _results_of(self._results_file)
-        self._listeners = [Listener(self._launcher.connect(eval_name(i))) for i in range(fleet.evaluation.count)]
+        self._listeners = [Listener(peer) for peer in evaluators]
         self._env_failures = EnvFailures(self._launcher.connect)
         self._stats: dict[str, Mapping[str, float]] = {}
         self._standstill = Standstill(fleet.experiment.trainer.standstill_s)
@@ -161,9 +163,7 @@ class FleetRun:
 
     def _finish_trainers(self, timeout_s: float = 20.0) -> None:
         """Let the trainers save; those of a group must stop after the same update, or one would wait for another."""
-        names = [
-            trainer_name(p, r) for p, spec in self.fleet.policies.items() if spec.learns for r in range(spec.trainers)
-        ]
+        names = [name for own in self._trainers.values() for name in own]
         told: set[tuple[str, int]] = set()
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
@@ -232,11 +232,7 @@ class FleetRun:
             workers[name] |= self._stats.get(name, {})  # a worker that is being restarted has done what it has done
         for failure in self._env_failures.poll(workers):
             self._note_failure(failure)
-        trainers = {
-            name: [workers[trainer_name(name, rank)] for rank in range(spec.trainers)]
-            for name, spec in self.fleet.policies.items()
-            if spec.learns
-        }
+        trainers = {name: [workers[one] for one in own] for name, own in self._trainers.items()}
         wall_s = time.monotonic() - self._started
         before = self._before
         heard = {name: own for name, own in trainers.items() if all("updates" in one for one in own)}

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from argosy.data import ReplayBuffer
+from argosy.data import ReplayBuffer, tree
 from argosy.data.datasets import read_attributes
-from argosy.data.tree import fields_of
 from argosy.env import VectorEnv
-from argosy.env.spaces import leaves, normal_form
+from argosy.env.spaces import Space, leaves, normal_form
 from argosy.errors import ConfigError, DataError
 from argosy.policy import Policy
 
@@ -44,7 +42,8 @@ def load_data(path: str, policy: Policy, env: VectorEnv, seed: int | None = None
         raise DataError(f"data is {path!r}, which holds no transitions")
     row = buffer[stored[:1]]
     for name, space in (("obs", env.single_observation_space), ("act", env.single_action_space)):
-        found, wanted = _form_of_row(row[name]), _form_of_space(space)
+        found: Form = {at: (np.shape(leaf)[1:], np.asarray(leaf).dtype) for at, leaf in tree.leaves(row[name])}
+        wanted: Form = {at: (shape, dtype) for at, shape, dtype in leaves(normal_form(space))}
         if not _fits(found, wanted):
             raise DataError(
                 f"data is {path!r}, where {name} has {_said(found)}; the task's {name} has {_said(wanted)} ({space})"
@@ -54,23 +53,6 @@ def load_data(path: str, policy: Policy, env: VectorEnv, seed: int | None = None
         act[...] = policy.map_action_inverse(act)
     _check_choices(path, act[stored], env.single_action_space)
     return buffer
-
-
-def _form_of_space(space: gym.Space[Any]) -> Form:
-    return {name: (shape, dtype) for name, shape, dtype in leaves(normal_form(space))}
-
-
-def _form_of_row(row: Any) -> Form:
-    return {name: (array.shape[1:], array.dtype) for name, array in _arrays(row)}
-
-
-def _arrays(tree: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
-    fields = fields_of(tree)
-    if fields is None:
-        yield name, np.asarray(tree)
-    else:
-        for key, item in fields.items():
-            yield from _arrays(item, f"{name}.{key}" if name else key)
 
 
 def _fits(found: Form, wanted: Form) -> bool:
@@ -83,7 +65,7 @@ def _said(form: Form) -> str:
     return ", ".join(f"{name} {shape} {dtype}".strip() for name, (shape, dtype) in form.items())
 
 
-def _check_choices(path: str, act: np.ndarray, space: gym.Space[Any]) -> None:
+def _check_choices(path: str, act: np.ndarray, space: Space) -> None:
     """Check that discrete actions, in the policy's scale, are among those that there are."""
     if isinstance(space, gym.spaces.Discrete):
         counts = np.asarray(space.n)

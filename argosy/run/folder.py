@@ -7,7 +7,6 @@ import re
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.errors import CheckpointError, ConfigError, MissingExtraError, require
@@ -16,46 +15,25 @@ from argosy.files import claimed, make_folder, remove_torn
 from argosy.logger import read_jsonl
 
 
-@dataclass(frozen=True)
 class RunFolder:
     """Paths of one run: runs/<task>/<algorithm>/<time>-<seed>/."""
 
-    path: Path
-
-    @property
-    def config(self) -> Path:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.json"
         """The experiment, as JSON."""
-        return self.path / "config.json"
-
-    @property
-    def metrics(self) -> Path:
+        self.metrics = path / "metrics.jsonl"
         """Metrics, a JSON object per line."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def checkpoint(self) -> Path:
+        self.checkpoint = path / "checkpoint.safetensors"
         """Everything that `resume` goes on from."""
-        return self.path / "checkpoint.safetensors"
-
-    @property
-    def crash(self) -> Path:
+        self.crash = path / "crash.safetensors"
         """What a failure has left, to go on from; never in the place of a checkpoint."""
-        return self.path / "crash.safetensors"
-
-    @property
-    def best_policy(self) -> Path:
+        self.best_policy = path / "policy.safetensors"
         """The policy with the best test so far."""
-        return self.path / "policy.safetensors"
-
-    @property
-    def result(self) -> Path:
+        self.result = path / "result.json"
         """The result, as JSON; there once the run has ended."""
-        return self.path / "result.json"
-
-    @property
-    def curve(self) -> Path:
+        self.curve = path / "curve.png"
         """The learning curve."""
-        return self.path / "curve.png"
 
     @staticmethod
     def home(root: str | Path, task: str, algorithm: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Protocol, TypeGuard
 
 from argosy.algorithm import algorithm_class
@@ -81,8 +82,8 @@ def player_spec(name: str, policy: Experiment | PlayerSpec) -> PlayerSpec:
         raise ConfigError(f"policy {name!r}: {experiment.algorithm} learns from a data set, not from what agents play")
     plain = Experiment(task=experiment.task, algorithm=experiment.algorithm, config=experiment.config)
     for setting in _UNUSED:
-        value = _at(experiment, setting)
-        if value != _at(plain, setting):
+        value, usual = map(attrgetter(setting), (experiment, plain))
+        if value != usual:
             raise ConfigError(
                 f"policy {name!r} has {setting}={value!r}, which AgentsTrainer does not do (it returns what came of "
                 "each epoch, and `save` is yours to call); leave it out"
@@ -96,9 +97,3 @@ def _is_dataclass(spec: object) -> TypeGuard[Any]:
 
 def _default(field: dataclasses.Field[Any]) -> object:
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-
-
-def _at(config: object, name: str) -> object:
-    for part in name.split("."):
-        config = getattr(config, part)
-    return config

@@ -48,11 +48,8 @@ class HindsightOptions(CommonOptions, total=False):
     priority: Priority | None
 
 
-class BufferOptions(CommonOptions, total=False):
+class BufferOptions(PriorityOptions, HindsightOptions, total=False):
     """What a plain buffer can be made."""
-
-    priority: Priority | None
-    hindsight: Hindsight | None
 
 
 def ring_sizes(total_size: int, buffer_num: int) -> list[int]:

@@ -122,20 +122,14 @@ class Host:
 
     def call(self, method: str, *args: object) -> Future[Any]:
         """Call a method of the worker; a method that returns a Future itself decides when the answer comes."""
-        answer: Future[Any] = Future()
         worker = self._worker
         if worker is None or self._error is not None or self._stop.is_set():
-            answer.set_exception(PeerLostError(f"worker {self._context.name!r} is not running"))
-            return answer
+            return failed(PeerLostError(f"worker {self._context.name!r} is not running"))
         try:
             result = getattr(worker, method)(*args)
         except Exception as error:  # belongs to the caller
-            answer.set_exception(error)
-            return answer
-        if isinstance(result, Future):
-            return result
-        answer.set_result(result)
-        return answer
+            return failed(error)
+        return result if isinstance(result, Future) else resolved(result)
 
     def beat(self) -> Beat:
         """Return how the worker is."""
@@ -291,9 +285,7 @@ class _ThreadPeer:
     def call(self, method: str, *args: object) -> Future[Any]:
         host = self.hosts.get(self.name)
         if host is None:
-            lost: Future[Any] = Future()
-            lost.set_exception(PeerLostError(f"worker {self.name!r} was not started"))
-            return lost
+            return failed(PeerLostError(f"worker {self.name!r} was not started"))
         return host.call(method, *args)
 
 
@@ -319,6 +311,13 @@ def resolved(value: T) -> Future[T]:
     """Return a future that has its result."""
     future: Future[T] = Future()
     future.set_result(value)
+    return future
+
+
+def failed(error: Exception) -> Future[Any]:
+    """Return a future that has failed."""
+    future: Future[Any] = Future()
+    future.set_exception(error)
     return future
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from argosy.distributed.host.base import PeerLostError
+from argosy.distributed.host.base import PeerLostError, failed
 
 QuestionT = TypeVar("QuestionT")
 AnswerT = TypeVar("AnswerT")
@@ -30,11 +30,10 @@ class Mailbox(Generic[QuestionT, AnswerT]):
         """Leave a question."""
         answer: Future[AnswerT] = Future()
         with self._arrived:
-            if not self._closed:
-                self._letters.append((question, answer))
-                self._arrived.notify()
-                return answer
-        self._send_away(answer)
+            if self._closed:
+                return failed(self._gone())
+            self._letters.append((question, answer))
+            self._arrived.notify()
         return answer
 
     def wait(self, timeout_s: float) -> bool:
@@ -58,7 +57,7 @@ class Mailbox(Generic[QuestionT, AnswerT]):
         with self._arrived:
             self._closed = True
         while self._letters:
-            self._send_away(self._letters.popleft()[1])
+            self._letters.popleft()[1].set_exception(self._gone())
 
-    def _send_away(self, answer: Future[Any]) -> None:
-        answer.set_exception(PeerLostError(f"the {self._owner} was stopped"))
+    def _gone(self) -> PeerLostError:
+        return PeerLostError(f"the {self._owner} was stopped")

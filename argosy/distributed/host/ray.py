@@ -16,7 +16,18 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
-from argosy.distributed.host.base import Beat, Build, Context, Handle, Host, Peer, PeerLostError, Resources, Worker
+from argosy.distributed.host.base import (
+    Beat,
+    Build,
+    Context,
+    Handle,
+    Host,
+    Peer,
+    PeerLostError,
+    Resources,
+    Worker,
+    failed,
+)
 from argosy.distributed.host.guardian import Guardian
 from argosy.distributed.host.token import choose_auth_mode, keep_token_private, set_auth_mode
 from argosy.distributed.host.vital import VitalSigns
@@ -100,9 +111,7 @@ class _RayPeer:
             ref = self._actor.call.remote(method, *args)
         except (ValueError, self._ray.exceptions.RayError) as error:  # there is no actor of that name (any more)
             self._actor = None
-            lost: Future[Any] = Future()
-            lost.set_exception(PeerLostError(f"worker {self.name!r} is not there: {error}"))
-            return lost
+            return failed(PeerLostError(f"worker {self.name!r} is not there: {error}"))
         return _translated(self._ray, ref, self.name, self._forget)
 
     def _forget(self) -> None:
@@ -115,7 +124,7 @@ def _ray_peer(namespace: str, name: str) -> _RayPeer:
     return _RayPeer(ray, namespace, name)
 
 
-def _translated(ray: ModuleType, ref: Any, name: str, on_lost: Any = None) -> Future[Any]:
+def _translated(ray: ModuleType, ref: Any, name: str, on_lost: Callable[[], None] = lambda: None) -> Future[Any]:
     """Make a future whose errors are ours: PeerLostError, or what the method raised."""
     answer: Future[Any] = Future()
 
@@ -126,8 +135,7 @@ def _translated(ray: ModuleType, ref: Any, name: str, on_lost: Any = None) -> Fu
         elif isinstance(error, ray.exceptions.RayTaskError):
             answer.set_exception(error.cause if isinstance(error.cause, Exception) else error)
         else:
-            if on_lost is not None:
-                on_lost()
+            on_lost()
             answer.set_exception(PeerLostError(f"worker {name!r} is gone: {error}"))
 
     ref.future().add_done_callback(done)

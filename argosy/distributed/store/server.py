@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from argosy.distributed.host.base import Context, Fetch, PeerLostError, Progress
+from argosy.distributed.host.base import Context, Fetch, PeerLostError, Progress, failed
 from argosy.distributed.store.parameters import ParameterStore, write_files
 from argosy.errors import CheckpointError
 from argosy.trainer.blob import Blob
@@ -119,12 +119,11 @@ class ParameterServer:
     def _when_saved(self, value: T) -> Future[T]:
         """Tell the news to those who wait for it; return the future of `value`, there when all is on the disk."""
         self._tell()
-        answer: Future[T] = Future()
         if self._closed:
-            answer.set_exception(PeerLostError("the parameter server was stopped"))
-        else:
-            self._unsaved.append((answer, value))
-            self._changed.set()
+            return failed(PeerLostError("the parameter server was stopped"))
+        answer: Future[T] = Future()
+        self._unsaved.append((answer, value))
+        self._changed.set()
         return answer
 
     def _save(self) -> None:

@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from argosy.collect.recorder import Segment
-from argosy.distributed.host.base import Peer, PeerLostError
+from argosy.distributed.host.base import Peer, PeerLostError, failed
 
 _RETRY_S = 0.005
 _LOST_RETRY_S = 0.1
@@ -71,8 +71,7 @@ class Inbox:
         answer: Future[bool] = Future()
         with self._filled:
             if self._closed:
-                answer.set_exception(PeerLostError("the inbox is closed"))
-                return answer
+                return failed(PeerLostError("the inbox is closed"))
             self._waiting.append((segment, answer))
             self._admit(self.capacity)
             self._filled.notify()

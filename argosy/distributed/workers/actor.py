@@ -10,6 +10,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,26 +26,20 @@ from argosy.rng import Rng
 _WAIT_S = 0.005
 
 
+@dataclass(eq=False)
 class Seated:
     """One seat of one group: who plays, what is recorded, where it goes."""
 
-    def __init__(
-        self,
-        player: Player,
-        recorder: Recorder,
-        stream: SampleStream | None,
-        reader: ParameterReader | None,
-        random_segments: int,
-        *,
-        throttled: bool = False,
-    ) -> None:
-        self.player, self.recorder, self.stream, self.reader = player, recorder, stream, reader
-        self.random_segments = random_segments
-        self.throttled = throttled
-        """Step on only when the last segment has been taken by its receiver."""
-        self.outbox: deque[Segment] = deque()
-        self.sent_at_token = -1
-        """Token of the parameters with which the last segment was made."""
+    player: Player
+    recorder: Recorder
+    stream: SampleStream | None
+    reader: ParameterReader | None
+    random_segments: int
+    throttled: bool = False
+    """Step on only when the last segment has been taken by its receiver."""
+    outbox: deque[Segment] = field(default_factory=deque)
+    sent_at_token: int = -1
+    """Token of the parameters with which the last segment was made."""
 
 
 class Group:

@@ -6,6 +6,7 @@ import collections
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,20 @@ KIND = "fleet trainer"
 _WAIT_S = 0.005
 _RECENT = 1000
 _RECENT_EPISODES = 100
+
+
+@dataclass
+class Counters:
+    """What a trainer has done, over its restarts."""
+
+    env_steps: int = 0
+    updates: int = 0
+    gradient_steps: int = 0
+    episodes: int = 0
+    dropped: int = 0
+    """Segments that lagged too much."""
+    updates_lost: int = 0
+    """Published by a trainer before this one, which did not save them."""
 
 
 class TrainerWorker:
@@ -78,10 +93,9 @@ class TrainerWorker:
         self._leads = group is None or group.rank == 0
         self._unpublished = self._leads
         self._healthy = True
-        self._env_steps = self._updates = self._gradient_steps = self._episodes = self._dropped = 0
+        self._done = Counters()
         self._saved_updates = self._published_updates = 0
         self._common_steps = 0
-        self._updates_lost = 0
         self._wait_s = self._update_s = 0.0
         self._returns: collections.deque[float] = collections.deque(maxlen=_RECENT_EPISODES)
         self._info: dict[str, collections.deque[float]] = collections.defaultdict(
@@ -119,18 +133,13 @@ class TrainerWorker:
         return {
             **(self._history[-1] if self._history else {}),
             **{f"info/{name}": float(np.mean(values)) for name, values in list(self._info.items()) if values},
-            "env_steps": float(self._env_steps),
-            "updates": float(self._updates),
-            "gradient_steps": float(self._gradient_steps),
-            "episodes": float(self._episodes),
+            **{name: float(count) for name, count in asdict(self._done).items()},
             "return_mean": float(np.mean(self._returns)) if self._returns else float("nan"),
             "version": float(self._algorithm.policy.version),
             "queue": float(len(self._inbox)),
-            "dropped": float(self._dropped),
             "duplicates": float(self._inbox.duplicates),
             "lag_mean": float(lags.mean()),
             "lag_max": float(lags.max()),
-            "updates_lost": float(self._updates_lost),
             "wait_s": self._wait_s,
             "update_s": self._update_s,
         }
@@ -157,7 +166,7 @@ class TrainerWorker:
         self._inbox.close()
         if self._group is not None:
             self._group.leave()
-        if self._healthy and self._updates > self._saved_updates:
+        if self._healthy and self._done.updates > self._saved_updates:
             self._save()
 
     def _advance(self) -> Progress:
@@ -175,7 +184,7 @@ class TrainerWorker:
         if due:
             self._update()
             if not self._sync or not self._learning.due:
-                self._end_of_round(self._sync or self._updates - self._published_updates >= self._publish_updates)
+                self._end_of_round(self._sync or self._done.updates - self._published_updates >= self._publish_updates)
         elif self._learning.due:
             return Progress.IDLE  # the others have not got their shares yet; all must be equal, so no more is taken in
         elif self._collect():
@@ -194,7 +203,7 @@ class TrainerWorker:
             gone = forgetting.result()
         except PeerLostError:
             return False  # it is being started; without it there is nobody to learn for
-        self._updates_lost += max(gone, default=version) - version
+        self._done.updates_lost += max(gone, default=version) - version
         self._store_is_ahead = False
         return True
 
@@ -203,7 +212,7 @@ class TrainerWorker:
         if self._group is None:
             return self._learning.due, self._finishing
         size = self._learning.size
-        own = (self._learning.due, not self._finishing, size, -size, self._env_steps)
+        own = (self._learning.due, not self._finishing, size, -size, self._done.env_steps)
         due, running, least, minus_most, steps = self._group.agree(*own)
         self._common_steps = int(steps)
         if due and least != -minus_most and getattr(self._algorithm.config, "batch_size", None) is not None:
@@ -217,8 +226,8 @@ class TrainerWorker:
         start = time.perf_counter()
         stats = self._learning.update()
         self._update_s += time.perf_counter() - start
-        self._updates += 1
-        self._gradient_steps += stats.gradient_steps
+        self._done.updates += 1
+        self._done.gradient_steps += stats.gradient_steps
         self._history.append(stats.metrics())
 
     def _collect(self) -> bool:
@@ -242,19 +251,19 @@ class TrainerWorker:
         """Meet the other trainers and go on from where the first of them is."""
         if not group.join():
             return Progress.IDLE
-        counters = (self._updates, self._gradient_steps, self._env_steps)
+        counters = (self._done.updates, self._done.gradient_steps, self._done.env_steps)
         shared = group.share({"algorithm": self._algorithm.state_dict(), "counters": counters})
         self._algorithm.load_state_dict(shared["algorithm"])
-        self._updates, self._gradient_steps, self._common_steps = shared["counters"]
-        self._saved_updates = self._published_updates = self._updates
+        self._done.updates, self._done.gradient_steps, self._common_steps = shared["counters"]
+        self._saved_updates = self._published_updates = self._done.updates
         self._schedule()
         group.tie(self._algorithm)
         return Progress.BUSY
 
     def _take(self, segments: Sequence[Segment]) -> None:
         for segment in segments:
-            self._env_steps += segment.steps
-            self._episodes += len(segment.episode_returns)
+            self._done.env_steps += segment.steps
+            self._done.episodes += len(segment.episode_returns)
             self._returns.extend(segment.episode_returns.tolist())
             for name, values in segment.episode_info.items():
                 self._info[name].extend(values[~np.isnan(values)].tolist())
@@ -263,7 +272,7 @@ class TrainerWorker:
 
     def _fresh(self, segment: Segment) -> bool:
         if self._staleness.rule == "drop" and self._lag(segment) > self._staleness.max_lag:
-            self._dropped += 1
+            self._done.dropped += 1
             return False
         return True
 
@@ -275,9 +284,9 @@ class TrainerWorker:
         self._schedule()
         if publish and self._leads:
             self._unpublished = True
-            self._published_updates = self._updates
+            self._published_updates = self._done.updates
             self._publish()
-        if self._updates - self._saved_updates >= self._save_updates:
+        if self._done.updates - self._saved_updates >= self._save_updates:
             self._save()
 
     def _schedule(self) -> None:
@@ -286,7 +295,7 @@ class TrainerWorker:
 
     def _all_steps(self) -> int:
         """Return the steps that the policy has been trained with, in a group by all trainers together."""
-        return self._env_steps if self._group is None else self._common_steps * self._group.size
+        return self._done.env_steps if self._group is None else self._common_steps * self._group.size
 
     def _publish(self) -> None:
         """Send the newest parameters to the store, again if need be; one push is under way at a time."""
@@ -302,7 +311,7 @@ class TrainerWorker:
                 self._unpublished = True
         if self._unpublished and self._push is None:
             checkpoint = self._algorithm.policy.get_checkpoint()
-            metadata = {"env_steps": self._all_steps(), "updates": self._updates}
+            metadata = {"env_steps": self._all_steps(), "updates": self._done.updates}
             self._push = self._store.call("push", self._name, encode(checkpoint), checkpoint["version"], (), metadata)
             if not self._sync:
                 self._unpublished = False
@@ -314,30 +323,19 @@ class TrainerWorker:
     def _save(self) -> None:
         if int(self._owner_file.read_text()) > self._incarnation:
             return  # taken for dead, and replaced
-        counters = {
-            "env_steps": self._env_steps,
-            "updates": self._updates,
-            "gradient_steps": self._gradient_steps,
-            "episodes": self._episodes,
-            "dropped": self._dropped,
-            "updates_lost": self._updates_lost,
-        }
         state = {
-            "counters": counters,
+            "counters": asdict(self._done),
             "algorithm": self._algorithm.state_dict(),
             "learning": self._learning.state_dict(),
             "seen": self._inbox.seen(),
         }
         write_state(self._state_file, KIND, state)
-        self._saved_updates = self._updates
+        self._saved_updates = self._done.updates
 
     def _restore(self) -> None:
         state = read_state(self._state_file, KIND)
         self._algorithm.load_state_dict(state["algorithm"])
         self._learning.load_state_dict(state["learning"])
         self._inbox.restore(state["seen"])
-        counters = state["counters"]
-        self._env_steps, self._updates = counters["env_steps"], counters["updates"]
-        self._gradient_steps, self._episodes = counters["gradient_steps"], counters["episodes"]
-        self._dropped, self._updates_lost = counters["dropped"], counters["updates_lost"]
-        self._saved_updates = self._published_updates = self._updates
+        self._done = Counters(**state["counters"])
+        self._saved_updates = self._published_updates = self._done.updates

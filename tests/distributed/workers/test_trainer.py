@@ -144,7 +144,7 @@ def test_trainer_that_was_replaced_saves_no_more(make_trainer, tmp_path):
     """It may have been taken for dead while it was only slow."""
     old = make_trainer(0)
     new = make_trainer(1)
-    new._updates, old._updates = 5, 3
+    new._done.updates, old._done.updates = 5, 3
     new.close()
     old.close()
     assert read_state(tmp_path / "trainer.safetensors", KIND)["counters"]["updates"] == 5
