@@ -119,7 +119,7 @@ class Player:
             return np.zeros(0)
         reply = self._pending.result()
         result, rows = reply.result, self._asking
-        fields: dict[str, Any] = {"act": result.action, "version": np.full(len(rows), reply.version)}
+        fields: tree.Fields = {"act": result.action, "version": np.full(len(rows), reply.version)}
         stored = with_state(self.policy, result.analyzed_result, tree.index(self._state, rows))
         if stored is not None:
             fields["policy"] = stored
@@ -138,7 +138,7 @@ class Player:
         self._asking = np.flatnonzero(self.seat.acting)
         count, policy = len(self._asking), self.policy
         act, env_act = act_randomly(policy, take(self.seat.obs, self._asking), count, rng)
-        fields: dict[str, Any] = {"act": act, "version": np.full(count, policy.version)}
+        fields: tree.Fields = {"act": act, "version": np.full(count, policy.version)}
         if self._state is not None and count:
             self.play()
             if "policy" in self._acted:
@@ -146,7 +146,7 @@ class Player:
         self._remember(fields)
         return env_act
 
-    def complete(self, stepped: Stepped) -> dict[str, Any]:
+    def complete(self, stepped: Stepped) -> tree.Fields:
         """Return the fields [k, ...] of the transitions that a step completed."""
         rows = stepped.rows
         acted = self._acted if len(rows) == self.seat.rows else tree.index(self._acted, rows)
@@ -162,7 +162,7 @@ class Player:
         """Drop the question under way: the environments are new."""
         self._pending = self._acted = None
 
-    def _remember(self, fields: dict[str, Any]) -> None:
+    def _remember(self, fields: tree.Fields) -> None:
         seat, rows = self.seat, self._asking
         fields["obs"] = seat.obs if len(rows) == seat.rows else take(seat.obs, rows)
         self._acted = _merged(self._acted, rows, fields, seat.rows)

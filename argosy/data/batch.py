@@ -223,7 +223,7 @@ def _parse_sequence(values: Sequence[Any]) -> Any:
     return tree.as_array(values)
 
 
-def _fields_from(source: object) -> dict[str, Any]:
+def _fields_from(source: object) -> tree.Fields:
     if isinstance(source, Record):
         return source.__dict__
     if isinstance(source, Mapping):
@@ -258,7 +258,7 @@ def _update_leaves(batch: Batch, fn: Callable[[Any], object]) -> None:
     _adopt(batch.__dict__, tree.map_leaves(fn, batch).__dict__)
 
 
-def _adopt(fields: dict[str, Any], source: dict[str, Any]) -> None:
+def _adopt(fields: tree.Fields, source: tree.Fields) -> None:
     for name, value in fields.items():
         inner = tree.fields_of(value)
         if inner is None:

@@ -63,7 +63,7 @@ class NamedArray(Record):
                 raise DataError(f"{type(self).__name__} needs {', '.join(map(repr, missing))}")
         self.__dict__.update(values)
 
-    def _by_position(self, args: tuple[Any, ...], fields: dict[str, Any]) -> dict[str, Any]:
+    def _by_position(self, args: tuple[Any, ...], fields: tree.Fields) -> tree.Fields:
         names = tuple(self._template or ())
         if len(args) > len(names):
             raise DataError(f"{type(self).__name__} has {len(names)} fields, got {len(args)} values")
@@ -232,7 +232,7 @@ def namedarray(cls: ClassT) -> ClassT:
     return cls
 
 
-def _restore(cls: type[NamedArray], fields: dict[str, Any], metadata: dict[str, object] | None = None) -> NamedArray:
+def _restore(cls: type[NamedArray], fields: tree.Fields, metadata: dict[str, object] | None = None) -> NamedArray:
     new = object.__new__(cls)
     new.__dict__.update(fields)
     if metadata:
@@ -297,7 +297,7 @@ def flatten(x: object) -> list[tuple[str, Any]]:
 
 def from_flattened(pairs: Iterable[tuple[str, Any]]) -> NamedArray:
     """Undo `flatten`."""
-    nested: dict[str, Any] = {}
+    nested: tree.Fields = {}
     for path, value in pairs:
         *parents, name = path.split(".")
         at = nested

@@ -46,7 +46,7 @@ class Record(tree.Node):
         """Return a field, or `default` where there is none of that name."""
         return self.__dict__.get(name, default)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> tree.Fields:
         """Return nested plain dicts that share the arrays."""
         return _plain(self.__dict__)
 
@@ -158,7 +158,7 @@ class Record(tree.Node):
         return f"{type(self).__name__}(\n{''.join(lines)})"
 
 
-def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+def _plain(fields: tree.Fields) -> tree.Fields:
     nested = {name: tree.fields_of(value) for name, value in fields.items()}
     return {name: fields[name] if inner is None else _plain(inner) for name, inner in nested.items()}
 

@@ -7,7 +7,7 @@ Both `Batch` and `NamedArray` are built on these functions and those of `join`, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -15,7 +15,10 @@ import torch
 from argosy.errors import DataError, nearest
 
 TreeT = TypeVar("TreeT")
-Fields = dict[str, Any]
+Fields: TypeAlias = dict[str, Any]
+"""Of a record: arrays, tensors, records and None, by name."""
+State: TypeAlias = dict[str, Any]
+"""What a part of a run is saved as: nested dicts and lists of arrays, tensors, numbers and text."""
 NUMERIC: Final = frozenset("biufc")
 """Kinds of numpy dtypes (`dtype.kind`) that hold numbers or bools."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 from argosy.algorithm.base import Algorithm
 from argosy.collect.player import Inline, Player, Scores
@@ -13,6 +13,7 @@ from argosy.collect.recorder import Recorder, Segment
 from argosy.collect.seats import Seat
 from argosy.collect.source import Agents, EnvSource
 from argosy.data.stats import CollectStats, EpochStats, TrainingStats, TrainingStatsMean
+from argosy.data.tree import State
 from argosy.env.spaces import Space
 from argosy.errors import ConfigError, nearest
 from argosy.experiment import Experiment
@@ -238,12 +239,12 @@ class _Learner:
             info_stat=self.state.info(),
         )
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         """Return all that changes."""
         parts = {"algorithm": self.algorithm.state_dict(), "learning": self._learning.state_dict()}
         return {**parts, "state": dataclasses.asdict(self.state)}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Go on where `state` was taken."""
         self.algorithm.load_state_dict(state["algorithm"])
         self._learning.load_state_dict(state["learning"])

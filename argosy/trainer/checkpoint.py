@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import random
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,6 +12,7 @@ import torch
 from argosy.collect import Collector
 from argosy.collect.state import HasState
 from argosy.data.buffer import ReplayBuffer
+from argosy.data.tree import State
 from argosy.errors import CheckpointError, DataError, nearest
 from argosy.trainer.base import BaseTrainer, TrainerState
 from argosy.trainer.offline import OfflineTrainer
@@ -38,7 +38,7 @@ def save_checkpoint(path: str | Path, trainer: BaseTrainer) -> None:
     collectors = collectors_of(trainer)
     for collector in collectors.values():
         collector.restart_envs()
-    state: dict[str, Any] = {
+    state: State = {
         "trainer_class": type(trainer).__name__,
         "algorithm_class": type(trainer.algorithm).__name__,
         "trainer": dataclasses.asdict(trainer.state),
@@ -73,7 +73,7 @@ def load_checkpoint(path: str | Path, trainer: BaseTrainer) -> None:
     restore_checkpoint(path, read_state(path, KIND), trainer)
 
 
-def restore_checkpoint(path: str | Path, state: dict[str, Any], trainer: BaseTrainer) -> None:
+def restore_checkpoint(path: str | Path, state: State, trainer: BaseTrainer) -> None:
     """Continue from what was read from the file `path`; see `load_checkpoint`.
 
     Raises:
@@ -129,7 +129,7 @@ def _replay_buffer(collectors: dict[str, Collector]) -> ReplayBuffer | None:
     return collectors["train_collector"].buffer if "train_collector" in collectors else None
 
 
-def _trainer_state(path: str | Path, saved: dict[str, Any]) -> TrainerState:
+def _trainer_state(path: str | Path, saved: State) -> TrainerState:
     known = [f.name for f in dataclasses.fields(TrainerState)]
     for name in saved:
         if name not in known:
@@ -137,7 +137,7 @@ def _trainer_state(path: str | Path, saved: dict[str, Any]) -> TrainerState:
     return TrainerState(**saved)
 
 
-def _global_rng_state() -> dict[str, Any]:
+def _global_rng_state() -> State:
     """State of the generators that code outside of argosy may draw from."""
     return {
         "python": random.getstate(),
@@ -147,7 +147,7 @@ def _global_rng_state() -> dict[str, Any]:
     }
 
 
-def _set_global_rng_state(state: dict[str, Any]) -> None:
+def _set_global_rng_state(state: State) -> None:
     random.setstate(state["python"])
     np.random.set_state(state["numpy"])  # noqa: NPY002  # the global generator, on purpose
     torch.set_rng_state(state["torch"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from argosy.algorithm.base import Algorithm
 from argosy.collect.recorder import Segment, join_segments
 from argosy.data import Batch, as_tensors
 from argosy.data.stats import TrainingStats
+from argosy.data.tree import State
 from argosy.data.wire import dumps, loads
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
@@ -38,10 +39,10 @@ class Learning(Protocol):
     def update(self) -> TrainingStats:
         """Make one update; only when it is due."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         """Return what must not be lost."""
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Go on where `state` was taken."""
 
 
@@ -94,11 +95,11 @@ class OnpolicyLearning:
         stats: TrainingStats = self._algorithm.update(join_segments(segments))
         return stats
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         """Return the segments that wait: who sent them will not send them again."""
         return {"waiting": [_packed(segment) for segment in self._waiting]}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Go on where `state` was taken."""
         self._waiting = [_unpacked(packed) for packed in state["waiting"]]
 
@@ -197,7 +198,7 @@ class OffpolicyLearning:
         self._owed -= 1
         return stats
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         """Return counters, and the buffer if asked for."""
         with self._lock:
             buffer = self.buffer.state_dict() if self._save_buffer else None
@@ -208,7 +209,7 @@ class OffpolicyLearning:
             "buffer": buffer,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Go on where `state` was taken."""
         self._owed, self._steps = float(state["owed"]), int(state["steps"])
         if state["buffer"] is not None:
@@ -232,10 +233,10 @@ class OffpolicyLearning:
         self._newest[segment.producer] = at
 
 
-def _packed(segment: Segment) -> dict[str, Any]:
+def _packed(segment: Segment) -> State:
     """Return a segment as what a state file can hold."""
     return {**vars(segment), "data": np.frombuffer(dumps(segment.data, "raw_bytes"), np.uint8)}
 
 
-def _unpacked(packed: Mapping[str, Any]) -> Segment:
+def _unpacked(packed: State) -> Segment:
     return Segment(**{**packed, "data": loads(packed["data"].tobytes())})

@@ -12,7 +12,7 @@ import torch
 from argosy.data.batch import Batch
 from argosy.data.buffer.rings import IntArray
 from argosy.data.protocols import TransitionLike
-from argosy.data.tree import fields_of
+from argosy.data.tree import Fields, State, fields_of
 from argosy.errors import DataError
 
 REQUIRED = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
@@ -56,7 +56,7 @@ def as_array(value: object, name: str) -> Array:
 _REQUIRED = frozenset(REQUIRED)
 
 
-def given_fields(batch: TransitionLike | dict[str, Any], ignore_obs_next: bool) -> dict[str, Any]:
+def given_fields(batch: TransitionLike | Fields, ignore_obs_next: bool) -> Fields:
     """Return the fields of new rows; `obs` stands for an `obs_next` that may be left out.
 
     Raises:
@@ -123,7 +123,7 @@ def last_frame(obs: Any, lift: bool) -> Any:
     return obs[-1] if lift else obs[:, -1]
 
 
-def as_batch(fields: dict[str, Any]) -> Batch:
+def as_batch(fields: Fields) -> Batch:
     """Return a Batch over nested dicts of arrays without parsing the arrays."""
     batch: Batch = object.__new__(Batch)
     known = vars(batch)
@@ -149,10 +149,10 @@ class Column:
         size = int(np.prod(self.shape)) * self.dtype.itemsize
         self.row_bytes = np.ndarray(len(data), np.dtype((np.void, size)), data) if self.shape and size else None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> State:
         return {name: value for name, value in vars(self).items() if name != "row_bytes"}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: State) -> None:
         vars(self).update(state)
         self._hold(self.data)  # a copy of `row_bytes` would be no view of it
 

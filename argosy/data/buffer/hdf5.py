@@ -17,6 +17,7 @@ from argosy.data.buffer.priority import Priority
 from argosy.data.buffer.rings import Rings
 from argosy.data.hdf5 import HDF5Tree, create_hdf5, machine_memory, open_hdf5, sign_hdf5
 from argosy.data.lazy import LazyArray
+from argosy.data.tree import State
 from argosy.errors import MALFORMED, DataError
 
 PART_BYTES = 1 << 24
@@ -34,13 +35,11 @@ class Stored(NamedTuple):
     """Slots per sub-buffer."""
     options: dict[str, Any]
     """For `ReplayBuffer`, beside the sizes."""
-    state: dict[str, Any]
+    state: State
     """For `ReplayBuffer.load_state_dict`."""
 
 
-def save_state(
-    path: str | PathLike[str], state: dict[str, Any], options: dict[str, Any], compression: str | None
-) -> None:
+def save_state(path: str | PathLike[str], state: State, options: dict[str, Any], compression: str | None) -> None:
     """Write a buffer's state; a file that is there is replaced only once the new one is complete."""
     temporary = Path(f"{os.fspath(path)}.part")
     with create_hdf5(temporary) as file:
@@ -51,7 +50,7 @@ def save_state(
     os.replace(temporary, path)
 
 
-def _write(group: Any, tree: dict[str, Any], compression: str | None) -> None:
+def _write(group: Any, tree: State, compression: str | None) -> None:
     for key, value in tree.items():
         name = quote(key, safe="")
         if isinstance(value, dict):

@@ -17,6 +17,7 @@ from argosy.config import check_range
 from argosy.data.buffer.columns import Array
 from argosy.data.buffer.rings import BoolArray, IntArray
 from argosy.data.buffer.storage import Storage
+from argosy.data.tree import Fields
 from argosy.errors import DataError
 
 RewardFn: TypeAlias = Callable[[npt.NDArray[Any], npt.NDArray[Any]], npt.NDArray[Any]]
@@ -52,7 +53,7 @@ def relabel(
     storage: Storage,
     config: Hindsight,
     window: IntArray,
-    fields: dict[str, Any],
+    fields: Fields,
     rew: Array,
     rng: np.random.Generator,
 ) -> None:

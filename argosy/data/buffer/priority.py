@@ -12,6 +12,7 @@ import numpy.typing as npt
 from argosy.config import check_range
 from argosy.data.buffer.columns import as_array
 from argosy.data.buffer.rings import IntArray
+from argosy.data.tree import State
 from argosy.errors import ConfigError, DataError
 
 
@@ -104,11 +105,11 @@ class Priorities:
             raise ConfigError(f"set_beta({beta}): beta must be >= 0 and Priority.beta_final None")
         self.beta = beta
 
-    def state_dict(self, slot: IntArray) -> dict[str, Any]:
+    def state_dict(self, slot: IntArray) -> State:
         """Return the state; `slot` are those that hold a row."""
         return {"weight": self.tree[slot], "highest": self.tree.highest, "beta": self.beta, "samples": self.samples}
 
-    def load_state_dict(self, state: dict[str, Any], slot: IntArray) -> None:
+    def load_state_dict(self, state: State, slot: IntArray) -> None:
         """Continue where `state` was taken."""
         self.tree.restore(slot, np.asarray(state["weight"], np.float64), float(state["highest"]))
         self.beta, self.samples = float(state["beta"]), int(state["samples"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Any, Self
@@ -20,6 +20,7 @@ from argosy.data.buffer.priority import Priority
 from argosy.data.buffer.rings import IntArray
 from argosy.data.buffer.state import append, columns_of, read_data, restore
 from argosy.data.buffer.storage import Storage
+from argosy.data.tree import Fields, State
 from argosy.errors import MALFORMED, ArgosyError, ConfigError, DataError
 
 
@@ -204,7 +205,7 @@ class ReplayBuffer(Storage):
             self.priorities.step()
         return as_batch(fields), slot
 
-    def _gather(self, index: IntArray, sampling: Sampling) -> dict[str, Any]:
+    def _gather(self, index: IntArray, sampling: Sampling) -> Fields:
         """Gather the fields of a sample for the slots `index` [B] or [T, B]."""
         rings, rew_column, n_step = self.rings, self.fields["rew"].columns[()], sampling.n_step
         if n_step == 1:
@@ -254,14 +255,14 @@ class ReplayBuffer(Storage):
 
     # ---- state ---------------------------------------------------------------------------------------------------
 
-    def state_dict(self, lazy: bool = False) -> dict[str, Any]:
+    def state_dict(self, lazy: bool = False) -> State:
         """Return everything that changes as nested dicts of host arrays (copies), numbers and strings.
 
         Args:
             lazy: give the columns as `LazyArray`s, which read from the buffer as it then is: no copy in memory.
         """
         slot = self.rings.all_stored()
-        state: dict[str, Any] = {
+        state: State = {
             "rings": self.rings.state_dict(),
             "columns": columns_of(self, slot, ends_only=True, lazy=lazy),
             "rng": dict(self._rng.bit_generator.state),
@@ -270,7 +271,7 @@ class ReplayBuffer(Storage):
             state["priorities"] = self.priorities.state_dict(slot)
         return state
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Continue exactly where `state` was taken.
 
         Raises:

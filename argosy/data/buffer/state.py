@@ -22,7 +22,7 @@ from argosy.data.buffer.columns import (
 )
 from argosy.data.buffer.rings import BoolArray, IntArray
 from argosy.data.lazy import LazyArray
-from argosy.data.tree import fields_of
+from argosy.data.tree import Fields, fields_of
 from argosy.errors import DataError
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ def own_fields(storage: Storage, given: Iterable[str] = ()) -> list[str]:
     return [name for name, field in storage.fields.items() if name not in KNOWN and (given or field.columns)]
 
 
-def columns_of(storage: Storage, index: IntArray, ends_only: bool = False, lazy: bool = False) -> dict[str, Any]:
+def columns_of(storage: Storage, index: IntArray, ends_only: bool = False, lazy: bool = False) -> Fields:
     """Return copies of the rows `index` of every column in host memory, as nested dicts.
 
     With `ends_only`, a buffer that does not store `obs_next` gives it only for the rows that end a segment. With
     `lazy`, the arrays are `LazyArray`s, which hold until rows are added.
     """
-    found: dict[str, Any] = {}
+    found: Fields = {}
     for name, field in storage.fields.items():
         rows = index
         if name == "obs_next" and ends_only and storage.successors is not None:

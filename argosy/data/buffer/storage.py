@@ -31,6 +31,7 @@ from argosy.data.buffer.rings import Added, BoolArray, IntArray, Rings
 from argosy.data.buffer.state import COLUMNS, KNOWN, as_attribute, own_fields
 from argosy.data.buffer.successors import Successors
 from argosy.data.protocols import TransitionLike
+from argosy.data.tree import Fields
 from argosy.errors import ConfigError, DataError, nearest
 
 
@@ -128,7 +129,7 @@ class Storage:
         self._write(added.slot, writes)
         return added
 
-    def add_steps(self, batch: TransitionLike | dict[str, Any], steps: int) -> IntArray:
+    def add_steps(self, batch: TransitionLike | Fields, steps: int) -> IntArray:
         """Store several transitions of every sub-buffer; the same as as many calls of `add`, in a third of the time.
 
         Args:
@@ -150,9 +151,7 @@ class Storage:
         self._write(slot.ravel(), writes)
         return slot
 
-    def _check(
-        self, given: dict[str, Any], rows: int, lift: bool, ids: IntArray | None
-    ) -> tuple[Writes, Array, BoolArray]:
+    def _check(self, given: Fields, rows: int, lift: bool, ids: IntArray | None) -> tuple[Writes, Array, BoolArray]:
         """Check new rows against the schema; return what is to be written (`obs_next` last), rewards and ends."""
         obs, obs_next = given["obs"], given["obs_next"]
         if self.save_only_last_obs:
@@ -181,7 +180,7 @@ class Storage:
             raise DataError(f"rew is NaN in sub-buffer (environment) {where}; nothing was stored")
         return writes, rew, np.logical_or(writes[1][1], writes[2][1])
 
-    def allocate(self, given: Mapping[str, Any], lift: bool) -> None:
+    def allocate(self, given: Mapping[str, object], lift: bool) -> None:
         """Fix the schema by the first rows.
 
         Raises:
@@ -325,7 +324,7 @@ class Storage:
         fields = self._transitions(index, index)
         return as_batch(fields | {"cut": like(rings.stop[index]), "indices": like(index)})
 
-    def _transitions(self, index: IntArray, final: IntArray) -> dict[str, Any]:
+    def _transitions(self, index: IntArray, final: IntArray) -> Fields:
         """Gather all fields of the rows `index`; of how and where they end, those of the rows `final`."""
         fields = self.fields
         obs, obs_next = self._observations(index, final, self.stack_num)
