@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from argosy.config import check_range
-from argosy.data import VectorReplayBuffer
-from argosy.data.buffer import Hindsight, Priority
+from argosy.data import Hindsight, Priority, VectorReplayBuffer
 from argosy.env.goals import GoalReward
 from argosy.errors import ConfigError
 from argosy.process import usable_device

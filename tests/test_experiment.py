@@ -6,7 +6,7 @@ import typing
 import pytest
 
 from argosy.algorithm import ALGORITHMS, algorithm_class
-from argosy.data.buffer import Priority
+from argosy.data import Priority
 from argosy.env import EnvConfig
 from argosy.errors import ConfigError
 from argosy.experiment import BufferConfig, Experiment, StopConfig, TrainerConfig

@@ -12,8 +12,7 @@ from argosy.collect.hooks import CollectHook, EpisodeEvent, StepEvent
 from argosy.collect.random_actions import act_randomly, mixed
 from argosy.collect.rows import Rows, Staging, with_state
 from argosy.collect.state import CollectorState, HasState
-from argosy.data import Batch, tree
-from argosy.data.buffer import ReplayBuffer
+from argosy.data import Batch, ReplayBuffer, tree
 from argosy.data.stats import CollectStats
 from argosy.env import Infos, Obs, VectorEnv, as_vector_env, info_column
 from argosy.env.vector.border import Border

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from argosy.data.buffer import ReplayBuffer
+from argosy.data import ReplayBuffer
 from argosy.env.vector.protocol import Infos, Obs, VectorEnv
 
 

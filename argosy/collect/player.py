@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -10,7 +11,7 @@ import numpy as np
 
 from argosy.collect.random_actions import act_randomly
 from argosy.collect.rows import begin_anew, first_states, put_rows, with_state
-from argosy.collect.seats import Seat, Stepped
+from argosy.collect.seats import Arena, Seat, Stepped
 from argosy.data import tree
 from argosy.data.stats import CollectStats
 from argosy.env.spaces import take
@@ -205,6 +206,21 @@ class Scores:
         return CollectStats(
             n_collected_episodes=len(lens), n_collected_steps=int(lens.sum()), returns=returns, lens=lens
         )
+
+
+def play_out(
+    arena: Arena, players: Sequence[Player], quota: int, on_step: Callable[[Arena], bool] = lambda arena: True
+) -> list[CollectStats]:
+    """Play `quota` episodes of each row, from a reset; return those of each player.
+
+    `on_step` is called before each step; False ends it.
+    """
+    arena.reset()
+    scores = [Scores(player.seat.rows, quota) for player in players]
+    while not all(own.complete for own in scores) and on_step(arena):
+        for own, stepped in zip(scores, arena.step([player.play() for player in players]), strict=True):
+            own.add(stepped)
+    return [own.stats() for own in scores]
 
 
 def _merged(old: Any, rows: np.ndarray, new: Any, count: int) -> Any:

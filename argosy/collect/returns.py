@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from argosy.data import Batch, to_numpy
-from argosy.data.buffer import ReplayBuffer
+from argosy.data import Batch, ReplayBuffer, to_numpy
 from argosy.data.buffer.replay import n_step_weights
 from argosy.errors import DataError
 from argosy.ops import gae

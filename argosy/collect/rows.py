@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from argosy.data import Batch, tree
-from argosy.data.buffer import ReplayBuffer
+from argosy.data import Batch, ReplayBuffer, tree
 from argosy.data.tree import fields_of
 from argosy.env.spaces import copy_rows, take
 from argosy.env.vector.protocol import Obs

@@ -1,20 +1,19 @@
 """Batches, named arrays, buffers, statistics."""
 
 from argosy.data.batch import Batch
-from argosy.data.buffer import (
+from argosy.data.buffer.hindsight import Hindsight
+from argosy.data.buffer.priority import Priority
+from argosy.data.buffer.replay import ReplayBuffer, Sampling
+from argosy.data.buffer.segtree import SegmentTree
+from argosy.data.buffer.vector import (
     CachedReplayBuffer,
     HERReplayBuffer,
     HERReplayBufferManager,
     HERVectorReplayBuffer,
-    Hindsight,
     PrioritizedReplayBuffer,
     PrioritizedReplayBufferManager,
     PrioritizedVectorReplayBuffer,
-    Priority,
-    ReplayBuffer,
     ReplayBufferManager,
-    Sampling,
-    SegmentTree,
     VectorReplayBuffer,
 )
 from argosy.data.finite import check_finite

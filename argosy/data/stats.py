@@ -33,14 +33,6 @@ class SequenceSummaryStats:
         return cls(mean=float(values.mean()), std=float(values.std()), max=float(values.max()), min=float(values.min()))
 
 
-def _no_returns() -> np.ndarray:
-    return np.zeros(0, dtype=np.float64)
-
-
-def _no_lens() -> np.ndarray:
-    return np.zeros(0, dtype=np.int64)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CollectStats:
     """What one call of `Collector.collect` brought."""
@@ -51,9 +43,9 @@ class CollectStats:
     """Transitions, over all envs."""
     collect_time: float = 0.0
     """Seconds of wall time."""
-    returns: np.ndarray = field(default_factory=_no_returns)
+    returns: np.ndarray = field(default_factory=lambda: np.zeros(0))
     """[E] undiscounted return of every ended episode ([E, N] with N agents), in order of their ends."""
-    lens: np.ndarray = field(default_factory=_no_lens)
+    lens: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """[E] steps of every ended episode."""
 
     def __repr__(self) -> str:
@@ -74,8 +66,8 @@ class CollectStats:
             n_collected_episodes=sum(part.n_collected_episodes for part in ended),
             n_collected_steps=sum(part.n_collected_steps for part in parts),
             collect_time=sum(part.collect_time for part in parts),
-            returns=np.concatenate([part.returns for part in ended]) if ended else _no_returns(),
-            lens=np.concatenate([part.lens for part in ended]) if ended else _no_lens(),
+            returns=np.concatenate([part.returns for part in ended or parts[:1]]),
+            lens=np.concatenate([part.lens for part in ended or parts[:1]]),
         )
 
     @property

@@ -163,7 +163,6 @@ def _parameters(plan: Plan, context: Context) -> Worker:
 def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
     fleet = plan.fleet
     spec = fleet.policies[policy]
-    trainer = spec.experiment.trainer
     algorithm = plan.algorithm(policy, spec.experiment.device)
     if spec.experiment.init is not None:
         warm_start(algorithm, spec.experiment.init)  # a saved state comes after it
@@ -173,17 +172,14 @@ def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
         group = TrainerGroup(rank, spec.trainers, leader, algorithm.device, context.address)
     return TrainerWorker(
         policy,
+        spec,
         algorithm,
         _learning(plan, policy, algorithm),
         context.connect(STORE),
         plan.directory / f"{worker_name('trainer', policy, rank)}.safetensors",
         list(plan.producers(policy)),
-        max_env_step=trainer.length,
         capacity=_capacity(plan, policy, algorithm),
-        staleness=spec.staleness,
         sync=fleet.sync,
-        publish_updates=spec.publish_updates,
-        save_updates=spec.save_updates,
         incarnation=context.incarnation,
         group=group,
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from argosy.collect.player import Inline, Player, Scores
+from argosy.collect.player import Inline, Player, play_out
 from argosy.collect.seats import Arena
 from argosy.collect.source import Agents, EnvSource
 from argosy.config import to_plain
@@ -100,7 +100,7 @@ def play(
     episodes: int,
     seed: int,
     *,
-    on_step: Callable[[Arena], bool] | None = None,
+    on_step: Callable[[Arena], bool] = lambda arena: True,
     render_mode: str | None = None,
 ) -> CollectStats:
     """Play without exploration.
@@ -120,10 +120,6 @@ def play(
             Player(seat, fleet.policies[seat.spec], Inline(fleet.policies[seat.spec]), deterministic=True)
             for seat in arena.seats
         ]
-        scores = [Scores(seat.rows, -(-episodes // num_envs)) for seat in arena.seats]
-        arena.reset()
-        while not all(score.complete for score in scores) and (on_step is None or on_step(arena)):
-            for score, stepped in zip(scores, arena.step([player.play() for player in players]), strict=True):
-                score.add(stepped)
-    judged = [score.stats() for score, seat in zip(scores, arena.seats, strict=True) if fleet.judged[seat.spec]]
+        played = play_out(arena, players, -(-episodes // num_envs), on_step)
+    judged = [stats for stats, seat in zip(played, arena.seats, strict=True) if fleet.judged[seat.spec]]
     return CollectStats.merged(judged) or CollectStats()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self, TypeAlias
 
 from argosy.algorithm.base import Algorithm
-from argosy.collect.player import Inline, Player, Scores
+from argosy.collect.player import Inline, Player, play_out
 from argosy.collect.recorder import Recorder, Segment
 from argosy.collect.seats import Seat
 from argosy.collect.source import Agents, EnvSource
@@ -182,17 +182,11 @@ class AgentsTrainer:
 
     def _test(self) -> dict[str, CollectStats]:
         """Play the test episodes, without exploration."""
-        arena, players = self._test_arena, self._testers
-        arena.reset()
-        for player in players:
+        for player in self._testers:
             player.forget()
-        scores = [Scores(player.seat.rows, self._quota) for player in players]
-        while not all(own.complete for own in scores):
-            for own, stepped in zip(scores, arena.step([player.play() for player in players]), strict=True):
-                own.add(stepped)
         parts: dict[str, list[CollectStats]] = {name: [] for name in self._policies}
-        for own, seat in zip(scores, arena.seats, strict=True):
-            parts[self._owners[seat.spec]].append(own.stats())
+        for player, stats in zip(self._testers, play_out(self._test_arena, self._testers, self._quota), strict=True):
+            parts[self._owners[player.seat.spec]].append(stats)
         return {name: CollectStats.merged(own) or CollectStats() for name, own in parts.items()}
 
 

@@ -11,7 +11,7 @@ import torch
 
 from argosy.collect import Collector
 from argosy.collect.state import HasState
-from argosy.data.buffer import ReplayBuffer
+from argosy.data import ReplayBuffer
 from argosy.data.tree import State
 from argosy.errors import CheckpointError, DataError, nearest
 from argosy.trainer.base import BaseTrainer, TrainerState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argosy.algorithm import Algorithm
 from argosy.collect import Collector
 from argosy.config import check_range
-from argosy.data.buffer import ReplayBuffer
+from argosy.data import ReplayBuffer
 from argosy.errors import ConfigError
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from argosy.config import check_range
-from argosy.data.buffer import ReplayBuffer
+from argosy.data import ReplayBuffer
 from argosy.data.stats import TrainingStatsT
 from argosy.logger import ProgressBar
 from argosy.trainer.base import BaseTrainer, EpochRecord

@@ -8,8 +8,7 @@ from gymnasium import spaces
 from probes import FAST_VALUES, Probed
 
 from argosy.algorithm import DQN, R2D2, OptimConfig, R2D2Config, Task
-from argosy.data import Batch
-from argosy.data.buffer import Priority, VectorReplayBuffer
+from argosy.data import Batch, Priority, VectorReplayBuffer
 from argosy.errors import ConfigError
 from argosy.net import NetConfig
 from argosy.ops.rescaling import unrescale

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from argosy.data import Batch
-from argosy.data.buffer import (
+from argosy.data import (
+    Batch,
     CachedReplayBuffer,
     HERReplayBuffer,
     PrioritizedReplayBuffer,

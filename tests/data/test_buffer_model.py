@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argosy.data import Batch
-from argosy.data.buffer import (
+from argosy.data import (
+    Batch,
     CachedReplayBuffer,
     Hindsight,
     PrioritizedVectorReplayBuffer,

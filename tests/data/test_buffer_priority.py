@@ -14,8 +14,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argosy.data import Batch
-from argosy.data.buffer import (
+from argosy.data import (
+    Batch,
     PrioritizedReplayBuffer,
     PrioritizedReplayBufferManager,
     PrioritizedVectorReplayBuffer,

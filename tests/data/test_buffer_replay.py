@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from argosy.data import Batch, as_tensors
-from argosy.data.buffer import CachedReplayBuffer, ReplayBuffer, ReplayBufferManager, Sampling, VectorReplayBuffer
+from argosy.data import (
+    Batch,
+    CachedReplayBuffer,
+    ReplayBuffer,
+    ReplayBufferManager,
+    Sampling,
+    VectorReplayBuffer,
+    as_tensors,
+)
 from argosy.errors import ConfigError, DataError
 
 

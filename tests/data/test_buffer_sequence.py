@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from argosy.data import Batch
-from argosy.data.buffer import (
+from argosy.data import (
+    Batch,
     CachedReplayBuffer,
     PrioritizedVectorReplayBuffer,
     ReplayBuffer,

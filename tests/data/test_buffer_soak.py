@@ -6,8 +6,7 @@ import numpy as np
 import psutil
 import pytest
 
-from argosy.data import Batch
-from argosy.data.buffer import Priority, ReplayBuffer, Sampling, VectorReplayBuffer
+from argosy.data import Batch, Priority, ReplayBuffer, Sampling, VectorReplayBuffer
 
 
 @pytest.mark.slow

@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from argosy.data import VectorReplayBuffer
-from argosy.data.buffer import PrioritizedVectorReplayBuffer
+from argosy.data import PrioritizedVectorReplayBuffer, VectorReplayBuffer
 from argosy.errors import DataError
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from argosy.data import Batch
-from argosy.data.buffer import (
+from argosy.data import (
+    Batch,
     CachedReplayBuffer,
     HERReplayBuffer,
     Hindsight,

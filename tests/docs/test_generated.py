@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from argosy.algorithm import ALGORITHMS, OptimConfig, algorithm_class
-from argosy.data.buffer import Priority
+from argosy.data import Priority
 from argosy.env import EnvConfig
 from argosy.experiment import BufferConfig, StopConfig, TrainerConfig
 from argosy.net import NetConfig

@@ -17,8 +17,7 @@ from parts import MemoryLogger, counting, envs, parts
 
 from argosy.algorithm import ALGORITHMS, Task, algorithm_class
 from argosy.collect import Collector
-from argosy.data import VectorReplayBuffer
-from argosy.data.buffer import Priority
+from argosy.data import Priority, VectorReplayBuffer
 from argosy.env import DummyVectorEnv, VectorEnvNormObs
 from argosy.errors import CheckpointError
 from argosy.trainer import (

@@ -14,7 +14,7 @@ import numpy as np
 from argosy.algorithm.base import Algorithm
 from argosy.collect.recorder import Segment
 from argosy.distributed.host.base import Peer, PeerLostError, Progress
-from argosy.distributed.specs import StalenessConfig
+from argosy.distributed.specs import PolicySpec
 from argosy.distributed.streams.samples import Inbox
 from argosy.distributed.workers.group import Meeting, TrainerGroup
 from argosy.errors import ConfigError
@@ -48,17 +48,14 @@ class TrainerWorker:
 
     Args:
         name: of the policy.
+        spec: how it learns.
         algorithm: learns.
         learning: turns segments into updates.
         store: the parameter server.
         state_file: where the state is saved, and found after a restart.
         producers: who sends segments; the order in which a synchronous round takes them.
-        max_env_step: length of the run for the algorithm's schedules.
         capacity: segments that may wait in the inbox; those that do not fit wait at their senders' expense.
-        staleness: what to do with old experience.
         sync: learn from one segment of each producer, publish, and wait for the next ones.
-        publish_updates: updates between two published versions.
-        save_updates: updates between two saved states.
         incarnation: of this worker; once a later one has begun, this one saves no more.
         group: the trainers that learn this policy together; None: this one alone.
     """
@@ -66,26 +63,20 @@ class TrainerWorker:
     def __init__(
         self,
         name: str,
+        spec: PolicySpec,
         algorithm: Algorithm,
         learning: Learning,
         store: Peer,
         state_file: Path,
         producers: Sequence[str],
         *,
-        max_env_step: int,
         capacity: int,
-        staleness: StalenessConfig,
         sync: bool = False,
-        publish_updates: int = 1,
-        save_updates: int = 20,
         incarnation: int = 0,
         group: TrainerGroup | None = None,
     ) -> None:
-        self._name, self._algorithm, self._learning, self._store = name, algorithm, learning, store
-        self._state_file, self._producers, self._max_env_step = state_file, list(producers), max_env_step
-        self._staleness, self._sync = staleness, sync
-        self._publish_updates, self._save_updates = publish_updates, save_updates
-        self._group = group
+        self._name, self._spec, self._algorithm, self._learning, self._store = name, spec, algorithm, learning, store
+        self._state_file, self._producers, self._sync, self._group = state_file, list(producers), sync, group
         self._finishing = False
         self._inbox = Inbox(capacity)
         self._round: dict[str, collections.deque[Segment]] = {producer: collections.deque() for producer in producers}
@@ -184,7 +175,9 @@ class TrainerWorker:
         if due:
             self._update()
             if not self._sync or not self._learning.due:
-                self._end_of_round(self._sync or self._done.updates - self._published_updates >= self._publish_updates)
+                self._end_of_round(
+                    self._sync or self._done.updates - self._published_updates >= self._spec.publish_updates
+                )
         elif self._learning.due:
             return Progress.IDLE  # the others have not got their shares yet; all must be equal, so no more is taken in
         elif self._collect():
@@ -271,7 +264,7 @@ class TrainerWorker:
         self._learning.take(segments)
 
     def _fresh(self, segment: Segment) -> bool:
-        if self._staleness.rule == "drop" and self._lag(segment) > self._staleness.max_lag:
+        if self._spec.staleness.rule == "drop" and self._lag(segment) > self._spec.staleness.max_lag:
             self._done.dropped += 1
             return False
         return True
@@ -286,12 +279,13 @@ class TrainerWorker:
             self._unpublished = True
             self._published_updates = self._done.updates
             self._publish()
-        if self._done.updates - self._saved_updates >= self._save_updates:
+        if self._done.updates - self._saved_updates >= self._spec.save_updates:
             self._save()
 
     def _schedule(self) -> None:
         """Follow the run's length, in a group by a number that is the same in all its members."""
-        self._algorithm.schedule(min(self._all_steps(), self._max_env_step), self._max_env_step)
+        length = self._spec.experiment.trainer.length
+        self._algorithm.schedule(min(self._all_steps(), length), length)
 
     def _all_steps(self) -> int:
         """Return the steps that the policy has been trained with, in a group by all trainers together."""

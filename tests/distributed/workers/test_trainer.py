@@ -12,7 +12,6 @@ from argosy.collect.recorder import Segment
 from argosy.data import NamedArray
 from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec
 from argosy.distributed.host.base import PeerLostError
-from argosy.distributed.specs import StalenessConfig
 from argosy.distributed.workers.trainer import KIND, TrainerWorker
 from argosy.env import Environment, StepResult, register, registered_environments
 from argosy.presets import preset
@@ -126,14 +125,13 @@ def make_trainer(tmp_path):
         algorithm = PPO.make(experiment.config, task, seed=1)
         return TrainerWorker(
             "p",
+            PolicySpec(experiment=experiment),
             algorithm,
             OnpolicyLearning(algorithm, experiment, sync=False),
             store or Store(),
             tmp_path / "trainer.safetensors",
             ["a"],
-            max_env_step=1000,
             capacity=2,
-            staleness=StalenessConfig(),
             incarnation=incarnation,
         )
 
