@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from argosy.algorithm import algorithm_class
-from argosy.algorithm.base import Algorithm, Task
-from argosy.algorithm.wrapper import wrapped
+from argosy.algorithm.base import Algorithm, seeded
 from argosy.collect.postprocess import GAE, Postprocess
 from argosy.config import check_arguments, check_choice, check_range
 from argosy.distributed.host.base import Resources
@@ -193,15 +192,8 @@ class PolicySpec:
             ConfigError: the device is not there.
         """
         make_policy = functools.partial(self.policy, **self.args) if callable(self.policy) else None
-        own = make_algorithm(self.experiment, observation_space, action_space, seed, device, make_policy)
-        if self.algorithm is None:
-            return own
-        algorithm = self.algorithm(self.experiment.config, own.policy)
-        algorithm.seed(seed)
-        task = Task(
-            observation_space=observation_space, action_space=action_space, net=self.experiment.net, device=device
-        )
-        return wrapped(algorithm, self.experiment.wrap, task, seed)
+        spaces = observation_space, action_space
+        return make_algorithm(self.experiment, *spaces, seed, device, make_policy, self.algorithm)
 
     def make_policy(
         self, observation_space: Space, action_space: Space, seed: int | None, device: str = "cpu"
@@ -216,7 +208,8 @@ class PolicySpec:
         if self.learns or not callable(make):
             policy = self.make_algorithm(observation_space, action_space, seed, device).policy
         else:
-            policy = seeded(seed, lambda: make(observation_space, action_space, **self.args)).to(usable_device(device))
+            with seeded(seed or 0):
+                policy = make(observation_space, action_space, **self.args).to(usable_device(device))
             policy.seed(seed)
         if self.load is not None:
             policy.load_checkpoint(read_checkpoint(find_policy(self.load)))
@@ -356,12 +349,3 @@ class FleetStop:
         check_range(self, "env_steps", "updates", "wall_s", gt=0)
         if not self.return_mean and self.env_steps is None and self.updates is None and self.wall_s is None:
             raise ConfigError("FleetStop says nothing, so the fleet would never end; give env_steps, return_mean, ...")
-
-
-def seeded(seed: int | None, make: Callable[[], Policy]) -> Policy:
-    """Make a policy whose initial parameters depend on `seed` alone."""
-    import torch
-
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0 if seed is None else seed)
-        return make()

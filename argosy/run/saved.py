@@ -81,10 +81,8 @@ class Own:
             make = functools.partial(policy_class(self.policy), **self.args)
             if not self.learns:
                 return make(*spaces).to(usable_device(device))
-        policy = make_algorithm(experiment, *spaces, 0, device, make).policy
-        if self.algorithm is not None:
-            policy = algorithm_class(self.algorithm)(experiment.config, policy).policy
-        return policy
+        own = None if self.algorithm is None else algorithm_class(self.algorithm)
+        return make_algorithm(experiment, *spaces, 0, device, make, own).policy
 
 
 @dataclass(frozen=True)

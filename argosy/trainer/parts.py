@@ -21,6 +21,7 @@ def make_algorithm(
     seed: int | None = None,
     device: str | None = None,
     policy: Callable[[Space, Space], Policy] | None = None,
+    own: Callable[..., Algorithm] | None = None,
 ) -> Algorithm:
     """Make the experiment's algorithm, with its policy and the algorithms around it.
 
@@ -31,6 +32,7 @@ def make_algorithm(
         seed: of parameters and random numbers.
         device: where it is; None: as the experiment says.
         policy: makes one of one's own; None: the algorithm's.
+        own: makes an algorithm of one's own of the config and that policy; None: the experiment's.
 
     Raises:
         ConfigError: the device is not there.
@@ -44,6 +46,9 @@ def make_algorithm(
         policy=policy,
     )
     algorithm = algorithm_class(experiment.algorithm).make(experiment.config, task, seed)
+    if own is not None:
+        algorithm = own(experiment.config, algorithm.policy)
+        algorithm.seed(seed)
     return wrapped(algorithm, experiment.wrap, task, seed)
 
 
