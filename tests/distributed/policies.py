@@ -61,7 +61,7 @@ class Store:
     def __init__(self, context):
         self.context = context
 
-    def newest(self, name, token, tag):
+    def newest(self, name, token):
         if token == 5:
             return Future()  # answered when there is news: never
         policy = SumPolicy()

@@ -201,12 +201,12 @@ class ParameterStore:
             return blob
         return _read_blob(self._file(name, version))
 
-    def newest(self, name: str, token: int = 0, tag: str = LATEST) -> tuple[int, int] | None:
-        """Return (token, version) of a tag, None when nothing changed since `token` or nothing is there."""
+    def newest(self, name: str, token: int = 0) -> tuple[int, int] | None:
+        """Return (token, latest version), None when nothing changed since `token` or nothing is there."""
         known = self._policies.get(name)
-        if known is None or known.token == token or tag not in known.tags:
+        if known is None or known.token == token or LATEST not in known.tags:
             return None
-        return known.token, known.tags[tag]
+        return known.token, known.tags[LATEST]
 
     def version_of(self, name: str, tag: str) -> int:
         """Return the version that has a tag.

@@ -33,8 +33,8 @@ class ParameterServer:
         self._store = ParameterStore(directory, keep=keep, deferred=True)
         self._share = context.share
         self._lock = threading.Lock()  # peers in this process call from threads of their own
-        self._shared: dict[tuple[str, str], tuple[int, Fetch[Blob]]] = {}
-        self._waiting: list[tuple[str, int, str, Future[News]]] = []
+        self._shared: dict[str, tuple[int, Fetch[Blob]]] = {}
+        self._waiting: list[tuple[str, int, Future[News]]] = []
         self._unsaved: list[tuple[Future[Any], object]] = []  # answers that wait for the disk
         self._changed = threading.Event()
         self._pushes = self._reads = 0
@@ -56,11 +56,11 @@ class ParameterServer:
             self._store.push(name, blob, version=version, tags=tags, metadata=metadata)
             return self._when_saved(version)
 
-    def newest(self, name: str, token: int = 0, tag: str = "latest") -> Future[News]:
-        """Return (token, version, shared blob) of a tag as soon as there is something else than at `token`."""
+    def newest(self, name: str, token: int = 0) -> Future[News]:
+        """Return (token, version, shared blob) of the latest version as soon as it is not that of `token`."""
         answer: Future[News] = Future()
         with self._lock:
-            self._waiting.append((name, token, tag, answer))
+            self._waiting.append((name, token, answer))
             if self._closed:
                 self._refuse()
             else:
@@ -83,16 +83,6 @@ class ParameterServer:
         with self._lock:
             return self._when_saved(self._store.tag_best(name, version, values, key=key, tag=tag))
 
-    def versions(self, name: str) -> list[int]:
-        """Return the versions that are kept."""
-        with self._lock:
-            return self._store.versions(name)
-
-    def tags(self, name: str) -> dict[str, int]:
-        """Return tag -> version."""
-        with self._lock:
-            return self._store.tags(name)
-
     def poll(self) -> Progress:
         """Write to the disk what calls have changed; others are answered meanwhile."""
         if self._changed.wait(_NAP_S):
@@ -112,7 +102,7 @@ class ParameterServer:
 
     def _refuse(self) -> None:
         """Send away those who wait."""
-        for _, _, _, answer in self._waiting:
+        for _, _, answer in self._waiting:
             answer.set_exception(PeerLostError("the parameter server was stopped"))
         self._waiting = []
 
@@ -146,15 +136,15 @@ class ParameterServer:
         """Answer those for whom there is news."""
         still = []
         for question in self._waiting:
-            name, token, tag, answer = question
-            news = self._store.newest(name, token, tag)
+            name, token, answer = question
+            news = self._store.newest(name, token)
             if news is None:
                 still.append(question)
                 continue
             now, version = news
-            known = self._shared.get((name, tag))
+            known = self._shared.get(name)
             if known is None or known[0] != now:
-                known = self._shared[name, tag] = (now, self._share(self._store.blob(name, version)))
+                known = self._shared[name] = (now, self._share(self._store.blob(name, version)))
             self._reads += 1
             if not answer.cancelled():
                 answer.set_result((now, version, known[1]))

@@ -95,11 +95,10 @@ class ParameterReader:
         store: the parameter server.
         name: of the policy there.
         policy: where new parameters go.
-        tag: which version.
     """
 
-    def __init__(self, store: Peer, name: str, policy: Policy, *, tag: str = "latest") -> None:
-        self._store, self._name, self._policy, self._tag = store, name, policy, tag
+    def __init__(self, store: Peer, name: str, policy: Policy) -> None:
+        self._store, self._name, self._policy = store, name, policy
         self.token = 0
         """Changes with each load; 0 before the first."""
         self._news: Future[tuple[int, int, Fetch[Blob]]]
@@ -111,7 +110,7 @@ class ParameterReader:
         if self._blob is None:
             if time.monotonic() < self._not_before:
                 return False
-            self._news = self._store.call("newest", self._name, self.token, self._tag)
+            self._news = self._store.call("newest", self._name, self.token)
             self._blob = then(self._news, lambda news: news[2]())
         if not self._blob.done():
             return False

@@ -15,6 +15,9 @@ from argosy.distributed.streams.inference import ParameterReader
 from argosy.distributed.streams.shared_memory import Address, SharedServer
 from argosy.policy import Policy, RolloutRequest
 
+_MAX_BATCH = 4096
+"""Rows per forward pass at most (a single larger request passes whole)."""
+
 
 class PolicyWorker:
     """Serves a policy: what arrives while the network computes is the next batch, so that batches size themselves.
@@ -24,7 +27,6 @@ class PolicyWorker:
         policy: made for this worker.
         name: of the policy in the store.
         store: name of the parameter server.
-        max_batch: rows per forward pass at most (a single larger request passes whole).
         extra_s: added to each pass, to measure what latency costs.
     """
 
@@ -35,10 +37,9 @@ class PolicyWorker:
         *,
         name: str,
         store: str = "parameters",
-        max_batch: int = 4096,
         extra_s: float = 0.0,
     ) -> None:
-        self._policy, self._max_batch, self._extra_s = policy, max_batch, extra_s
+        self._policy, self._extra_s = policy, extra_s
         self._reader = ParameterReader(context.connect(store), name, policy)
         self._mail: Mailbox[RolloutRequest, Reply] = Mailbox("policy worker")
         self._batches = self._rows = 0
@@ -96,7 +97,7 @@ class PolicyWorker:
         batch: list[tuple[RolloutRequest, Future[Reply]]] = []
         rows = 0
         self._mail.wait(0.005)
-        while self._mail and (not batch or rows + _rows(self._mail.peek()) <= self._max_batch):
+        while self._mail and (not batch or rows + _rows(self._mail.peek()) <= _MAX_BATCH):
             batch.append(self._mail.take())
             rows += _rows(batch[-1][0])
         return batch

@@ -135,10 +135,6 @@ class TrainerWorker:
             "update_s": self._update_s,
         }
 
-    def lags(self) -> list[int]:
-        """Return the lags, in updates, of the last segments."""
-        return list(self._lags)
-
     def history(self) -> list[dict[str, float]]:
         """Return the metrics of the last updates, oldest first."""
         return list(self._history)

@@ -24,7 +24,7 @@ class Reader(Counter):
     """Holds the newest parameters."""
 
     def read(self):
-        return self.context.connect("store").call("newest", "p", 0, "latest")
+        return self.context.connect("store").call("newest", "p", 0)
 
     def fetch(self, shared):
         self.blob = shared().result(30)

@@ -93,4 +93,4 @@ def test_a_version_is_read_once_however_many_ask_for_it_and_tags_need_none(serve
     assert fetched(first)["version"] == fetched(server.newest("a"))["version"] == 0
     server.tag_best("a", 0, {"r": 1.0}, "r", "best")
     server.poll()
-    assert server.tags("a") == {"latest": 0, "best": 0}
+    assert server._store.tags("a") == {"latest": 0, "best": 0}
