@@ -151,6 +151,12 @@ class Registry:
     def register(self, name: str, cls: Maker | str, module: str | None = None) -> None:
         """Give a class a name.
 
+        Args:
+            name: how settings call it.
+            cls: the class, or a function that makes its like; or its name in `module`, which is imported when it is
+                needed.
+            module: needed with a class's name.
+
         Raises:
             ConfigError: the name is taken, or a class's name came without module.
         """

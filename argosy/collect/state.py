@@ -16,11 +16,9 @@ class HasState(Protocol):
 
     def state_dict(self) -> Mapping[str, object]:
         """Return the state."""
-        ...
 
     def load_state_dict(self, state: Mapping[str, object], /) -> None:
         """Continue from a state."""
-        ...
 
 
 class CollectorState(TypedDict):

@@ -43,13 +43,8 @@ class VideoRecorder(CollectHook):
     ) -> None:
         if every < 1 or max_steps < 1 or env_id < 0:
             raise ConfigError(f"every is {every}, max_steps {max_steps}, env_id {env_id}; they must be >= 1, 1 and 0")
-        self.folder, self.every, self.env_id, self.suffix, self.max_steps = (
-            Path(folder),
-            every,
-            env_id,
-            suffix,
-            max_steps,
-        )
+        self.folder, self.suffix = Path(folder), suffix
+        self.every, self.env_id, self.max_steps = every, env_id, max_steps
         check_video_path(self._path(0))
         self.episodes = 0
         """Episodes of the env that have ended."""

@@ -27,7 +27,6 @@ from argosy.data.namedarray import (
     namedarray,
     recursive_aggregate,
     recursive_apply,
-    size_bytes,
 )
 from argosy.data.protocols import (
     ActionBatchProtocol,
@@ -49,6 +48,7 @@ from argosy.data.stats import (
     TrainingStatsMean,
 )
 from argosy.data.tensors import as_tensors, channels_last, take_rows, to_numpy, to_torch, to_torch_as
+from argosy.data.tree import size_bytes
 from argosy.data.wire import dumps, loads
 
 __all__ = [

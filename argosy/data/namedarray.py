@@ -285,11 +285,6 @@ def array_like(x: TreeT, value: float = 0) -> TreeT:
     return tree.fill(x, value)
 
 
-def size_bytes(x: object) -> int:
-    """Add up the bytes of all arrays."""
-    return tree.size_bytes(x)
-
-
 def flatten(x: object) -> list[tuple[str, Any]]:
     """Return [("a.b", array), ...], None fields included."""
     return list(tree.leaves(x))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import SupportsFloat, TypeAlias
 
 import gymnasium as gym
@@ -24,20 +24,8 @@ Array: TypeAlias = "NDArray[np.generic]"
 _OWN = ("ActionMaskFromInfo", "ContinuousToDiscrete", "FrameStack", "MultiDiscreteToDiscrete", "TruncatedAsTerminated")
 _WRAPPERS = Registry("wrapper", {name: (name, __name__) for name in _OWN}, has=("reset", "step"))
 
-
-def register_wrapper(name: str, cls: Callable[..., Env] | str, *, module: str | None = None) -> None:
-    """Give a wrapper a name for `EnvConfig.wrappers`.
-
-    Args:
-        name: how settings call it.
-        cls: the class, or a function that takes an env and returns one; or its name in `module`, which is imported when
-            it is needed.
-        module: needed with a class's name.
-
-    Raises:
-        ConfigError: the name is taken, or a class's name came without module.
-    """
-    _WRAPPERS.register(name, cls, module)
+register_wrapper = _WRAPPERS.register
+"""Give a name for `EnvConfig.wrappers` to a wrapper's class, or to a function that takes an env and returns one."""
 
 
 def wrapper_sources(wrappers: Iterable[str]) -> dict[str, Source]:

@@ -23,19 +23,8 @@ from argosy.named import Registry
 EVENTS = ("on_step", "on_update", "on_eval", "on_epoch")
 _CALLBACKS = Registry("callback")
 
-
-def register_callback(name: str, cls: Callable[..., object] | str, *, module: str | None = None) -> None:
-    """Give a class of callbacks a name for `Experiment.callbacks`.
-
-    Args:
-        name: how experiments call it.
-        cls: the class; or its name in `module`, which is imported when it is needed.
-        module: needed with a class's name.
-
-    Raises:
-        ConfigError: the name is taken, or a class's name came without module.
-    """
-    _CALLBACKS.register(name, cls, module)
+register_callback = _CALLBACKS.register
+"""Give a class of callbacks a name for `Experiment.callbacks`."""
 
 
 def make_callbacks(calls: Iterable[str]) -> list[object]:

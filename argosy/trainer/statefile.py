@@ -7,7 +7,6 @@ no code. Writing replaces the old file only when the new one is safely on the di
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import json
@@ -24,6 +23,7 @@ from safetensors import SafetensorError, safe_open
 
 from argosy.data.lazy import LazyArray
 from argosy.errors import MALFORMED, CheckpointError
+from argosy.files import replacing
 
 FORMAT = "argosy-state"
 VERSION = 1
@@ -46,20 +46,13 @@ def write_state(path: str | Path, kind: str, state: object) -> None:
     """
     path = Path(path)
     tensors, metadata = _taken_apart(kind, state)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
+        with replacing(path) as file:
             _write_tensors(file, tensors, metadata)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
         _sync_folder(path.parent)
     except OSError as error:
         raise CheckpointError(f"{str(path)!r} could not be written: {error}; the old file is unchanged") from error
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
 
 
 def read_state(path: str | Path, kind: str) -> Any:

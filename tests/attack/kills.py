@@ -109,7 +109,7 @@ def strike(pid, runs, after_s, writing, group):
     while time.monotonic() < moment + (1.0 if writing else 0.0):
         if (code := commands.ended(pid)) is not None:
             return code
-        if writing and time.monotonic() > moment and any(runs.glob("*/*/*/.checkpoint*.part")):
+        if writing and time.monotonic() > moment and any(runs.glob("*/*/*/.checkpoint*.tmp")):
             break
         time.sleep(0.0005)
     kill(pid, group=group)
@@ -130,6 +130,6 @@ def look(run, reached, counts):
     counts["torn"] += len(torn)
     counts["lost"] += lost
     counts["starting"] += steps == 0
-    counts["writing"] += any(run.glob(".checkpoint*.part"))
+    counts["writing"] += any(run.glob(".checkpoint*.tmp"))
     counts["ending"] += steps == STEPS * EPOCHS
     return steps

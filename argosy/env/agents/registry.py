@@ -16,25 +16,11 @@ from argosy.named import Maker, Registry, Source
 
 _ENVIRONMENTS = Registry("environment", has=("reset", "step"))
 
-
-def register(name: str, cls: Callable[..., object] | str, *, module: str | None = None) -> None:
-    """Give an environment a name.
-
-    Args:
-        name: how experiments call it.
-        cls: the class, or a function that makes an `Environment`, a PettingZoo or a gymnasium env; or its name in
-            `module`, which is imported when it is needed.
-        module: needed with a class's name.
-
-    Raises:
-        ConfigError: the name is taken, or a class's name came without module.
-    """
-    _ENVIRONMENTS.register(name, cls, module)
-
-
-def registered_environments() -> list[str]:
-    """Return the names of the registered environments."""
-    return _ENVIRONMENTS.names()
+register = _ENVIRONMENTS.register
+"""Give a name to the class of an environment, or to what makes an `Environment`, a PettingZoo or a gymnasium env."""
+registered_environments = _ENVIRONMENTS.names
+environment_maker = _ENVIRONMENTS.load
+"""Return what `register` was given for a name."""
 
 
 def environment_name(task: str | Callable[..., object]) -> str:
@@ -54,15 +40,6 @@ def environment_source(name: str) -> Source | None:
     except ConfigError:
         return None  # whoever makes it will say so
     return _ENVIRONMENTS.source(name) if isinstance(found, type) and issubclass(found, Environment) else None
-
-
-def environment_maker(name: str) -> Maker:
-    """Return what `register` was given for a name.
-
-    Raises:
-        ConfigError: nothing (the nearest name is offered), or it cannot be imported.
-    """
-    return _ENVIRONMENTS.load(name)
 
 
 def gymnasium_env(make: Maker, **kwargs: object) -> Env:
