@@ -74,11 +74,11 @@ class Sink:
     def put(self, segment):
         from argosy.distributed.host.base import PeerLostError
 
-        accepted = self.inbox.put_nowait(segment)
-        self.puts += accepted
-        if accepted and self.lose_every and self.puts % self.lose_every == 0:
+        answer = self.inbox.put(segment)
+        self.puts += 1
+        if self.lose_every and self.puts % self.lose_every == 0:
             raise PeerLostError("the answer got lost")
-        return accepted
+        return answer
 
     def set_open(self, value):
         self.open = value

@@ -20,7 +20,6 @@ from typing import Protocol
 from argosy.collect.recorder import Segment
 from argosy.distributed.host.base import Peer, PeerLostError, failed
 
-_RETRY_S = 0.005
 _LOST_RETRY_S = 0.1
 
 
@@ -55,19 +54,8 @@ class Inbox:
         self._seen: dict[str, tuple[int, int]] = {}  # producer -> (incarnation, seq) of its newest segment
         self._filled = threading.Condition()
 
-    def put_nowait(self, segment: Segment) -> bool:
-        """Take a segment and return True; False when full. A duplicate is taken too, and dropped."""
-        with self._filled:
-            if self._known(segment):
-                self.duplicates += 1
-                return True
-            if len(self._segments) >= self.capacity:
-                return False
-            self._take(segment)
-            return True
-
     def put(self, segment: Segment) -> Future[bool]:
-        """Take a segment as soon as there is room; the future says when."""
+        """Take a segment as soon as there is room; the future says when. A duplicate is taken, too, and dropped."""
         answer: Future[bool] = Future()
         with self._filled:
             if self._closed:
@@ -131,16 +119,15 @@ class Inbox:
 
 
 class QueueStream:
-    """To one receiver's inbox, by calls of its method `put` (or another of that meaning).
+    """To one receiver's inbox, by calls of its method `put`, whose future says that the segment was taken.
 
     Args:
         peer: the receiver.
-        method: its method that takes a segment and returns whether it did, at once or as a future.
         capacity: segments that may wait here, the one in flight included.
     """
 
-    def __init__(self, peer: Peer, method: str = "put", *, capacity: int = 2) -> None:
-        self._peer, self._method, self._capacity = peer, method, capacity
+    def __init__(self, peer: Peer, *, capacity: int = 2) -> None:
+        self._peer, self._capacity = peer, capacity
         self._waiting: deque[Segment] = deque()
         self._flight: Future[bool] | None = None
         self._not_before = 0.0
@@ -161,14 +148,12 @@ class QueueStream:
                 return
             flight, self._flight = self._flight, None
             try:
-                if flight.result():
-                    self._waiting.popleft()
-                else:
-                    self._not_before = time.monotonic() + _RETRY_S
+                flight.result()
+                self._waiting.popleft()
             except PeerLostError:
                 self._not_before = time.monotonic() + _LOST_RETRY_S
         if self._waiting and time.monotonic() >= self._not_before:
-            self._flight = self._peer.call(self._method, self._waiting[0])
+            self._flight = self._peer.call("put", self._waiting[0])
             if self._flight.done():  # a thread's answer is there at once
                 self.poll()
 

@@ -114,7 +114,7 @@ def check_contract(kind, sinks):
     taken = push(stream, segments, timeout_s=0.7, wait=False)
     assert 0 < taken < COUNT  # back-pressure: two per inbox, two per queue, one at the zip
     assert stream.pending > 0
-    assert all(call(peer, "waiting") == 2 for peer in peers)
+    assert all(call(peer, "waiting") >= 2 for peer in peers)  # two have room, and whoever was sent since waits
 
     for peer in peers:
         call(peer, "set_open", True)
@@ -138,16 +138,16 @@ def test_large_segments_arrive_whole(sinks_in_ray):
 
 def test_inbox_counts_each_segment_once():
     inbox = Inbox(capacity=3)
-    assert inbox.put_nowait(segment(0))
-    assert inbox.put_nowait(segment(0))  # taken, and dropped
-    assert inbox.put_nowait(segment(0, producer="actor-1"))
-    assert inbox.put_nowait(segment(1))
-    assert not inbox.put_nowait(segment(2))
-    assert inbox.put_nowait(segment(1))  # a duplicate is never refused
-    assert (len(inbox), inbox.duplicates) == (3, 2)
+    assert inbox.put(segment(0)).done()
+    assert inbox.put(segment(0)).done()  # taken, and dropped
+    assert inbox.put(segment(0, producer="actor-1")).done()
+    assert inbox.put(segment(1)).done()
+    assert inbox.put(segment(1)).done()  # a duplicate needs no room
+    assert not inbox.put(segment(2)).done()
+    assert (len(inbox), inbox.duplicates) == (4, 2)
     assert [(s.producer, s.seq) for s in (inbox.get(), inbox.get())] == [("actor-0", 0), ("actor-1", 0)]
-    assert inbox.put_nowait(segment(0, incarnation=1))  # restarted: counts from 0 again
-    assert inbox.put_nowait(segment(7))  # the former incarnation's straggler
+    assert inbox.put(segment(0, incarnation=1)).done()  # restarted: counts from 0 again
+    assert inbox.put(segment(7)).done()  # the former incarnation's straggler
     assert inbox.duplicates == 3
     assert Inbox(1).get(timeout_s=0.01) is None
 
@@ -167,7 +167,6 @@ def test_a_full_inbox_lets_segments_wait():
 def test_an_inbox_without_room_takes_a_segment_when_it_is_needed():
     inbox = Inbox(capacity=0)
     answers = [inbox.put(segment(seq)) for seq in (0, 1)]
-    assert not inbox.put_nowait(segment(2))
     assert not answers[0].done()
     assert inbox.get().seq == 0
     assert [answer.done() for answer in answers] == [True, False]
@@ -180,12 +179,12 @@ def test_an_inbox_without_room_takes_a_segment_when_it_is_needed():
 def test_inbox_remembers_only_what_was_handed_out():
     inbox = Inbox(capacity=3)
     for seq in range(3):
-        inbox.put_nowait(segment(seq))
+        inbox.put(segment(seq))
     inbox.get()
     assert inbox.seen() == {"actor-0": [0, 0]}
     again = Inbox(capacity=3)
     again.restore(inbox.seen())
-    assert again.put_nowait(segment(0))
+    assert again.put(segment(0)).done()
     assert len(again) == 0
-    assert again.put_nowait(segment(1))
+    assert again.put(segment(1)).done()
     assert len(again) == 1
