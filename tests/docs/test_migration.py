@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from argosy import cli
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/migration.md").read_text(encoding="utf-8")
 NAMES = dict(
@@ -71,3 +73,33 @@ def test_no_algorithm_is_called_missing_that_is_there():
     missing = {n.removesuffix("Policy").lower() for _, names, said in rows() if said.startswith(MISSING) for n in names}
     assert missing & {name.replace("_", "") for name in algorithm_names()} == set()
     assert {"c51", "iqn", "cql", "trpo"} <= missing | set(algorithm_names())
+
+
+SCRIPTS = PAGE.partition("## Example scripts\n")[2].partition("\n## ")[0]
+COMMANDS = re.findall(r"`argosy (train [^`]*)`", SCRIPTS)
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if "vizdoom" not in command])
+def test_the_command_in_a_script_s_place_is_one(command, monkeypatch):
+    seen = []
+    monkeypatch.setattr("argosy.cli.train.run_and_report", lambda experiment, *_: seen.append(experiment) or 0)
+    args = command.split()
+    assert cli.main(args) == 0
+    (experiment,) = seen
+    assert (experiment.algorithm, experiment.task) == (args[1], args[3])
+
+
+def test_every_script_of_tianshou_has_its_row():
+    """Families and members as its folder of examples has them."""
+    members = {
+        "atari/atari": "dqn c51 qrdqn iqn fqf rainbow ppo sac",
+        "mujoco/mujoco": "ddpg td3 sac redq reinforce a2c ppo npg trpo",
+        "vizdoom/vizdoom": "c51 ppo",
+        "offline/d4rl": "bcq cql il td3_bc",
+        "offline/atari": "bcq cql crr il",
+    }
+    scripts = {f"{family}_{member}.py" for family, names in members.items() for member in names.split()}
+    box2d = ("acrobot_dualdqn", "bipedal_bdq", "bipedal_hardcore_sac", "lunarlander_dqn", "mcc_sac")
+    scripts |= {f"box2d/{name}.py" for name in box2d}
+    scripts |= {"mujoco/fetch_her_ddpg.py", "inverse/irl_gail.py", "modelbased/psrl.py", "discrete/discrete_dqn.py"}
+    assert set(re.findall(r"`(\w+/\w+\.py)`", SCRIPTS)) == scripts

@@ -34,10 +34,28 @@ def test_the_documentation_has_snippets():
     assert len(PAGES) >= 5
 
 
-def test_the_guide_shows_the_example_as_it_is():
-    example = (ROOT / "examples/classic/cartpole_by_hand.py").read_text(encoding="utf-8")
-    assert example in (ROOT / "docs/guide/training.md").read_text(encoding="utf-8")
-    assert len(example.splitlines()) < 50
+EXAMPLES = {
+    "classic/cartpole_by_hand.py": "training",
+    "memory/replay_by_hand.py": "memory",
+    "own/algorithm.py": "own-algorithm",
+    "own/environment.py": "own-environment",
+    "own/network.py": "own-network",
+}
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_guide_shows_the_example_as_it_is(example):
+    """And so it is run, with the page, but for the whole run by hand."""
+    program = (ROOT / "examples" / example).read_text(encoding="utf-8")
+    page = (ROOT / f"docs/guide/{EXAMPLES[example]}.md").read_text(encoding="utf-8")
+    assert program in (page if example.startswith("classic/") else FENCE.findall(page))
+    assert f"examples/{example}" in page
+    assert len(program.splitlines()) < 50
+
+
+def test_every_example_is_in_the_guide_or_a_fleet_s():
+    found = {str(path.relative_to(ROOT / "examples")) for path in (ROOT / "examples").rglob("*.py")}
+    assert {path for path in found if not path.startswith("fleet/")} == set(EXAMPLES)
 
 
 @pytest.mark.parametrize("page", ["own-environment", "own-network", "own-algorithm"])
