@@ -115,7 +115,7 @@ class ProcessWorker(EnvWorker):
 
     def recv(self, out: StepArrays, rows: Sequence[int]) -> list[Info]:  # noqa: D102
         number, sent = self._sent.popleft()
-        infos: list[Info] | None
+        infos: list[Info]
         reply = self._reply(number, "a step or reset")
         ids = range(self.first, self.first + self.num_envs) if sent is None else sent
         if self._shared is None:
@@ -123,7 +123,8 @@ class ProcessWorker(EnvWorker):
             out.write(as_slice(rows), arrays)
             return infos
         self._shared.read(out, as_slice(ids), as_slice(rows))
-        return [{"env_id": i} for i in ids] if reply is None else reply
+        infos = [{"env_id": i} for i in ids] if reply is None else reply
+        return infos
 
     @classmethod
     def wait_any(cls, workers: Sequence[Self], timeout_s: float | None) -> list[Self]:  # noqa: D102
