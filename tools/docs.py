@@ -6,6 +6,7 @@ mkdocs calls the hooks while it builds the pages; `python tools/docs.py` writes 
 from __future__ import annotations
 
 import re
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from typing import Any
 from argosy.algorithm import ALGORITHMS, algorithm_class
 from argosy.cli.help import settings_of, shown_value
 from argosy.experiment import Experiment
+from argosy.policy.tabular import TabularPolicy
 
 README = Path(__file__).parents[1] / "README.md"
+PAGES = Path(__file__).parents[1] / "docs/algorithms"
 ACTIONS = {"Discrete": "discrete", "MultiDiscrete": "multi-discrete", "Box": "continuous", "MultiBinary": "binary"}
 KINDS = {"onpolicy": "on-policy", "offpolicy": "off-policy", "offline": "offline"}
 
@@ -27,6 +30,27 @@ def algorithms() -> str:
         actions = ", ".join(ACTIONS.get(space.__name__, space.__name__) for space in cls.action_spaces)
         link = f"[{cls.__name__}](docs/algorithms/{name}.md)"
         rows.append(f"| {link} | {actions} | {KINDS[cls.kind]} | {_first_line(cls)} |")
+    return "\n".join(rows)
+
+
+def choice() -> str:
+    """Return the guide's table of algorithms, with the sentence of each page that begins "Take it when"."""
+    rows = ["| algorithm | actions | learns | memory | take it when |", "| --- | --- | --- | --- | --- |"]
+    for name in ALGORITHMS:
+        cls = algorithm_class(name)
+        actions = ", ".join(ACTIONS.get(space.__name__, space.__name__) for space in cls.action_spaces)
+        policy = typing.get_type_hints(cls).get("policy")
+        memory = "yes" if isinstance(policy, type) and policy is not TabularPolicy else "no"
+        page = (PAGES / f"{name}.md").read_text(encoding="utf-8")
+        when = re.search(r"^Take it when (.*?)\.$", page, re.MULTILINE | re.DOTALL)
+        cells = (
+            f"[{cls.__name__}](../algorithms/{name}.md)",
+            actions,
+            KINDS[cls.kind],
+            memory,
+            when[1] if when else "",
+        )
+        rows.append(f"| {' | '.join(' '.join(cell.split()) for cell in cells)} |")
     return "\n".join(rows)
 
 
@@ -67,6 +91,7 @@ def _first_line(cls: type) -> str:
 
 
 WRITERS = {
+    "choice of algorithms": choice,
     "references of algorithms": references,
     "settings of algorithms": settings_of_algorithms,
     "settings of experiments": settings_of_experiments,

@@ -81,3 +81,13 @@ def test_the_reference_has_every_config():
 def test_defaults_are_those_of_the_configs():
     assert re.search(r"\| `gamma` \| .* \| .*PPO 0.99", docs.settings_of_algorithms())
     assert re.search(r"\| `buffer.priority.alpha` \| .* \| 0 \|", docs.settings_of_experiments())
+
+
+def test_the_guide_s_table_says_of_every_algorithm_when_to_take_it():
+    guide = docs.on_page_markdown((ROOT / "docs/guide/algorithms.md").read_text(encoding="utf-8"))
+    rows = dict(re.findall(r"^\| \[\w+\]\(../algorithms/(\w+)\.md\) \| (.*) \|$", guide, re.MULTILINE))
+    assert list(rows) == list(ALGORITHMS)
+    assert rows["dqn"].startswith("discrete | off-policy | yes | actions are discrete and steps are dear")
+    assert rows["psrl"].startswith("discrete | on-policy | no | states and actions are few and numbered")
+    assert rows["branching_dqn"].startswith("multi-discrete, continuous | off-policy | yes |")
+    assert sum(not row.endswith("| ") for row in rows.values()) >= 30
