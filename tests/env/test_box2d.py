@@ -13,7 +13,7 @@ def test_presets_of_the_walker(algorithm):
     experiment = preset(algorithm, "BipedalWalker-v3")
     assert "box2d" in tuned_families(algorithm)
     assert experiment.stop.test_return == 300.0
-    assert experiment.threads == 1
+    assert experiment.threads == 0
 
 
 @pytest.mark.skipif(importlib.util.find_spec("Box2D") is None, reason="the extra box2d")
