@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import torch
@@ -35,7 +36,7 @@ class StridedConv2d(nn.Conv2d):
         return F.conv2d(x, weight, self.bias, stride)
 
 
-class CNN(nn.Module):
+class CNN(nn.Module, ABC):
     """Convolutions and one linear layer; a subclass says which convolutions.
 
     Takes images of rank 2 [H, W], 3 [C, H, W] or [H, W, C] (where C is not the longest), or 4 (stacked [S, H, W, C]),
@@ -70,9 +71,9 @@ class CNN(nn.Module):
             self.head = nn.Sequential(Linear(self.out_features, features), nn.ReLU())
             self.out_features = features
 
+    @abstractmethod
     def _convolutions(self, channels: int, scale: float) -> nn.Sequential:
         """Make them: pixels [N, C, H, W] to flat features."""
-        raise NotImplementedError
 
     def _out_shape(self, height: int, width: int) -> tuple[int, int, int]:
         """Channels, height and width that the convolutions leave of an image."""
