@@ -73,4 +73,4 @@ def test_help_loads_neither_torch_nor_tyro():
 
 def test_commands_are_frozen():
     single = ["train", "resume", "eval", "watch", "export", "collect"]
-    assert list(COMMANDS) == [*single, "launch", "fleet", "algorithms", "doctor", "check-env"]
+    assert list(COMMANDS) == [*single, "bench", "launch", "fleet", "algorithms", "doctor", "check-env"]
