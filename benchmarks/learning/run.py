@@ -98,7 +98,8 @@ def train(algorithm: str, task: str, seed: int, runs: Path, changes: Mapping[str
     """Train one seed, or what is left of it, and return its record."""
     wanted = argosy.preset(algorithm, task, seed=seed, **changes)
     config = next(iter(runs.rglob("config.json")), None)
-    if config is not None and Experiment.load(config, trust=True) != wanted:
+    found = None if config is None else Experiment.load(config, trust=True)
+    if found is not None and found.replaced({"threads": wanted.threads}) != wanted:  # threads are found as it begins
         raise SystemExit(f"{config.parent} was made with other settings; remove it, or give this run a --label")
     if config is None or not any(config.parent.glob("checkpoint*")):
         return record(Path(argosy.train(wanted, runs=runs, show_progress=False).run_dir))
