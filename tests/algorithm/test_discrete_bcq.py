@@ -19,9 +19,10 @@ def likely_value(algorithm, obs):
 
 
 SPACE = spaces.Discrete(3)
+FOUR = spaces.Discrete(4)
 CASES = {
-    "plain": (DiscreteBCQConfig(target_update_freq=1), SPACE),
-    "dueling": (DiscreteBCQConfig(target_update_freq=1, dueling=True, threshold=0.0, double=False), SPACE),
+    "plain": (DiscreteBCQConfig(target_update_freq=1), FOUR),
+    "dueling": (DiscreteBCQConfig(target_update_freq=1, dueling=True, threshold=0.0, double=False), FOUR),
 }
 FOLLOWS = ("policy_target", "update_target")
 RANGES = [("threshold", 1.5), ("logits_penalty", -1.0), ("tau", 0.0), ("n_step", 0)]
