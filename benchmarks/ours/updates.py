@@ -86,6 +86,6 @@ ROWS = {
     "update_ppo": partial(_on_policy, "ppo"),
     "update_a2c": partial(_on_policy, "a2c"),
     "update_reinforce": partial(_on_policy, "reinforce"),
-    "update_npg": partial(_on_policy, "npg", critic_steps=5),
+    "update_npg": partial(_on_policy, "npg", critic_steps=5, step_size=1e-4),
     "update_trpo": partial(_on_policy, "trpo", critic_steps=5),
 }

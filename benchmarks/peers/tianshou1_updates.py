@@ -204,6 +204,6 @@ ROWS = {
     "update_ppo": partial(on_policy, PPOPolicy, batch_size=64, repeat=10, max_grad_norm=0.5),
     "update_a2c": partial(on_policy, A2CPolicy, gae_lambda=1.0, max_grad_norm=0.5),
     "update_reinforce": partial(on_policy, PGPolicy),
-    "update_npg": partial(on_policy, NPGPolicy, optim_critic_iters=5),
+    "update_npg": partial(on_policy, NPGPolicy, optim_critic_iters=5, actor_step_size=1e-4),
     "update_trpo": partial(on_policy, TRPOPolicy, optim_critic_iters=5),
 }

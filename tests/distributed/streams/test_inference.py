@@ -161,7 +161,7 @@ class Owners:
         self.blobs = [Future(), Future()]
         self.asked = 0
 
-    def call(self, method, name, token, tag):
+    def call(self, method, name, token):
         self.asked += 1
         return resolved((self.asked, 7, lambda at=self.asked: self.blobs[at - 1]))
 
