@@ -15,7 +15,7 @@ import numpy.typing as npt
 from argosy.errors import DataError, require
 
 FloatArray = npt.NDArray[np.float64]
-Statistic = Callable[[FloatArray], FloatArray]
+Statistic = Callable[..., FloatArray]
 
 
 class Interval(NamedTuple):
@@ -60,24 +60,35 @@ def interval(
         MissingExtraError: scipy is not installed.
     """
     table = _table(scores)
-    value = float(statistic(table.ravel()))
-    if len(table) == 1:  # one run says nothing about others
-        return Interval(value, float("nan"), float("nan"))
-    stats = require("scipy.stats", "report")
 
-    def of_tasks(*tasks: FloatArray, axis: int) -> FloatArray:
-        assert axis == -1
+    def of_tasks(*tasks: FloatArray) -> FloatArray:
         return statistic(np.concatenate(tasks, axis=-1))
 
-    found = stats.bootstrap(
-        tuple(table.T),
-        of_tasks,
-        n_resamples=resamples,
-        confidence_level=confidence,
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
-    return Interval(value, float(found.low), float(found.high))
+    low, high = _bounds(tuple(table.T), of_tasks, confidence, resamples, seed)
+    return Interval(float(statistic(table.ravel())), float(low), float(high))
+
+
+def band(curves: npt.ArrayLike, *, resamples: int = 500) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the interquartile mean [points] over the runs of curves [runs, points], and its bounds at each point."""
+    table = _table(curves)
+    return iqm(table.T), *_bounds((table.T,), iqm, 0.95, resamples, 0)
+
+
+def difference(scores: npt.ArrayLike, others: npt.ArrayLike) -> Interval:
+    """Return by how much the interquartile mean of `scores` [runs, tasks] is above that of `others` [runs', tasks].
+
+    Raises:
+        DataError: they are of different numbers of tasks.
+    """
+    ours, theirs = _pair(scores, others)
+    tasks = ours.shape[1]
+
+    def apart(*columns: FloatArray) -> FloatArray:
+        return iqm(np.concatenate(columns[:tasks], axis=-1)) - iqm(np.concatenate(columns[tasks:], axis=-1))
+
+    samples = (*ours.T, *theirs.T)
+    low, high = _bounds(samples, apart, 0.95, 2000, 0)
+    return Interval(float(apart(*samples)), float(low), float(high))
 
 
 def profile(scores: npt.ArrayLike, thresholds: npt.ArrayLike) -> FloatArray:
@@ -94,11 +105,36 @@ def improvement(scores: npt.ArrayLike, others: npt.ArrayLike) -> float:
     Raises:
         DataError: they are of different numbers of tasks.
     """
+    ours, theirs = _pair(scores, others)
+    ahead = np.sign(ours[:, None] - theirs[None])  # 1 wins, 0 ties, -1 loses
+    return float((ahead.mean() + 1.0) / 2.0)
+
+
+def _bounds(
+    samples: tuple[FloatArray, ...], statistic: Statistic, confidence: float, resamples: int, seed: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the bounds [...] of a statistic of samples [..., runs], which are independent of one another."""
+    if min(sample.shape[-1] for sample in samples) == 1:  # one run says nothing about others
+        nothing = np.full(samples[0].shape[:-1], np.nan)
+        return nothing, nothing
+    found = require("scipy.stats", "report").bootstrap(
+        samples,
+        lambda *drawn, axis: statistic(*drawn),
+        n_resamples=resamples,
+        confidence_level=confidence,
+        method="percentile",
+        rng=np.random.default_rng(seed),
+        vectorized=True,
+        axis=-1,
+    )
+    return np.asarray(found.confidence_interval.low), np.asarray(found.confidence_interval.high)
+
+
+def _pair(scores: npt.ArrayLike, others: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     ours, theirs = _table(scores), _table(others)
     if ours.shape[1] != theirs.shape[1]:
         raise DataError(f"scores of {ours.shape[1]} and of {theirs.shape[1]} tasks cannot be compared")
-    ahead = np.sign(ours[:, None] - theirs[None])  # 1 wins, 0 ties, -1 loses
-    return float((ahead.mean() + 1.0) / 2.0)
+    return ours, theirs
 
 
 def _table(scores: npt.ArrayLike) -> FloatArray:

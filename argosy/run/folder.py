@@ -32,6 +32,8 @@ class RunFolder:
         """The policy with the best test so far."""
         self.result = path / "result.json"
         """The result, as JSON; there once the run has ended."""
+        self.machine = path / "machine.json"
+        """Hardware and versions with which it began, as JSON."""
         self.curve = path / "curve.png"
         """The learning curve."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -14,12 +15,14 @@ from argosy.algorithm import Algorithm, algorithm_name
 from argosy.env.tasks import TaskOf
 from argosy.errors import ArgosyError, ConfigError
 from argosy.experiment import Experiment
+from argosy.files import write_atomically
 from argosy.presets import preset
 from argosy.process import computing_threads, tuned_process
 from argosy.run.build import LocalTrainer, build
 from argosy.run.checkpoints import Checkpoints
 from argosy.run.folder import RunFolder
 from argosy.run.loggers import make_loggers
+from argosy.run.machine import machine
 from argosy.run.result import BestPolicy, Result
 from argosy.run.saved import write_description
 from argosy.run.standstill import Watch
@@ -139,6 +142,7 @@ def _train(
             experiment = experiment.replaced({"threads": threads_of(experiment, trainer.algorithm)})
             stack.enter_context(computing_threads(experiment.threads))
             experiment.save(folder.config)
+            write_atomically(folder.machine, (json.dumps(machine()) + "\n").encode())
             policy = trainer.algorithm.policy
             write_description(folder.path, policy.observation_space, policy.action_space)
         description = experiment.to_dict()

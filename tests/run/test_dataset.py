@@ -96,7 +96,7 @@ def test_it_goes_by_updates_and_leaves_what_every_run_leaves(learned, cartpole):
     folder = RunFolder.find(learned.run_dir)
     assert {file.name for file in folder.path.iterdir()} == {
         "config.json", "policy.json", "metrics.jsonl", "checkpoint.safetensors", "policy.safetensors", "result.json",
-        "curve.png", "checkpoint-1.safetensors", "lock",
+        "curve.png", "checkpoint-1.safetensors", "lock", "machine.json",
     }  # fmt: skip
     assert [row["env_step"] for row in read_jsonl(folder.metrics) if "test/return_mean" in row] == [100, 200]
     assert Experiment.load(folder.config).data == str(cartpole.resolve())

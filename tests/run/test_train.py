@@ -35,7 +35,7 @@ def test_a_run_leaves_config_metrics_checkpoint_policy_result_and_picture(result
     folder = RunFolder.find(result.run_dir)
     assert {file.name for file in folder.path.iterdir()} == {
         "config.json", "policy.json", "metrics.jsonl", "checkpoint.safetensors", "policy.safetensors", "result.json",
-        "curve.png", "checkpoint-1.safetensors", "lock",
+        "curve.png", "checkpoint-1.safetensors", "lock", "machine.json",
     }  # fmt: skip
     assert folder.path.parts[-3:-1] == ("CartPole-v1", "dqn")
     assert folder.path.name.endswith("-5")

@@ -1,0 +1,75 @@
+"""Curves with bands as inline SVG, coloured by the page's style sheet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+
+from argosy.report.statistics import FloatArray
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 388.0, 10.0, 210.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve with the bounds between which it lies [n]; NaN: not known."""
+
+    color: int
+    """Counts the colours of the page."""
+    x: FloatArray
+    y: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+def figure(title: str, unit: str, lines: Sequence[Line]) -> str:
+    """Return a picture of some lines; `unit` is that of x."""
+    x_ticks = _ticks([line.x for line in lines])
+    y_ticks = _ticks([values for line in lines for values in (line.y, line.low, line.high)])
+
+    def across(x: float) -> float:
+        return _LEFT + (x - x_ticks[0]) / (x_ticks[-1] - x_ticks[0]) * (_RIGHT - _LEFT)
+
+    def down(y: float) -> float:
+        return _BOTTOM - (y - y_ticks[0]) / (y_ticks[-1] - y_ticks[0]) * (_BOTTOM - _TOP)
+
+    def points(x: FloatArray, y: FloatArray) -> str:
+        return " ".join(f"{across(a):.1f},{down(b):.1f}" for a, b in zip(x, y, strict=True))
+
+    parts = [f'<path d="M{_LEFT} {down(y):.1f}H{_RIGHT}"/>' for y in y_ticks]
+    parts += [f'<text x="46" y="{down(y) + 4:.1f}" text-anchor="end">{short(y)}</text>' for y in y_ticks]
+    parts += [f'<text x="{across(x):.1f}" y="226" text-anchor="middle">{short(x)}</text>' for x in x_ticks]
+    parts.append(f'<text x="220" y="244" text-anchor="middle">{escape(unit)}</text>')
+    for line in lines:
+        if np.isfinite(line.low).all():
+            around = points(np.append(line.x, line.x[::-1]), np.append(line.high, line.low[::-1]))
+            parts.append(f'<polygon class="c{line.color % 8}" points="{around}"/>')
+    for line in lines:
+        dash = ' stroke-dasharray="5 3"' if line.color >= 8 else ""
+        parts.append(f'<polyline class="c{line.color % 8}"{dash} points="{points(line.x, line.y)}"/>')
+    picture = f'<svg viewBox="0 0 400 250" role="img" aria-label="{escape(title)}">{"".join(parts)}</svg>'
+    return f"<figure><figcaption>{escape(title)}</figcaption>{picture}</figure>"
+
+
+def short(value: float) -> str:
+    """Return a number in few characters."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if size <= abs(value) < 1e15:
+            return f"{value / (1e3 if letter == 'k' else size):.4g}{letter}"
+    return f"{value:.4g}"
+
+
+def _ticks(values: Sequence[FloatArray]) -> list[float]:
+    """Return round numbers around all finite values."""
+    finite = np.concatenate(values)
+    finite = finite[np.isfinite(finite)]
+    low, high = float(finite.min()), float(finite.max())
+    if high - low <= 1e-9 * max(abs(low), abs(high)):
+        low, high = low - 0.5 * max(1.0, abs(low)), high + 0.5 * max(1.0, abs(high))
+    step = 10.0 ** math.floor(math.log10((high - low) / 4))
+    step *= next(times for times in (1, 2, 5, 10) if (high - low) / (step * times) <= 5)
+    return [index * step for index in range(math.floor(low / step), math.ceil(high / step) + 1)]

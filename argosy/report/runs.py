@@ -1,0 +1,164 @@
+"""Runs as a report sees them: whatever of their folders can be read; what cannot is said in words."""
+
+from __future__ import annotations
+
+import glob
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from argosy.errors import CheckpointError
+from argosy.files import damage_named, read_json
+from argosy.logger import read_jsonl
+from argosy.report.statistics import FloatArray
+from argosy.run.folder import RunFolder
+
+TEST, TRAINING = "test/return_mean", "episode/return_mean"
+STEPS, SECONDS = "env_step", "seconds"
+_SAME = ("argosy", "format", "algorithm", "task", "seed", "threads", "logger.")  # what may differ between seeds
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is known of a run."""
+
+    path: Path
+    algorithm: str
+    task: str
+    seed: int
+    settings: Mapping[str, str]
+    """Settings by their names with dots."""
+    machine: Mapping[str, str]
+    """What it was made on."""
+    rows: Sequence[Mapping[str, float]]
+    """Metrics, finite ones; `seconds` counts those of training, tests not included."""
+    target: float | None
+    """`stop.test_return`."""
+    score: float | None
+    """Mean return of the best policy's fresh episodes; of a run without a result: of its last test."""
+
+    def curve(self, key: str, axis: str) -> tuple[FloatArray, FloatArray]:
+        """Return the points (x [n], y [n]) of a metric along steps or seconds."""
+        points = sorted((row[axis], row[key]) for row in self.rows if key in row and axis in row)
+        table = np.array(points, np.float64).reshape(-1, 2)
+        return table[:, 0], table[:, 1]
+
+
+def read_runs(places: Sequence[str | Path]) -> tuple[list[Run], list[str]]:
+    """Return the runs in folders, below them, or where patterns (`runs/many/*-ppo-*`) lead, and what is wrong.
+
+    Raises:
+        CheckpointError: there is no run in one of the places.
+    """
+    folders: dict[Path, RunFolder] = {}
+    for place in places:
+        roots = sorted(glob.glob(str(place))) or [str(place)]
+        found = [file.parent for root in roots for file in sorted(Path(root).rglob("config.json"))]
+        folders |= {path.resolve(): RunFolder(path) for path in found or [RunFolder.find(place).path]}
+    runs, said = list[Run](), list[str]()
+    for folder in folders.values():
+        try:
+            run = _read(folder, said)
+        except CheckpointError as error:
+            said.append(f"{folder.path}: left out: {error}")
+        else:
+            runs.append(run)
+    return sorted(runs, key=lambda run: (run.task, run.algorithm, run.seed)), said
+
+
+def labels(runs: Sequence[Run]) -> list[str]:
+    """Return for each run its algorithm, with the settings in which runs of this algorithm and task differ."""
+    variants: dict[tuple[str, str], list[Mapping[str, str]]] = {}
+    for run in runs:
+        known = variants.setdefault((run.algorithm, run.task), [])
+        if run.settings not in known:
+            known.append(run.settings)
+    named = []
+    for run in runs:
+        known = variants[run.algorithm, run.task]
+        differ = differences(known)
+        if len(differ) > 3:
+            named.append(f"{run.algorithm} ({known.index(run.settings) + 1})")
+        else:
+            named.append(" ".join([run.algorithm, *(f"{name}={run.settings.get(name, '-')}" for name in differ)]))
+    return named
+
+
+def differences(settings: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return the names of those settings that are not alike."""
+    names = dict.fromkeys(itertools.chain.from_iterable(settings))
+    return [name for name in names if len({one.get(name) for one in settings}) > 1]
+
+
+def _read(folder: RunFolder, said: list[str]) -> Run:
+    """Read one run; what is missing is added to `said`.
+
+    Raises:
+        CheckpointError: it does not say what it is a run of.
+    """
+    config = read_json(folder.config)
+    with damage_named(folder.config):
+        algorithm, task, seed = str(config["algorithm"]), str(config["task"]), int(config["seed"])
+        target = _number((config.get("stop") or {}).get("test_return"))
+        settings = {name.removeprefix("config."): value for name, value in _flat(config) if not name.startswith(_SAME)}
+    result = _optional(folder.result, said)
+    rows = _rows(folder, said)
+    tests = [row[TEST] for row in rows if TEST in row]
+    score = _number(result.get("test_return_mean"))
+    if score is None or result.get("interrupted"):
+        score = tests[-1] if tests else score
+        has = "its last test stands for one" if tests else "it was not tested either: no score"
+        said.append(f"{folder.path}: has not come to an end, so there is no result; {has}")
+    elif not tests:
+        said.append(f"{folder.path}: no test on the way; only its result is shown")
+    machine = {name: str(value) for name, value in _optional(folder.machine, said).items()}
+    machine = machine or {"argosy": str(config.get("argosy"))}
+    return Run(folder.path, algorithm, task, seed, settings, machine, rows, target, score)
+
+
+def _rows(folder: RunFolder, said: list[str]) -> list[dict[str, float]]:
+    if not folder.metrics.is_file():
+        said.append(f"{folder.path}: has no metrics.jsonl, so no curve")
+        return []
+    try:
+        whole = read_jsonl(folder.metrics)
+        lines = sum(bool(line.strip()) for line in folder.metrics.read_bytes().splitlines())
+    except OSError as error:
+        said.append(f"{folder.path}: metrics.jsonl cannot be read, so no curve: {error}")
+        return []
+    numbers = [{key: found for key, value in row.items() if (found := _number(value)) is not None} for row in whole]
+    rows = [row for row in numbers if STEPS in row]
+    if len(rows) < lines:
+        said.append(f"{folder.path}: {lines - len(rows)} of {lines} lines of metrics.jsonl are damaged and left out")
+    seconds = at = speed = 0.0
+    for row in rows:
+        if (since := row.get("time/steps_per_s", 0.0)) > 0.0:  # of the steps since the record before
+            seconds, at, speed = seconds + max(0.0, row[STEPS] - at) / since, row[STEPS], since
+        if speed:
+            row[SECONDS] = seconds + max(0.0, row[STEPS] - at) / speed
+    return rows
+
+
+def _optional(path: Path, said: list[str]) -> dict[str, object]:
+    try:
+        return read_json(path) if path.is_file() else {}
+    except CheckpointError as error:
+        said.append(str(error))
+        return {}
+
+
+def _number(value: object) -> float | None:
+    """Return a finite number; None for whatever else a damaged file may hold."""
+    return float(value) if isinstance(value, int | float) and -1e300 < value < 1e300 else None
+
+
+def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _flat(inner, f"{name}.{key}" if name else str(key))
+    else:
+        yield name, value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,194 @@
+"""The page and the comparison, of runs' folders as whole, as damaged and as hostile as they come."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from argosy import cli
+from argosy.errors import CheckpointError, ConfigError
+from argosy.report import compare, difference, read_runs, render
+from argosy.report.statistics import band
+
+VOID = {"meta", "path", "polyline", "polygon"}
+
+
+class Reader(HTMLParser):
+    """Reads the page as a browser does: elements must nest, and texts are collected."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.texts = [], [], [], []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+def make_run(root, algorithm="ppo", task="CartPole-v1", seed=0, score=100.0, *, tests=True, **config):
+    folder = root / f"{algorithm}-{len(list(root.glob('*')))}"
+    folder.mkdir(parents=True)
+    given = {"algorithm": algorithm, "task": task, "seed": seed, "argosy": "0.1.0", "config": {"lr": 0.1} | config}
+    (folder / "config.json").write_text(json.dumps(given))
+    rows = []
+    for step in (100, 200, 300):
+        rows.append({"env_step": step, "time/steps_per_s": 50.0, "episode/return_mean": score * step / 400})
+        rows += [{"env_step": step, "test/return_mean": score * step / 300}] * tests
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "result.json").write_text(json.dumps({"test_return_mean": score}))
+    (folder / "machine.json").write_text(json.dumps({"Python": "3.12.1", "processor": "Abacus 9"}))
+    return folder
+
+
+@pytest.fixture
+def grid(tmp_path):
+    """Two algorithms, two tasks, five seeds."""
+    for seed in range(5):
+        for task, best in (("CartPole-v1", 500.0), ("Pendulum-v1", -100.0)):
+            make_run(tmp_path, "ppo", task, seed, best - seed)
+            make_run(tmp_path, "a2c", task, seed, best - 50.0 - seed, clip=seed < 9)
+    return tmp_path
+
+
+def test_the_command_writes_one_page_with_everything(grid, capsys):
+    out = grid / "report.html"
+    assert cli.main(["report", str(grid), "-o", str(out)]) == 0
+    assert "20 runs" in capsys.readouterr().out
+    html = out.read_text(encoding="utf-8")
+    read, text = Reader(html), " ".join(Reader(html).texts)
+    assert read.tags.count("svg") == 2 * 4 + 1  # per task: test and training returns by steps and seconds; profiles
+    assert read.tags.count("polygon") == 2 * 4 * 2  # a band for each algorithm
+    for said in (
+        "498 (95 % interval:", "Until the test return was", "Probability that a run of the row beats one of the column",
+        "Over all tasks", "Share of runs with a higher score", "clip", "Abacus 9", "Python 3.12.1",
+    ):  # fmt: skip
+        assert said in text
+    assert "What is missing" not in text
+    assert "script" not in read.tags
+    assert not re.search(r"https?:|src=|href=|url\(|@import|\bon\w+=", html)
+    assert "default-src 'none'" in html
+    assert {"color-scheme:light dark", "overflow-x:auto"} <= set(re.findall(r"[\w-]+:[\w ]+", html))
+    regions = sum(name == "tabindex" for name, _ in read.attributes)
+    assert regions == read.tags.count("table") > 5  # each is reached and scrolled by the keyboard
+
+
+def test_a_threshold_s_steps_and_seconds_by_hand(tmp_path):
+    make_run(tmp_path, score=300.0)  # tested at 100, 200, 300 steps: 100, 200, 300
+    make_run(tmp_path, seed=1, score=150.0)  # 50, 100, 150
+    make_run(tmp_path, seed=2, score=600.0)  # 200, 400, 600
+    cells = Reader(render(read_runs([tmp_path])[0], threshold=200.0)).texts
+    at = cells.index("Until the test return was 200: medians over seeds")
+    assert cells[at + 5 : at + 9] == ["ppo", "2 of 3", "200", "4"]  # 200 steps at 50 a second
+    cells = Reader(render(read_runs([tmp_path])[0], threshold=500.0)).texts
+    assert cells[cells.index("1 of 3") + 1] == "not reached"
+
+
+def test_hostile_names_stay_text(tmp_path):
+    name = "<script>alert(1)</script>\"'&\ud800"
+    for seed in range(2):
+        folder = make_run(tmp_path, "x", name, seed, **{name: seed})
+        config = json.loads((folder / "config.json").read_text()) | {"algorithm": name}
+        (folder / "config.json").write_text(json.dumps(config))
+        (folder / "machine.json").write_text(json.dumps({name: name}))
+    out = tmp_path / "report.html"
+    assert cli.main(["report", str(tmp_path), "-o", str(out)]) == 0
+    read = Reader(out.read_text(encoding="utf-8"))
+    assert "script" not in read.tags
+    assert sum("<script>" in text for text in read.texts) >= 6
+    assert {key for key, _ in read.attributes if key.startswith("on")} == set()
+
+
+def test_what_is_wrong_is_said_and_the_rest_is_there(tmp_path):
+    make_run(tmp_path, score=300.0)
+    make_run(tmp_path, seed=1, tests=False)
+    torn = make_run(tmp_path, seed=2)
+    with (torn / "metrics.jsonl").open("a") as file:
+        file.write('{"env_step": 3\n{"env_step": "now"}\n{"env_step": 400, "test/return_mean": NaN}\n')
+    cut = make_run(tmp_path, seed=3, score=123.0)
+    (cut / "result.json").unlink()
+    empty = make_run(tmp_path, seed=4)
+    for file in ("metrics.jsonl", "result.json", "machine.json"):
+        (empty / file).unlink()
+    (make_run(tmp_path, seed=5) / "config.json").write_text("{")
+    make_run(tmp_path, "dqn", "Acrobot-v1")
+    runs, said = read_runs([tmp_path])
+    assert len(runs) == 6
+    for number, note in [
+        (1, "no test on the way"), (2, "2 of 9 lines of metrics.jsonl are damaged"),
+        (3, "its last test stands for one"), (4, "no metrics.jsonl"), (4, "no score"), (5, "left out"),
+    ]:  # fmt: skip
+        assert any(f"ppo-{number}" in one and note in one for one in said), note
+    assert len(said) == 6
+    assert [run.score for run in runs if run.task == "CartPole-v1"] == [300.0, 100.0, 100.0, 123.0, None]
+    text = " ".join(Reader(render(runs, said)).texts)
+    assert "dqn on Acrobot-v1: seeds: 1; intervals need more than one" in text
+    assert "tasks: Acrobot-v1, CartPole-v1" in text
+    assert "so without an average over them: dqn, ppo" in text
+    assert "4 of 5" in text
+
+
+def test_variants_of_an_algorithm_are_told_apart_by_their_settings(tmp_path):
+    for seed in range(2):
+        make_run(tmp_path, seed=seed)
+        make_run(tmp_path, seed=seed, lr=0.2)
+    text = " ".join(Reader(render(read_runs([tmp_path])[0])).texts)
+    assert "ppo lr=0.1" in text
+    assert "ppo lr=0.2" in text
+
+
+def test_places_are_folders_patterns_and_folders_above(tmp_path):
+    one = make_run(tmp_path / "many" / "[a]", seed=3)
+    make_run(tmp_path / "bench", "dqn")
+    assert [run.path for run in read_runs([one, tmp_path / "many"])[0]] == [one]  # once
+    assert [run.algorithm for run in read_runs([f"{tmp_path}/*/dqn-*"])[0]] == ["dqn"]
+    with pytest.raises(CheckpointError, match="does not exist"):
+        read_runs([tmp_path / "nowhere"])
+
+
+def test_compare_says_who_is_better_and_how_sure_it_is(grid, capsys):
+    assert cli.main(["compare", f"{grid}/ppo*", f"{grid}/a2c*"]) == 0
+    said = capsys.readouterr().out
+    assert "CartPole-v1: A 498 (95 % interval:" in said
+    assert "Probability that a run of A beats one of B: 1.00" in said
+    assert "A is better" in said
+    ours, theirs = (read_runs([f"{grid}/{name}*"])[0] for name in ("ppo", "a2c"))
+    assert compare(theirs, ours)[-1].startswith("A is worse")
+    assert compare(ours, ours)[-1].startswith("Not decided")
+
+
+def test_compare_says_what_it_cannot_tell(tmp_path):
+    ours = [make_run(tmp_path, seed=seed) for seed in range(2)]
+    theirs = [make_run(tmp_path, "a2c", seed=0), make_run(tmp_path, "dqn", "Acrobot-v1")]
+    said = compare(read_runs(ours)[0], read_runs(theirs)[0])
+    assert "B: a2c, dqn, 2 runs; they are taken as one" in said
+    assert any(line.startswith("Left out") and "Acrobot-v1" in line for line in said)
+    assert said[-1].startswith("Too few seeds to tell (2 and 1)")
+    with pytest.raises(ConfigError, match="A has scores of CartPole-v1, B of Acrobot-v1"):
+        compare(read_runs(ours)[0], read_runs(theirs[1:])[0])
+
+
+def test_differences_and_bands_by_hand():
+    apart = difference([5.0, 5.0, 5.0], [2.0, 2.0])
+    assert apart == (3.0, 3.0, 3.0)
+    middle, low, high = band([[0.0, 1.0], [2.0, 1.0]])
+    assert middle.tolist() == [1.0, 1.0]
+    assert (low.tolist(), high.tolist()) == ([0.0, 1.0], [2.0, 1.0])
+    assert np.isnan(band([[1.0, 2.0]])[1:]).all()
+    assert np.isnan(difference([1.0], [2.0, 3.0])[1:]).all()
