@@ -136,7 +136,7 @@ def _rows(folder: RunFolder, said: list[str]) -> list[dict[str, float]]:
         said.append(f"{folder.path}: {lines - len(rows)} of {lines} lines of metrics.jsonl are damaged and left out")
     seconds = at = speed = 0.0
     for row in rows:
-        if (since := row.get("time/steps_per_s", 0.0)) > 0.0:  # of the steps since the record before
+        if (since := row.get("time/steps_per_s", 0.0)) > 1e-9:  # of the steps since the record before
             seconds, at, speed = seconds + max(0.0, row[STEPS] - at) / since, row[STEPS], since
         if speed:
             row[SECONDS] = seconds + max(0.0, row[STEPS] - at) / speed
@@ -152,8 +152,8 @@ def _optional(path: Path, said: list[str]) -> dict[str, object]:
 
 
 def _number(value: object) -> float | None:
-    """Return a finite number; None for whatever else a damaged file may hold."""
-    return float(value) if isinstance(value, int | float) and -1e300 < value < 1e300 else None
+    """Return a number that can be reckoned with; None for whatever else a damaged file may hold."""
+    return float(value) if isinstance(value, int | float) and -1e100 < value < 1e100 else None
 
 
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:

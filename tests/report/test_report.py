@@ -120,7 +120,9 @@ def test_what_is_wrong_is_said_and_the_rest_is_there(tmp_path):
     make_run(tmp_path, seed=1, tests=False)
     torn = make_run(tmp_path, seed=2)
     with (torn / "metrics.jsonl").open("a") as file:
-        file.write('{"env_step": 3\n{"env_step": "now"}\n{"env_step": 400, "test/return_mean": NaN}\n')
+        file.write(
+            '{"env_step": 3\n{"env_step": "now"}\n{"env_step": 400, "test/return_mean": NaN}\n{"env_step": 1e400}\n'
+        )
     cut = make_run(tmp_path, seed=3, score=123.0)
     (cut / "result.json").unlink()
     empty = make_run(tmp_path, seed=4)
@@ -131,7 +133,7 @@ def test_what_is_wrong_is_said_and_the_rest_is_there(tmp_path):
     runs, said = read_runs([tmp_path])
     assert len(runs) == 6
     for number, note in [
-        (1, "no test on the way"), (2, "2 of 9 lines of metrics.jsonl are damaged"),
+        (1, "no test on the way"), (2, "3 of 10 lines of metrics.jsonl are damaged"),
         (3, "its last test stands for one"), (4, "no metrics.jsonl"), (4, "no score"), (5, "left out"),
     ]:  # fmt: skip
         assert any(f"ppo-{number}" in one and note in one for one in said), note
