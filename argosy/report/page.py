@@ -47,11 +47,9 @@ def render(runs: Sequence[Run], said: Sequence[str] = (), threshold: float | Non
         tasks.setdefault(run.task, {}).setdefault(label, []).append(run)
     names = sorted({label for groups in tasks.values() for label in groups})
     colors = {name: index for index, name in enumerate(names)}
-    for task, groups in tasks.items():
-        for label, group in groups.items():
-            if len(group) < ENOUGH:
-                how = "are too narrow" if len(group) > 1 else "need more than one"
-                said = [*said, f"{label} on {task}: seeds: {len(group)}; intervals {how}"]
+    sizes = {f"{label} on {task}": len(group) for task, groups in tasks.items() for label, group in groups.items()}
+    if few := ", ".join(f"{name} ({size})" for name, size in sizes.items() if size < ENOUGH):
+        said = [*said, f"fewer than {ENOUGH} seeds, so intervals are too narrow, and of one seed there are none: {few}"]
     key = "".join(
         f'<li><i class="c{index % 8}">{"╌" if index >= 8 else "━"}</i> {escape(name)}</li>'
         for name, index in colors.items()
@@ -60,9 +58,10 @@ def render(runs: Sequence[Run], said: Sequence[str] = (), threshold: float | Non
     parts = [
         f"{_HEAD}<title>argosy report</title><style>{_STYLE}</style></head><body><main><h1>Report</h1>",
         f"<p>{len(runs)} runs, tasks: {escape(', '.join(tasks))}. Lines are interquartile means over seeds, bands "
-        "their 95 % intervals; a line ends where the shortest of its runs does. Seconds are those of "
+        "their 95 % intervals; a line begins with the first of its runs (others count with their first "
+        "record until then) and ends with the shortest. Seconds are those of "
         f'training, tests not included.</p><ul class="key">{key}</ul>',
-        f"<h2>What is missing</h2><ul>{notes}</ul>" if notes else "",
+        f"<h2>To know first</h2><ul>{notes}</ul>" if notes else "",
         *(_task(task, groups, colors, threshold) for task, groups in tasks.items()),
         _together(tasks, names, colors),
         _origins(tasks),
@@ -140,9 +139,9 @@ def _together(tasks: Mapping[str, Groups], names: Sequence[str], colors: Mapping
     """Return what compares algorithms: averages over tasks, profiles, probabilities of improvement."""
     scores = {name: by_task([run for groups in tasks.values() for run in groups.get(name, ())]) for name in names}
     there = [name for name in names if len(scores[name]) == len(tasks)]
-    parts = ["<section><h2>Compared</h2>"]
     if len(names) < 2 and len(tasks) < 2:
         return ""
+    parts = ["<section><h2>Compared</h2>"]
     if len(there) < len(names):
         missing = ", ".join(name for name in names if name not in there)
         parts.append(f"<p>Not on all tasks, so without an average over them: {escape(missing)}.</p>")

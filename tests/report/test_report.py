@@ -80,7 +80,7 @@ def test_the_command_writes_one_page_with_everything(grid, capsys):
         "Over all tasks", "Share of runs with a higher score", "clip", "Abacus 9", "Python 3.12.1",
     ):  # fmt: skip
         assert said in text
-    assert "What is missing" not in text
+    assert "To know first" not in text
     assert "script" not in read.tags
     assert not re.search(r"https?:|src=|href=|url\(|@import|\bon\w+=", html)
     assert "default-src 'none'" in html
@@ -140,7 +140,8 @@ def test_what_is_wrong_is_said_and_the_rest_is_there(tmp_path):
     assert len(said) == 6
     assert [run.score for run in runs if run.task == "CartPole-v1"] == [300.0, 100.0, 100.0, 123.0, None]
     text = " ".join(Reader(render(runs, said)).texts)
-    assert "dqn on Acrobot-v1: seeds: 1; intervals need more than one" in text
+    assert "of one seed there are none: dqn on Acrobot-v1 (1)" in text
+    assert "ppo on CartPole-v1" not in text  # five seeds
     assert "tasks: Acrobot-v1, CartPole-v1" in text
     assert "so without an average over them: dqn, ppo" in text
     assert "4 of 5" in text
