@@ -32,7 +32,7 @@ def fleet(experiment, **changes):
         "agents": (AgentSpec(policy="p", sample_steps=4),),
         "actors": ActorGroup(num_envs=4),
         "evaluation": EvalGroup(num_envs=2, episodes=2),
-        "stop": FleetStop(updates=5, wall_s=30),
+        "stop": FleetStop(updates=5, wall_s=90),
     }
     return Fleet(**settings | changes)
 
