@@ -14,7 +14,7 @@ Details that matter:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Self
 
 import torch
@@ -22,8 +22,7 @@ from gymnasium import spaces
 
 from argosy.algorithm.actor_critic import ActorConfig
 from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
-from argosy.algorithm.critics import action_critic
-from argosy.algorithm.optim import OptimConfig
+from argosy.algorithm.critics import CriticsConfig, action_critic
 from argosy.config import check_range
 from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
@@ -34,31 +33,17 @@ from argosy.policy import ActorCriticPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
-class AWACConfig(ActorConfig):
+class AWACConfig(ActorConfig, CriticsConfig):
     """Hyper-parameters of AWAC; docs/glossary.md explains each at length."""
 
-    n_step: int = 1
-    """Rewards summed before the bootstrap value."""
-    actor_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
-    """Optimiser of the policy."""
-    critic_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
-    """Optimiser of the critics."""
     temperature: float = 1.0
     """Advantage that makes an action e times as important to imitate (detail 4)."""
     max_weight: float = 100.0
     """Most that an action counts (detail 4)."""
-    tau: float = 0.005
-    """Share by which target critics move to the critics per update."""
-    num_critics: int = 2
-    """Size K of the ensemble (detail 1)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("n_step", "num_critics"):
-            check_range(self, name, ge=1)
-        for name in ("temperature", "max_weight"):
-            check_range(self, name, gt=0.0)
-        check_range(self, "tau", gt=0.0, le=1.0)
+        check_range(self, "temperature", "max_weight", gt=0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -22,7 +22,8 @@ from typing import Self
 import torch
 from gymnasium import spaces
 
-from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
+from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
+from argosy.algorithm.critics import CriticsConfig
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.task import Kind
 from argosy.config import check_range
@@ -36,11 +37,9 @@ from argosy.policy.batch_constrained import LATENT_BOUND, BatchConstrainedPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
-class BCQConfig(AlgorithmConfig):
+class BCQConfig(CriticsConfig):
     """Hyper-parameters of BCQ; docs/glossary.md explains each at length."""
 
-    n_step: int = 1
-    """Rewards summed before the bootstrap value."""
     model_optim: OptimConfig = field(default_factory=OptimConfig)
     """Optimiser of the model of the data."""
     actor_optim: OptimConfig = field(default_factory=OptimConfig)
@@ -55,20 +54,11 @@ class BCQConfig(AlgorithmConfig):
     """Actions of the model from which the policy takes the best (detail 4)."""
     pessimism: float = 0.75
     """Share of the critics' minimum in the target, beside their maximum (detail 3)."""
-    tau: float = 0.005
-    """Share by which the targets move per update."""
-    num_critics: int = 2
-    """Size K of the ensemble."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("n_step", "num_critics"):
-            check_range(self, name, ge=1)
-        for name in ("num_draws", "num_candidates"):
-            check_range(self, name, ge=2)
-        for name in ("max_perturbation", "pessimism"):
-            check_range(self, name, ge=0.0, le=1.0)
-        check_range(self, "tau", gt=0.0, le=1.0)
+        check_range(self, "num_draws", "num_candidates", ge=2)
+        check_range(self, "max_perturbation", "pessimism", ge=0.0, le=1.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -1,9 +1,35 @@
-"""Critics outside of policies, for actions of either kind."""
+"""Critics outside of policies, for actions of either kind, and what algorithms with these say of them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
+from argosy.algorithm.base import AlgorithmConfig
+from argosy.algorithm.optim import OptimConfig
+from argosy.config import check_range
 from argosy.net import EnsembleCritic, NetConfig
 from argosy.policy import Policy
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticsConfig(AlgorithmConfig):
+    """Settings of a policy and of critics beside it, whose targets follow them."""
+
+    n_step: int = 1
+    """Rewards summed before the bootstrap value."""
+    actor_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
+    """Optimiser of the policy."""
+    critic_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
+    """Optimiser of the critics."""
+    num_critics: int = 2
+    """Size K of the ensemble."""
+    tau: float = 0.005
+    """Share by which targets move per update; 1 copies."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "n_step", "num_critics", ge=1)
+        check_range(self, "tau", gt=0.0, le=1.0)
 
 
 def action_critic(policy: Policy, net: NetConfig, size: int) -> EnsembleCritic:

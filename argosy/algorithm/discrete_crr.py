@@ -22,8 +22,8 @@ from typing import Literal, Self
 import torch
 from gymnasium import spaces
 
-from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
-from argosy.algorithm.critics import action_critic
+from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
+from argosy.algorithm.critics import CriticsConfig, action_critic
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import check_choice, check_range
 from argosy.data import TrainingStats, TransitionBatch
@@ -35,11 +35,9 @@ from argosy.policy import ActorCriticPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiscreteCRRConfig(AlgorithmConfig):
+class DiscreteCRRConfig(CriticsConfig):
     """Hyper-parameters of discrete CRR; docs/glossary.md explains each at length."""
 
-    n_step: int = 1
-    """Rewards summed before the bootstrap value."""
     actor_optim: OptimConfig = field(default_factory=OptimConfig)
     """Optimiser of the policy."""
     critic_optim: OptimConfig = field(default_factory=OptimConfig)
@@ -61,13 +59,10 @@ class DiscreteCRRConfig(AlgorithmConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("n_step", "num_critics", "target_update_freq"):
-            check_range(self, name, ge=1)
+        check_range(self, "target_update_freq", ge=1)
         check_choice(self, "improvement", ("exp", "binary", "all"))
-        for name in ("temperature", "max_weight"):
-            check_range(self, name, gt=0.0)
+        check_range(self, "temperature", "max_weight", gt=0.0)
         check_range(self, "conservative_weight", ge=0.0)
-        check_range(self, "tau", gt=0.0, le=1.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -21,7 +21,7 @@ from gymnasium import spaces
 
 from argosy.algorithm.actor_critic import ActorConfig
 from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
-from argosy.algorithm.critics import action_critic, state_critic
+from argosy.algorithm.critics import CriticsConfig, action_critic, state_critic
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import check_range
 from argosy.data import TrainingStats, TransitionBatch
@@ -33,15 +33,9 @@ from argosy.policy import ActorCriticPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
-class IQLConfig(ActorConfig):
+class IQLConfig(ActorConfig, CriticsConfig):
     """Hyper-parameters of IQL; docs/glossary.md explains each at length."""
 
-    n_step: int = 1
-    """Rewards summed before the bootstrap value."""
-    actor_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
-    """Optimiser of the policy."""
-    critic_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
-    """Optimiser of the critics."""
     value_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
     """Optimiser of V."""
     expectile: float = 0.7
@@ -50,19 +44,11 @@ class IQLConfig(ActorConfig):
     """Advantage that makes an action e times as important to imitate; 1 over the paper's beta (detail 3)."""
     max_weight: float = 100.0
     """Most that an action counts (detail 3)."""
-    tau: float = 0.005
-    """Share by which target critics move to the critics per update."""
-    num_critics: int = 2
-    """Size K of the ensemble (detail 2)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("n_step", "num_critics"):
-            check_range(self, name, ge=1)
         check_range(self, "expectile", gt=0.0, lt=1.0)
-        for name in ("temperature", "max_weight"):
-            check_range(self, name, gt=0.0)
-        check_range(self, "tau", gt=0.0, le=1.0)
+        check_range(self, "temperature", "max_weight", gt=0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
