@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import platform
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +17,7 @@ from argosy.errors import CheckpointError
 from argosy.experiment import Experiment
 from argosy.files import write_atomically
 from argosy.process import computing_threads, num_cores
+from argosy.run.machine import machine
 
 WORTH = 0.9
 """More threads are taken where they need less than this share of the time: two runs side by side share the cores."""
@@ -49,8 +49,8 @@ def fastest_threads(algorithm: Algorithm, rows: int) -> int:
     if algorithm.device.type != "cpu" or num_cores() == 1 or "OMP_NUM_THREADS" in os.environ or not shapes:
         return 0
     rows = min(rows, _MOST_ROWS)
-    machine = f"{platform.processor() or platform.machine()}, {num_cores()} cores, torch {torch.__version__}"
-    key = f"{machine}: {rows} rows, {' '.join('x'.join(map(str, shape)) for shape in shapes)}"
+    here = machine()  # a home may be that of several
+    key = f"{here['processor']}, {num_cores()} cores, torch {here['torch']}: {rows} rows, {' '.join('x'.join(map(str, shape)) for shape in shapes)}"
     kept = _kept()
     if key not in kept:
         kept[key] = _measured(shapes, rows)
