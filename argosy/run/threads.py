@@ -50,7 +50,8 @@ def fastest_threads(algorithm: Algorithm, rows: int) -> int:
         return 0
     rows = min(rows, _MOST_ROWS)
     here = machine()  # a home may be that of several
-    key = f"{here['processor']}, {num_cores()} cores, torch {here['torch']}: {rows} rows, {' '.join('x'.join(map(str, shape)) for shape in shapes)}"
+    sizes = " ".join("x".join(map(str, shape)) for shape in shapes)
+    key = f"{here['processor']}, {num_cores()} cores, torch {here['torch']}: {rows} rows, {sizes}"
     kept = _kept()
     if key not in kept:
         kept[key] = _measured(shapes, rows)
