@@ -110,6 +110,8 @@ def soak(kind: str, hours: float) -> Path:
                 ended["code"] = process.wait(END_S)
             _, alive = psutil.wait_procs(family, timeout=END_S)
             ended["left"] = len(alive)
+            if ended["ended"] == "of itself":
+                ended["said"] = (folder / "said.txt").read_text(errors="replace")[-2000:]
             for one in alive:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     one.kill()
@@ -126,13 +128,14 @@ def start(kind: str, folder: Path) -> subprocess.Popen[bytes]:
         args = ["launch", str(folder / "fleet.py"), "--runs", str(folder / "runs")]
     environment = {"OMP_NUM_THREADS": "1", "TMPDIR": str(folder / "tmp"), "RAY_TMPDIR": str(folder / "tmp")}
     code = f"import sys; from argosy.cli import main; sys.exit(main({args!r}))"
-    return subprocess.Popen(
-        [sys.executable, "-c", code],
-        env={**os.environ, **environment},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    with (folder / "said.txt").open("w") as said:
+        return subprocess.Popen(
+            [sys.executable, "-c", code],
+            env={**os.environ, **environment},
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
 
 def tree(pid: int) -> list[psutil.Process]:
