@@ -83,7 +83,8 @@ class Experiment:
     """Objects that are told what happens in a local run (`argosy.trainer.callbacks`): registered names or MODULE:CLASS,
     where needed with arguments, as in "MODULE:CLASS(every=10)"."""
     data: str | None = None
-    """Data set to learn from, a file that `argosy collect` wrote; nothing is collected then, the task is for tests."""
+    """Data set to learn from, a file that `argosy collect` wrote; nothing is collected then and the task is for tests,
+    but with `trainer.offline_updates`."""
     init: str | None = None
     """Run, or a policy's file, whose parameters the run begins with; optimisers and all else are new."""
 
@@ -112,13 +113,41 @@ class Experiment:
                     f"data is {self.data!r}, but {self.algorithm} learns on-policy, only from what its present policy "
                     "collects; `argosy algorithms` lists those that learn off-policy or offline"
                 )
-        elif self.data is not None or cls.kind == "offline":
+        elif not self.collects:
             for setting, default in _COLLECTING.items():
                 if (value := _at(self, setting)) != default:
                     raise ConfigError(
                         f"{setting} is {value}, but {self.algorithm} learns from a data set here and collects nothing; "
-                        "leave it out"
+                        "leave it out, or go on in the env after `trainer.offline_updates` updates"
                     )
+        elif self.trainer.offline_updates or self.trainer.data_share is not None:
+            self._check_both_sources(cls)
+
+    def _check_both_sources(self, cls: type[Algorithm[Any, Any]]) -> None:
+        """Check a run that learns from a data set first, and then goes on in the env."""
+        if self.data is None:
+            name = "offline_updates" if self.trainer.offline_updates else "data_share"
+            raise ConfigError(
+                f"trainer.{name} is {_at(self.trainer, name)}, but there is no data set; name it: --data FILE"
+            )
+        if not cls.goes_online:
+            raise ConfigError(
+                f"trainer.offline_updates is {self.trainer.offline_updates}, but {self.algorithm} learns nothing from "
+                "what it does itself; leave it out"
+            )
+
+    @property
+    def collects(self) -> bool:
+        """Whether envs are played for what is learned from, not for tests alone."""
+        kind = algorithm_class(self.algorithm).kind
+        return kind == "onpolicy" or self.trainer.offline_updates > 0 or (self.data is None and kind != "offline")
+
+    @property
+    def unit(self) -> str:
+        """What the run's time is counted in."""
+        if not self.collects:
+            return "updates"
+        return "updates and steps" if self.trainer.offline_updates else "steps"
 
     def replaced(self, changes: Mapping[str, object]) -> Experiment:
         """Return a copy with `changes`, named as the command's flags are: `lr`, `env.num_envs`, `trainer.max_epoch`.
@@ -253,7 +282,9 @@ def _defaults(section: str, config: object, *names: str) -> dict[str, object]:
 # What only some kinds of runs obey, with the values that say nothing.
 _BUFFER = _defaults("buffer", BufferConfig(), *(f.name for f in dataclasses.fields(BufferConfig)))
 _REPLAYING = _defaults("trainer", TrainerConfig(), "update_per_step", "batch_size", "start_steps") | _BUFFER
+_REPLAYING |= _defaults("trainer", TrainerConfig(), "offline_updates", "data_share")
 _COLLECTING = _defaults("trainer", TrainerConfig(), "step_per_collect", "update_per_step", "start_steps") | _BUFFER
+_COLLECTING |= _defaults("trainer", TrainerConfig(), "data_share")
 
 
 def _at(config: object, name: str) -> object:

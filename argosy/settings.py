@@ -118,6 +118,11 @@ class TrainerConfig:
     """Transitions per update; off-policy and offline only (None: 64). On-policy configs have one of their own."""
     start_steps: int = 0
     """Environment steps before the first update, with random actions; off-policy only."""
+    offline_updates: int = 0
+    """With a data set: updates from it before the run goes on in the environment (0: it never does). They count in the
+    run's length as steps do."""
+    data_share: float | None = None
+    """Share of each later batch that is drawn from the data set; None: as if all transitions lay in one buffer."""
     checkpoint_epochs: int = 1
     """Epochs between two full checkpoints (0: only when the run ends or is interrupted)."""
     keep_checkpoints: int = 3
@@ -130,11 +135,17 @@ class TrainerConfig:
         for name in counts:
             check_range(self, name, ge=1)
         check_range(self, "update_per_step", gt=0)
-        check_range(self, "start_steps", "checkpoint_epochs", ge=0)
+        check_range(self, "start_steps", "offline_updates", "checkpoint_epochs", ge=0)
+        check_range(self, "data_share", ge=0.0, le=1.0)
         check_range(self, "keep_checkpoints", ge=1)
         check_range(self, "standstill_s", gt=0.0)
-        if self.start_steps >= self.length:
-            steps = f"{self.max_epoch} x {self.step_per_epoch}" if self.total_steps is None else self.total_steps
+        steps = f"{self.max_epoch} x {self.step_per_epoch}" if self.total_steps is None else self.total_steps
+        if self.offline_updates >= self.length:
+            raise ConfigError(
+                f"TrainerConfig.offline_updates is {self.offline_updates}, but the run has only {steps} updates and "
+                "steps, so that nothing would be collected; run longer, or leave it out to learn from the data alone"
+            )
+        if self.start_steps >= self.length - self.offline_updates:
             raise ConfigError(
                 f"TrainerConfig.start_steps is {self.start_steps}, but the run has only {steps} steps, so that nothing "
                 "would be learned; start earlier or run longer"

@@ -70,6 +70,8 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
     """Action spaces that it can learn in."""
     observation_spaces: ClassVar[tuple[type[Space], ...]] = (spaces.Space,)
     """Observation spaces that it can learn from; those that networks read, where it has one."""
+    goes_online: ClassVar[bool] = True
+    """Whether what it collects itself is worth learning from after a data set."""
     is_joint: ClassVar[bool] = False
     """Whether it learns for several agents at once: rows with an axis of agents, rewards [B, N]."""
     corrects_staleness: ClassVar[bool] = False

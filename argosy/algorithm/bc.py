@@ -53,6 +53,7 @@ class BC(Algorithm[BCConfig, BCStats]):
     kind = "offline"
     config_type = BCConfig
     action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
+    goes_online = False
     default_net = NetConfig(hidden_sizes=(256, 256))
     policy: ActorCriticPolicy
 

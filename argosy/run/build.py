@@ -17,7 +17,7 @@ from argosy.logger import Logger
 from argosy.rng import spawn_seeds
 from argosy.run.dataset import load_data
 from argosy.run.warm import warm_start
-from argosy.trainer import OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
+from argosy.trainer import OfflineToOnlineTrainer, OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 from argosy.trainer.callbacks import make_callbacks
 from argosy.trainer.parts import make_algorithm, make_buffer
 
@@ -29,7 +29,8 @@ def build(
 ) -> LocalTrainer:
     """Make the trainer of an experiment with all its parts; close the envs of its collectors in the end.
 
-    With `experiment.data` it is an `OfflineTrainer`, whose epochs have `trainer.step_per_epoch` updates.
+    With `experiment.data` it is an `OfflineTrainer`, whose epochs have `trainer.step_per_epoch` updates; with
+    `trainer.offline_updates`, too, an `OfflineToOnlineTrainer`.
 
     Args:
         experiment: what to make.
@@ -45,12 +46,12 @@ def build(
     """
     settings, config = experiment.trainer, experiment.env
     kind = algorithm_class(experiment.algorithm).kind
-    if config.wait_num is not None and (kind == "onpolicy" or experiment.data is not None):
+    if config.wait_num is not None and (kind == "onpolicy" or not experiment.collects):
         raise ConfigError(
             f"env.wait_num is {config.wait_num}, but only a run that fills a replay buffer steps its envs out of step; "
             "leave it out"
         )
-    if kind == "offline" and experiment.data is None:
+    if experiment.data is None and not experiment.collects:
         raise ConfigError(
             f"{experiment.algorithm} learns from a data set; which? --data FILE (in Python: data=), for instance one "
             "that `argosy collect RUN --steps 100000 -o FILE` has written"
@@ -81,9 +82,12 @@ def build(
             "callbacks": [*callbacks, *options.get("callbacks", ())],
         }
         trainer: LocalTrainer
+        data = None
         if experiment.data is not None:
+            data = load_data(experiment.data, algorithm.policy, test_env, seeds[1])
+        if data is not None and not experiment.collects:
             trainer = OfflineTrainer(
-                buffer=load_data(experiment.data, algorithm.policy, test_env, seeds[1]),
+                buffer=data,
                 update_per_epoch=settings.step_per_epoch,
                 batch_size=settings.batch_size or 64,
                 **common,
@@ -103,12 +107,16 @@ def build(
         if kind == "onpolicy":
             trainer = OnpolicyTrainer(**common)
         else:
-            trainer = OffpolicyTrainer(
-                update_per_step=settings.update_per_step or 1.0,
-                batch_size=settings.batch_size or 64,
-                start_steps=settings.start_steps,
-                **common,
-            )
+            common |= {
+                "update_per_step": settings.update_per_step or 1.0,
+                "batch_size": settings.batch_size or 64,
+                "start_steps": settings.start_steps,
+            }
+            if data is None:
+                trainer = OffpolicyTrainer(**common)
+            else:
+                share, updates = settings.data_share, settings.offline_updates
+                trainer = OfflineToOnlineTrainer(data=data, offline_updates=updates, data_share=share, **common)
         on_error.pop_all()
     return trainer
 

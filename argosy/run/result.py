@@ -33,7 +33,7 @@ class Result:
     wall_s: float
     """Seconds of training, tests between the epochs included (over resumes)."""
     steps_per_s: float
-    """`env_steps / wall_s`; of a run that learns from a data set: updates per second."""
+    """`env_steps / wall_s`; of a run that learns from a data set: updates, and steps if any, per second."""
     test_return_mean: float
     """Mean return of `test_episodes` episodes of the run's best policy; NaN before the first test."""
     test_return_std: float
@@ -101,7 +101,8 @@ class BestPolicy:
             mean, std = float(stats.returns.mean()), float(stats.returns.std())
         experiment = self.experiment
         title = f"{experiment.algorithm} on {experiment.task}, seed {experiment.seed}"
-        curve = draw_curve(self.folder, title, "updates" if experiment.data else "environment steps")
+        unit = "environment steps" if experiment.unit == "steps" else experiment.unit
+        curve = draw_curve(self.folder, title, unit)
         result = Result(
             algorithm=algorithm_name(experiment.algorithm),
             task=experiment.task,

@@ -184,10 +184,9 @@ def _to_go_on(experiment: Experiment, folder: RunFolder, trainer: LocalTrainer, 
         ConfigError: there is nothing to go on with.
     """
     state, settings = trainer.state, experiment.trainer
-    unit = "updates" if experiment.data else "steps"
     if not extends:
         if trainer.is_over and folder.result.is_file():
-            how = "it reached its target return" if state.stopped else f"{trainer.position:,} {unit}"
+            how = "it reached its target return" if state.stopped else f"{trainer.position:,} {experiment.unit}"
             raise ConfigError(
                 f"the run {str(folder.path)!r} has finished ({how}); to go on with it, say how long: "
                 f"argosy resume {folder.path} --total-steps N (in Python: total_steps=N)"
@@ -195,7 +194,7 @@ def _to_go_on(experiment: Experiment, folder: RunFolder, trainer: LocalTrainer, 
         return experiment
     if settings.length <= trainer.position:
         raise ConfigError(
-            f"total_steps is {settings.length:,}, but the run has made {trainer.position:,} {unit} already"
+            f"total_steps is {settings.length:,}, but the run has made {trainer.position:,} {experiment.unit} already"
         )
     if state.stopped:
         state.stopped = False

@@ -267,7 +267,7 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
     def _collect(self, collector: Collector, epoch: EpochRecord[TrainingStatsT], **how: Any) -> CollectStats:
         """Collect training data and count it."""
         state = self.state
-        self.algorithm.schedule(state.env_step, self.length)
+        self.algorithm.schedule(self.position, self.length)
         stats = self._with_metric(collector.collect(**how))
         epoch.collected.append(stats)
         state.env_step += stats.n_collected_steps

@@ -16,6 +16,7 @@ from argosy.data.tree import State
 from argosy.errors import CheckpointError, DataError, nearest
 from argosy.trainer.base import BaseTrainer, TrainerState
 from argosy.trainer.offline import OfflineTrainer
+from argosy.trainer.offline_to_online import OfflineToOnlineTrainer
 from argosy.trainer.statefile import read_state, write_state
 
 KIND = "checkpoint"
@@ -27,7 +28,7 @@ def save_checkpoint(path: str | Path, trainer: BaseTrainer) -> None:
     Saved are the algorithm (networks, optimisers, targets, schedules, normalisers, counters, random numbers), the
     replay buffer, the collectors (counters, random numbers, wrappers' statistics), callbacks that have `state_dict` and
     `load_state_dict`, the trainer's own counters and best result, and the global generators of Python, numpy and torch.
-    An offline data set is not: it does not change.
+    A data set is not: it does not change.
 
     Simulators cannot be saved. So the envs are seeded anew and start new episodes after a checkpoint, in the run that
     goes on as in the run that is resumed; both are the same run.
@@ -47,11 +48,12 @@ def save_checkpoint(path: str | Path, trainer: BaseTrainer) -> None:
     buffer = _replay_buffer(collectors)
     if buffer is not None:
         state["buffer"] = buffer.state_dict(lazy=True)
-    if isinstance(trainer, OfflineTrainer):
+    data = _data_set(trainer)
+    if data is not None:
         # As with the envs: the sampler starts anew in both runs
-        state["data_rows"] = len(trainer.buffer)
+        state["data_rows"] = len(data)
         state["sampler_seed"] = trainer.algorithm.rng.draw_seed()
-        trainer.buffer.seed(state["sampler_seed"])
+        data.seed(state["sampler_seed"])
     state["callbacks"] = {name: callback.state_dict() for name, callback in _callbacks(trainer).items()}
     state["algorithm"] = trainer.algorithm.state_dict()
     state["rng"] = _global_rng_state()
@@ -88,10 +90,10 @@ def restore_checkpoint(path: str | Path, state: State, trainer: BaseTrainer) -> 
     for name in state["collectors"]:
         if name not in collectors:
             raise CheckpointError(f"{str(path)!r} holds a {name}; this trainer has none")
-    if isinstance(trainer, OfflineTrainer) and state["data_rows"] != len(trainer.buffer):
+    data = _data_set(trainer)
+    if data is not None and state["data_rows"] != len(data):
         raise CheckpointError(
-            f"{str(path)!r} is of a training from {state['data_rows']} transitions, the data set has "
-            f"{len(trainer.buffer)}"
+            f"{str(path)!r} is of a training from {state['data_rows']} transitions, the data set has {len(data)}"
         )
     trainer_state = _trainer_state(path, state["trainer"])
     buffer = _replay_buffer(collectors)
@@ -104,8 +106,8 @@ def restore_checkpoint(path: str | Path, state: State, trainer: BaseTrainer) -> 
     for name, collector in collectors.items():
         if name in state["collectors"]:
             collector.load_state_dict(state["collectors"][name])
-    if isinstance(trainer, OfflineTrainer):
-        trainer.buffer.seed(state["sampler_seed"])
+    if data is not None:
+        data.seed(state["sampler_seed"])
     for name, callback in _callbacks(trainer).items():
         if name in state.get("callbacks", ()):
             callback.load_state_dict(state["callbacks"][name])
@@ -127,6 +129,12 @@ def _callbacks(trainer: BaseTrainer) -> dict[str, HasState]:
 
 def _replay_buffer(collectors: dict[str, Collector]) -> ReplayBuffer | None:
     return collectors["train_collector"].buffer if "train_collector" in collectors else None
+
+
+def _data_set(trainer: BaseTrainer) -> ReplayBuffer | None:
+    if isinstance(trainer, OfflineTrainer):
+        return trainer.buffer
+    return trainer.data if isinstance(trainer, OfflineToOnlineTrainer) else None
 
 
 def _trainer_state(path: str | Path, saved: State) -> TrainerState:

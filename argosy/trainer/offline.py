@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import ClassVar
 
+from argosy.algorithm import Algorithm
 from argosy.config import check_range
 from argosy.data import ReplayBuffer
 from argosy.data.stats import TrainingStatsT
@@ -35,12 +36,7 @@ class OfflineTrainer(BaseTrainer[TrainingStatsT]):
         self._sampling = self.algorithm.sampling
         check_batch_size(self.batch_size, self.buffer, fixed=True)
         self._bar = ProgressBar(self.show_progress, unit="update")
-        normaliser = self.algorithm.policy.normaliser
-        if normaliser is not None:
-            slots = self.buffer.sample_indices(0)
-            for start in range(0, len(slots), _CHUNK_ROWS):
-                normaliser.take_in(self.buffer.get(slots[start : start + _CHUNK_ROWS], "obs"))
-            normaliser.merge()
+        take_in_data(self.algorithm, self.buffer)
 
     @property
     def _epoch_length(self) -> int:
@@ -57,3 +53,14 @@ class OfflineTrainer(BaseTrainer[TrainingStatsT]):
         batch, _ = self.buffer.sample(self.batch_size, self._sampling)
         self._update(batch, epoch)
         self.state.update_time += time.perf_counter() - start
+
+
+def take_in_data(algorithm: Algorithm, data: ReplayBuffer) -> None:
+    """Let the observations of a data set count in the policy's statistics, if it keeps such."""
+    normaliser = algorithm.policy.normaliser
+    if normaliser is None:
+        return
+    slots = data.sample_indices(0)
+    for start in range(0, len(slots), _CHUNK_ROWS):
+        normaliser.take_in(data.get(slots[start : start + _CHUNK_ROWS], "obs"))
+    normaliser.merge()

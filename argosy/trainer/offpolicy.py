@@ -6,8 +6,11 @@ import time
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import numpy as np
+
 from argosy.collect import Collector
 from argosy.config import check_choice, check_range
+from argosy.data import Batch, ReplayBuffer
 from argosy.data.stats import TrainingStatsT
 from argosy.trainer.base import BaseTrainer, EpochRecord
 from argosy.trainer.checks import check_batch_size, check_train_collector, pick_one
@@ -72,12 +75,16 @@ class OffpolicyTrainer(BaseTrainer[TrainingStatsT]):
         start = time.perf_counter()
         state.updates_owed += stats.n_collected_steps * self.update_per_step
         while update_is_due(state.updates_owed):
-            batch, indices = buffer.sample(self.batch_size, self._sampling)
+            batch, indices = self._sample(buffer)
             state.updates_owed -= 1
             result = self._update(batch, epoch)
             if self._prioritized is not None and result.priorities is not None:
                 self._prioritized.update_weight(indices, result.priorities)
         state.update_time += time.perf_counter() - start
+
+    def _sample(self, buffer: ReplayBuffer) -> tuple[Batch, np.ndarray]:
+        """Draw what one update learns from, and the slots of the buffer that it came from."""
+        return buffer.sample(self.batch_size, self._sampling)
 
 
 def update_is_due(owed: float) -> bool:

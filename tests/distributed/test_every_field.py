@@ -94,6 +94,9 @@ def test_local_runs_read_every_field(readers, tmp_path):
     done = argosy.train(off, runs=tmp_path, show_progress=False, callbacks=["bonus:Hears"])
     argosy.train(on, runs=tmp_path, show_progress=False)
     argosy.build(atari())
+    argosy.collect_data(done.run_dir, tmp_path / "bits.hdf5", steps=10)
+    both = {"offline_updates": 5, "batch_size": 8}
+    argosy.build(preset("iql", "every-bits", data=str(tmp_path / "bits.hdf5"), trainer=both))
     processes = {**ENVS, "vector": "subproc", "wait_num": 1}
     waiting = argosy.build(preset("dqn", "CartPole-v1", env=processes))
     for collector in (waiting.train_collector, waiting.test_collector):
@@ -108,14 +111,15 @@ REFUSED = {
     "trainer.checkpoint_epochs": 5,
     "trainer.keep_checkpoints": 5,
     "data": "file.hdf5",
+    "trainer.offline_updates": 5,
+    "trainer.data_share": 0.5,
 }
 
 
 @pytest.mark.parametrize("setting", REFUSED)
 def test_what_fleets_refuse_they_name(setting):
-    changed = preset("dqn", "CartPole-v1").replaced({setting: REFUSED[setting]})
     with pytest.raises(ConfigError, match=f"{setting}|data set"):
-        PolicySpec(experiment=changed)
+        PolicySpec(experiment=preset("dqn", "CartPole-v1").replaced({setting: REFUSED[setting]}))
 
 
 def test_fleets_read_every_other_field(readers, tmp_path):

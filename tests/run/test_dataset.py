@@ -17,7 +17,7 @@ from argosy.experiment import Experiment
 from argosy.logger import read_jsonl
 from argosy.run.folder import RunFolder
 from argosy.run.play import film
-from argosy.trainer import OfflineTrainer
+from argosy.trainer import OfflineToOnlineTrainer, OfflineTrainer
 from argosy.trainer.statefile import read_state
 
 h5py = pytest.importorskip("h5py")
@@ -276,6 +276,68 @@ def test_what_only_collecting_obeys_is_left_out_of_presets_and_refused_by_name()
             argosy.preset("dqn", "CartPole-v1", data="a.hdf5", **changes)
         with pytest.raises(ConfigError, match=message.replace("dqn", "short:OfflineDQN")):
             argosy.preset(OfflineDQN, "CartPole-v1", **changes)
+
+
+# offline first, online afterwards
+
+PHASES = {
+    **OFFLINE,
+    "env": {"test_num_envs": 2, "num_envs": 2},
+    "trainer": {**OFFLINE["trainer"], "max_epoch": 3, "offline_updates": 150, "step_per_epoch": 80},
+}
+
+
+@pytest.fixture(scope="module")
+def went_on(pendulum, tmp_path_factory):
+    """A run of IQL: 150 updates, and 90 steps of the env."""
+    return learn(pendulum, tmp_path_factory.mktemp("runs"), "iql", "Pendulum-v1", **PHASES)
+
+
+def test_a_run_goes_on_in_the_env_after_its_data_set(went_on):
+    assert (went_on.env_steps, went_on.gradient_steps) == (90, 150 + 80)  # a batch of 16 is there after 20 steps
+    rows = read_jsonl(RunFolder.find(went_on.run_dir).metrics)
+    assert [row["env_step"] for row in rows if "test/return_mean" in row] == [80, 160, 240]
+    with pytest.raises(ConfigError, match=r"has finished \(240 updates and steps\)"):
+        argosy.resume(went_on.run_dir, show_progress=False)
+
+
+@pytest.mark.parametrize("position", [100, 200])
+def test_it_resumes_exactly_in_either_phase(position, went_on, pendulum, tmp_path, monkeypatch):
+    step = OfflineToOnlineTrainer._training_step
+
+    def fail(self, epoch):
+        step(self, epoch)
+        if self.position == position:  # the checkpoint before it, at 80 or 160, is what `resume` begins with
+            raise RuntimeError("out of luck")
+
+    monkeypatch.setattr(OfflineToOnlineTrainer, "_training_step", fail)
+    with pytest.raises(RuntimeError, match="out of luck"):
+        learn(pendulum, tmp_path, "iql", "Pendulum-v1", **PHASES)
+    monkeypatch.setattr(OfflineToOnlineTrainer, "_training_step", step)
+    (run,) = (path.parent for path in tmp_path.rglob("config.json"))
+    whole = argosy.resume(run, show_progress=False)
+    assert (whole.env_steps, whole.gradient_steps) == (90, 230)
+    assert whole.test_return_mean == went_on.test_return_mean
+    for part in ("algorithm", "buffer"):
+        assert equal(last_state(run)[part], last_state(went_on.run_dir)[part])
+
+
+def test_what_both_sources_cannot_do_is_refused_by_name(pendulum):
+    offline = {"trainer.offline_updates": 10}
+    for algorithm, changes, message in (
+        ("iql", offline, r"trainer.offline_updates is 10, but there is no data set; name it: --data FILE"),
+        ("sac", {"trainer.data_share": 0.5}, r"trainer.data_share is 0.5, but there is no data set"),
+        ("iql", {"data": "a.hdf5", "trainer.data_share": 0.5}, r"trainer.data_share is 0.5, but iql learns from a"),
+        ("bc", {"data": "a.hdf5", **offline}, r"offline_updates is 10, but bc learns nothing from what it does"),
+        ("iql", {"data": "a.hdf5", "trainer.offline_updates": 20_000}, r"offline_updates is 20000, but the run"),
+        ("reinforce", {"trainer.offline_updates": 10}, r"offline_updates is 10, but reinforce learns on-policy"),
+    ):
+        task = "Pendulum-v1" if algorithm == "sac" else "CartPole-v1"
+        with pytest.raises(ConfigError, match=message):
+            argosy.preset(algorithm, task, **changes)
+    priority = argosy.preset("sac", "Pendulum-v1", data=str(pendulum), buffer={"priority": {"alpha": 0.5}}, **offline)
+    with pytest.raises(ConfigError, match=r"buffer draws by priority, which a data set beside it does not"):
+        argosy.build(priority)
 
 
 def test_a_fleet_refuses_data_by_name():
