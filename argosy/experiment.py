@@ -31,14 +31,15 @@ from argosy.settings import TrainerConfig as TrainerConfig
 from argosy.synonyms import nearest_setting
 
 FORMAT = 1
-_NO_CODE = (
+NO_CODE = (
     "device",
     "data",
     "init",
     "buffer.device",
     "buffer.storage_dir",
     "logger.wandb_project",
-)  # a colon in these means something else
+)
+"""Settings in which a colon means something else than code."""
 _OWN_CLASS, _OWN_WRAPPERS, _OWN_CODE = "(class)", "(wrappers)", "(code)"
 
 
@@ -252,14 +253,14 @@ class Experiment:
         if trust:
             trust_names(data)
         else:
-            check_trusted(data, repr(str(path)), but=_NO_CODE)
+            check_trusted(data, repr(str(path)), but=NO_CODE)
         return cls.from_dict(data)
 
     def __getstate__(self) -> dict[str, object]:
         """Take code of one's own along: a process that receives the experiment knows no names of it."""
         own = None if self.algorithm in ALGORITHMS else algorithm_class(self.algorithm)
         wrappers = {wrapper: wrapper_call(wrapper)[0] for wrapper in self.wrap}
-        code = given_code({name: value for name, value in self.to_dict().items() if name not in _NO_CODE})
+        code = given_code({name: value for name, value in self.to_dict().items() if name not in NO_CODE})
         return {**vars(self), _OWN_CLASS: own, _OWN_WRAPPERS: wrappers, _OWN_CODE: code}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

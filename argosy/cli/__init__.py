@@ -18,6 +18,7 @@ COMMANDS = {
     "export": ("argosy.cli.export", "export RUN -o FILE: a policy as ONNX or TorchScript, to act without argosy"),
     "collect": ("argosy.cli.collect", "collect RUN --steps N -o FILE: a data set of a run's best policy"),
     "bench": ("argosy.cli.bench", "bench SUITE: algorithms x tasks x seeds, side by side; runs what is missing"),
+    "tune": ("argosy.cli.tune", "tune ALGO --task TASK --trials N: look for better settings"),
     "report": ("argosy.cli.report", "report RUN... -o FILE: curves, scores and how sure they are, as one page"),
     "compare": ("argosy.cli.compare", "compare A B: are these runs better than those?"),
     "launch": ("argosy.cli.launch", "launch FILE [--address A]: run a fleet on this machine or a Ray cluster"),

@@ -24,6 +24,7 @@ EXTRAS: dict[str, tuple[tuple[str, str], ...]] = {
     "mujoco": (("mujoco", "mujoco"), ("gymnasium_robotics", "gymnasium-robotics")),
     "plot": (("matplotlib", "matplotlib"),),
     "report": (("scipy", "scipy"),),
+    "tune": (("optuna", "optuna"),),
     "video": (("PIL", "pillow"), ("pygame", "pygame"), ("imageio_ffmpeg", "imageio-ffmpeg")),
     "tensorboard": (("tensorboard", "tensorboard"),),
     "wandb": (("wandb", "wandb"),),

@@ -38,7 +38,7 @@ def stored(args: Sequence[str]) -> str | None:
         return USAGE.format(algorithms=", ".join(ALGORITHMS))
     if len(args) == 2 and args[0] in ALGORITHMS and args[1] in _HELP:
         defaults = "Defaults are the algorithm's own; with --task TASK those of the preset for that task."
-        return page(args[0], defaults, _read(args[0]).partition("\n")[2], _read("all"))
+        return page("train", args[0], defaults, _read(args[0]).partition("\n")[2], _read("all"))
     return None
 
 
@@ -49,10 +49,11 @@ def table() -> str:
     return "\n".join("{:<10} {:<10} {:<30} {:<24} {}".format(*row.split("\t")) for row in rows)
 
 
-def page(algorithm: str, defaults: str, own: str, shared: str) -> str:
-    """Return the help of `argosy train ALGO`."""
+def page(command: str, algorithm: str, defaults: str, own: str, shared: str) -> str:
+    """Return the help of `argosy train ALGO`, or of another command that trains."""
     return (
-        f"usage: argosy train {algorithm} --task TASK [options]\n\n{defaults} --debug shows where an error arose.\n\n"
+        f"usage: argosy {command} {algorithm} --task TASK [options]\n\n"
+        f"{defaults} --debug shows where an error arose.\n\n"
         f"settings of {algorithm}:\n{own}\nsettings of every run:\n{shared}"
     )
 

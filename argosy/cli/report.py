@@ -13,7 +13,7 @@ import tyro
 from argosy.cli.flags import parse
 from argosy.errors import CheckpointError
 from argosy.files import write_atomically
-from argosy.report import Run, read_runs, render
+from argosy.report import Run, read_runs, read_studies, render
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,14 +31,16 @@ class ReportFlags:
 def main(args: Sequence[str]) -> int:
     """Write the page."""
     flags = parse(ReportFlags, args, prog="argosy report", description="Write one page on what runs have come to.")
-    runs, said = readable(flags.runs)
-    write_atomically(Path(flags.output), render(runs, said, flags.threshold).encode("utf-8", "replace"))
+    studies, said = read_studies(flags.runs)
+    runs, more = readable(flags.runs, or_studies=bool(studies))
+    html = render(runs, [*said, *more], flags.threshold, studies)
+    write_atomically(Path(flags.output), html.encode("utf-8", "replace"))
     print(f"report: {flags.output} ({len(runs)} runs)")
     return 0
 
 
-def readable(places: Sequence[str]) -> tuple[list[Run], list[str]]:
-    """Return the runs in some places; what is wrong with them is printed, too.
+def readable(places: Sequence[str], *, or_studies: bool = False) -> tuple[list[Run], list[str]]:
+    """Return the runs in some places; what is wrong with them is printed, too. None will do where `or_studies`.
 
     Raises:
         CheckpointError: none can be read.
@@ -46,6 +48,6 @@ def readable(places: Sequence[str]) -> tuple[list[Run], list[str]]:
     runs, said = read_runs(places)
     for note in said:
         print(f"argosy: {note}", file=sys.stderr)
-    if not runs:
+    if not runs and not or_studies:
         raise CheckpointError(f"no run in {', '.join(places)} can be read")
     return runs, said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import tyro
 
@@ -16,22 +16,20 @@ from argosy.cli.show import finish, show_start
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.named import trust_names
-from argosy.presets import preset, preset_name
+from argosy.presets import own_settings, preset, preset_name
 
 if TYPE_CHECKING:
     from argosy.run.result import Result
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Output:
-    """What a training command takes beside the experiment."""
+class Common:
+    """What commands that train take beside the experiment."""
 
     runs: str = "runs"
-    """Folder under which the run gets its own."""
-    seeds: str | None = None
-    """Several runs instead of one: 0-4, or 1,3,5. They lie in a folder of their own; `argosy resume` takes it."""
-    jobs: int = 0
-    """How many of these run side by side; 0: as many as cores."""
+    """Folder under which runs get theirs."""
+    preset: str | None = None
+    """File of settings (TOML, or JSON) on those of the preset for the task; flags change them."""
     trust: bool = False
     """Import the code that FILE names as MODULE:CLASS, though this command line does not."""
     json: bool = False
@@ -40,38 +38,67 @@ class Output:
     """No progress bar and no report."""
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Output(Common):
+    """What a training command takes beside the experiment."""
+
+    seeds: str | None = None
+    """Several runs instead of one: 0-4, or 1,3,5. They lie in a folder of their own; `argosy resume` takes it."""
+    jobs: int = 0
+    """How many of these run side by side; 0: as many as cores."""
+
+
+OutputT = TypeVar("OutputT", bound=Common)
+
+
 def main(args: Sequence[str]) -> int:
     """Train as the flags say."""
+    read = read_flags(args, Output, "train")
+    return 0 if read is None else run_and_report(*read)
+
+
+def read_flags(args: Sequence[str], output: type[OutputT], command: str) -> tuple[Experiment, OutputT, str] | None:
+    """Return the experiment, the other flags, and where the defaults come from; None: help was asked for, and printed.
+
+    Raises:
+        ConfigError: something is missing, unknown or out of range.
+    """
     args = list(args)
     algorithm = args.pop(0) if args and not args[0].startswith("-") else None
     config, args = _take(args, "--config")
-    wants_help = "-h" in args or "--help" in args
+    wants_help, trust, file = "-h" in args or "--help" in args, "--trust" in args, _value(args, "--preset")
     if algorithm is None and config is None:
-        raise ConfigError(f"which algorithm? argosy train ALGO --task TASK, with ALGO one of {', '.join(ALGORITHMS)}")
+        raise ConfigError(
+            f"which algorithm? argosy {command} ALGO --task TASK, with ALGO one of {', '.join(ALGORITHMS)}"
+        )
+    trust_names([part for arg in (algorithm or "", *args) for part in (arg, arg.partition("=")[2])])
+    asked = {} if file is None else own_settings(file, trust=trust)
     if config is not None:
-        trust_names([part for arg in (algorithm or "", *args) for part in (arg, arg.partition("=")[2])])
-        default = Experiment.load(config, trust="--trust" in args)
+        default = Experiment.load(config, trust=trust).replaced(asked)
         if algorithm not in (None, default.algorithm):
             raise ConfigError(f"{config} is about {default.algorithm!r}, not about {algorithm!r}")
         source = f"settings of {config}"
     else:
         assert algorithm is not None
         algorithm_class(algorithm)
-        task = _value(args, "--task")
+        task, memory = _value(args, "--task"), _value(args, "--net.memory")
         if task is None and not wants_help:
             raise ConfigError("which task? --task TASK, for instance --task CartPole-v1")
-        memory = _value(args, "--net.memory")
-        asked = {"net.memory": memory} if memory in ("gru", "lstm") else {}
+        asked |= {"net.memory": memory} if memory in ("gru", "lstm") else {}
         default = _preset_for_help(algorithm) if task is None else preset(algorithm, task, **asked)
         source = f"preset: {preset_name(algorithm, default.task, default.net.memory)}"
+    source += "" if file is None else f" and {file}"
     data = _value(args, "--data")
     if data is not None:  # settings of collecting then say nothing
         default = default.replaced({"data": data})
     if wants_help:
-        print(help.page(str(default.algorithm), f"Defaults are those of the {source}.", *help_of(default)))
-        return 0
-    experiment, output = _parse(default, args)
-    return run_and_report(experiment, output, source)
+        print(
+            help.page(
+                command, str(default.algorithm), f"Defaults are those of the {source}.", *help_of(default, output())
+            )
+        )
+        return None
+    return *_parse(default, args, output, command), source
 
 
 def run_and_report(experiment: Experiment, output: Output, source: str) -> int:
@@ -89,42 +116,42 @@ def run_and_report(experiment: Experiment, output: Output, source: str) -> int:
     return finish(result, json=output.json, quiet=output.quiet)
 
 
-def help_of(default: Experiment) -> tuple[str, str]:
-    """Return the flags of the algorithm and those of every run, with the values of `default`."""
+def help_of(default: Experiment, output: Common) -> tuple[str, str]:
+    """Return the flags of the algorithm and those of every run, with the values of `default` and `output`."""
     shared = help.flags_of(default, but=("algorithm", "config"))
-    return help.flags_of(default.config), shared + help.flags_of(Output())
+    return help.flags_of(default.config), shared + help.flags_of(output)
 
 
-def flags_type(default: Experiment) -> type[Any]:
-    """Return a dataclass whose fields are those of `default` and `Output`, with the algorithm's settings at the top."""
+def flags_type(default: Experiment, output: type[Common]) -> type[Any]:
+    """Return a dataclass whose fields are those of `default` and `output`, with the algorithm's settings at the top."""
     config: Any = Annotated[type(default.config), tyro.conf.arg(name="")]
     fields: list[tuple[str, Any]] = [("config", config), ("algorithm", tyro.conf.Suppress[str])]
-    return dataclasses.make_dataclass("Flags", fields, bases=(Output, Experiment), frozen=True, kw_only=True)
+    return dataclasses.make_dataclass("Flags", fields, bases=(output, Experiment), frozen=True, kw_only=True)
 
 
-def _parse(default: Experiment, args: Sequence[str]) -> tuple[Experiment, Output]:
-    flags, args = flags_type(default), _gathered(default, _spelled_out(default, args))
+def _parse(default: Experiment, args: Sequence[str], output: type[OutputT], command: str) -> tuple[Experiment, OutputT]:
+    flags, args = flags_type(default, output), _gathered(default, _spelled_out(default, args, output))
     names = {field.name for field in dataclasses.fields(Experiment)}
     values = {name: getattr(default, name) for name in names}
     parsed = parse(
         flags,
         args,
-        prog=f"argosy train {default.algorithm}",
-        description=f"Train {default.algorithm} on {default.task}. Defaults are those of the preset for this task.",
+        prog=f"argosy {command} {default.algorithm}",
+        description=f"Defaults are those of the preset for {default.algorithm} on {default.task}.",
         default=flags(**values),
         names=[*default.setting_names(), *default.short_names()],
     )
     experiment = Experiment(**{name: getattr(parsed, name) for name in names})
-    return experiment, Output(**{field.name: getattr(parsed, field.name) for field in dataclasses.fields(Output)})
+    return experiment, output(**{field.name: getattr(parsed, field.name) for field in dataclasses.fields(output)})
 
 
-def _spelled_out(default: Experiment, args: Sequence[str]) -> list[str]:
+def _spelled_out(default: Experiment, args: Sequence[str], output: type[Common]) -> list[str]:
     """Let `--lr 1e-3` stand for `--optim.lr 1e-3` where only one section of the algorithm has such a setting.
 
     Raises:
         ConfigError: several have it.
     """
-    short = set(default.short_names()) - {field.name for field in dataclasses.fields(Output)}
+    short = set(default.short_names()) - {field.name for field in dataclasses.fields(output)}
     spelled = []
     for arg in args:
         flag, equals, value = arg.partition("=")

@@ -11,6 +11,7 @@ for BipedalWalker.
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Mapping
 from functools import cache
@@ -22,7 +23,8 @@ from argosy.env import task_family
 from argosy.env.agents.registry import environment_name
 from argosy.env.tasks import TaskOf
 from argosy.errors import ConfigError, nearest
-from argosy.experiment import Experiment
+from argosy.experiment import NO_CODE, Experiment
+from argosy.named import check_trusted, trust_names
 
 MEMORY = "-memory"
 """Sections of this ending stand on their family's where `net.memory` is asked for."""
@@ -72,10 +74,38 @@ def read_sections(file: str) -> Sections:
     Raises:
         ConfigError: it cannot be read.
     """
+    return _read(Path(__file__).parent / file)
+
+
+def own_settings(file: str | Path, *, trust: bool = False) -> dict[str, Any]:
+    """Return settings from a file of the user's own: TOML, or a JSON object where its name ends so.
+
+    Args:
+        file: settings, named as the command's flags are.
+        trust: let it name code to import ("MODULE:CLASS") that nobody has named in this process.
+
+    Raises:
+        ConfigError: it cannot be read, or says what is learned where only settings are asked for.
+        TrustError: it names such code, and `trust` is not set.
+    """
+    settings = _read(Path(file))
+    if about := settings.keys() & {"algorithm", "task"}:
+        raise ConfigError(f"{str(file)!r} holds {' and '.join(sorted(about))}; it can hold settings only")
+    if trust:
+        trust_names(settings)
+    check_trusted(settings, repr(str(file)), but=NO_CODE)
+    return settings
+
+
+def _read(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads((Path(__file__).parent / file).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{file!r} is not a readable TOML file ({error})") from None
+        text = file.read_text(encoding="utf-8")
+        found = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{str(file)!r} is not a readable {file.suffix[1:].upper()} file ({error})") from None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{str(file)!r} holds {type(found).__name__}; settings are an object")
+    return found
 
 
 def _own_sections(algorithm: str) -> tuple[str, Sections]:

@@ -11,3 +11,4 @@ from argosy.report.statistics import improvement as improvement
 from argosy.report.statistics import interval as interval
 from argosy.report.statistics import iqm as iqm
 from argosy.report.statistics import profile as profile
+from argosy.report.study import read_studies as read_studies

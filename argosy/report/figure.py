@@ -1,4 +1,4 @@
-"""Curves with bands as inline SVG, coloured by the page's style sheet."""
+"""Curves with bands as inline SVG, coloured by the page's style sheet, and tables."""
 
 from __future__ import annotations
 
@@ -73,3 +73,16 @@ def _ticks(values: Sequence[FloatArray]) -> list[float]:
     step = 10.0 ** math.floor(math.log10((high - low) / 4))
     step *= next(times for times in (1, 2, 5, 10) if (high - low) / (step * times) <= 5)
     return [index * step for index in range(math.floor(low / step), math.ceil(high / step) + 1)]
+
+
+def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table, every text escaped; one that is too wide is scrolled, by the keyboard, too."""
+    heads = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
+    body = "".join(
+        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>'
+        for first, *cells in rows
+    )
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(title)}"><table>'
+        f"<caption>{escape(title)}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
+    )

@@ -9,9 +9,10 @@ from html import escape
 import numpy as np
 
 from argosy.report.comparison import ENOUGH, by_task, described, tables
-from argosy.report.figure import Line, figure, short
+from argosy.report.figure import Line, figure, short, table
 from argosy.report.runs import SECONDS, STEPS, TEST, TRAINING, Run, differences, labels
 from argosy.report.statistics import band, improvement, interval, profile
+from argosy.report.study import StudySeen, study_section
 
 _POINTS = 60
 _AXES = ((STEPS, "steps"), (SECONDS, "seconds of training"))
@@ -33,14 +34,23 @@ _HEAD = """<!DOCTYPE html>
 Groups = Mapping[str, Sequence[Run]]
 
 
-def render(runs: Sequence[Run], said: Sequence[str] = (), threshold: float | None = None) -> str:
+def render(
+    runs: Sequence[Run],
+    said: Sequence[str] = (),
+    threshold: float | None = None,
+    studies: Sequence[StudySeen] = (),
+    *,
+    refresh_s: float | None = None,
+) -> str:
     """Return the report on some runs as HTML.
 
     Args:
-        runs: of any algorithms and tasks, one at least.
+        runs: of any algorithms and tasks.
         said: what was wrong with them, as `read_runs` says it.
         threshold: the return to whose first time steps and seconds are told; None: the runs' target return if they
             have one, else nine tenths of the way from a task's lowest return to its best interquartile mean.
+        studies: searches for better settings.
+        refresh_s: seconds after which a browser asks for the page again; None: never.
     """
     tasks: dict[str, dict[str, list[Run]]] = {}
     for run, label in zip(runs, labels(runs), strict=True):
@@ -55,15 +65,17 @@ def render(runs: Sequence[Run], said: Sequence[str] = (), threshold: float | Non
         for name, index in colors.items()
     )
     notes = "".join(f"<li>{escape(note)}</li>" for note in said)
+    again = "" if refresh_s is None else f'<meta http-equiv="refresh" content="{refresh_s:g}">'
     parts = [
-        f"{_HEAD}<title>argosy report</title><style>{_STYLE}</style></head><body><main><h1>Report</h1>",
-        f"<p>{len(runs)} runs, tasks: {escape(', '.join(tasks))}. Lines are interquartile means over seeds, bands "
-        "their 95 % intervals; a line begins with the first of its runs (others count with their first "
+        f"{_HEAD}{again}<title>argosy report</title><style>{_STYLE}</style></head><body><main><h1>Report</h1>",
+        f"<p>{len(runs)} runs, tasks: {escape(', '.join(tasks) or 'none')}. Lines are interquartile means over seeds, "
+        "bands their 95 % intervals; a line begins with the first of its runs (others count with their first "
         "record until then) and ends with the shortest. Seconds are those of "
         f'training, tests not included.</p><ul class="key">{key}</ul>',
         f"<h2>To know first</h2><ul>{notes}</ul>" if notes else "",
         *(_task(task, groups, colors, threshold) for task, groups in tasks.items()),
         _together(tasks, names, colors),
+        *(study_section(study) for study in studies),
         _origins(tasks),
         "</main></body></html>\n",
     ]
@@ -88,7 +100,7 @@ def _task(task: str, groups: Groups, colors: Mapping[str, int], threshold: float
     ]
     head = ["algorithm", "seeds", "interquartile mean", "lowest", "highest"]
     return (
-        f"<section><h2>{escape(task)}</h2>{_table('Final scores: mean return of each run', head, rows)}"
+        f"<section><h2>{escape(task)}</h2>{table('Final scores: mean return of each run', head, rows)}"
         f'<div class="figures">{"".join(curves) or "No curve: no return was noted twice."}</div>'
         f"{_reached(groups, best, threshold)}</section>"
     )
@@ -127,7 +139,7 @@ def _reached(groups: Groups, best: float, threshold: float | None) -> str:
         middle = [statistics.median(values) for values in cells]
         rows.append([label, f"{there} of {len(group)}", *(short(m) if m < np.inf else "not reached" for m in middle)])
     title = f"Until the {word} return was {short(threshold)}: medians over seeds"
-    return _table(title, ["algorithm", "seeds that reached it", "steps", "seconds"], rows)
+    return table(title, ["algorithm", "seeds that reached it", "steps", "seconds"], rows)
 
 
 def _first(run: Run, key: str, axis: str, threshold: float) -> float:
@@ -150,7 +162,7 @@ def _together(tasks: Mapping[str, Groups], names: Sequence[str], colors: Mapping
         if len(tasks) > 1:
             parts.append("<p>For averages, 0 is the lowest score of a run on a task, 1 the highest.</p>")
             rows = [[name, str(len(one)), described(interval(one))] for name, one in zip(there, made, strict=True)]
-            parts.append(_table("Over all tasks", ["algorithm", "seeds", "interquartile mean"], rows))
+            parts.append(table("Over all tasks", ["algorithm", "seeds", "interquartile mean"], rows))
         grid = np.linspace(min(one.min() for one in made), max(one.max() for one in made), _POINTS)
         shares = [(colors[name], profile(one, grid)) for name, one in zip(there, made, strict=True)]
         nothing = np.full(_POINTS, np.nan)
@@ -159,7 +171,7 @@ def _together(tasks: Mapping[str, Groups], names: Sequence[str], colors: Mapping
     if len(names) > 1:
         title = "Probability that a run of the row beats one of the column, on tasks that both have"
         rows = [[name, *(_chance(scores[name], scores[other]) for other in names)] for name in names]
-        parts.append(_table(title, ["", *names], rows))
+        parts.append(table(title, ["", *names], rows))
     return "".join(parts) + "</section>"
 
 
@@ -173,25 +185,12 @@ def _origins(tasks: Mapping[str, Groups]) -> str:
     columns = [(f"{label}, {task}", runs) for task, groups in tasks.items() for label, runs in groups.items()]
     settings = [runs[0].settings for _, runs in columns]
     rows = [[name, *(one.get(name, "-") for one in settings)] for name in differences(settings)]
-    configs = _table("Settings that differ", ["setting", *(name for name, _ in columns)], rows) if rows else ""
+    configs = table("Settings that differ", ["setting", *(name for name, _ in columns)], rows) if rows else ""
     machines: dict[str, list[str]] = {}
     for name, runs in columns:
         for run in runs:
             machines.setdefault(", ".join(f"{k} {v}" for k, v in run.machine.items()), []).append(
                 f"{name}, seed {run.seed}"
             )
-    made = _table("Hardware and versions", ["machine", "runs"], [[key, "; ".join(on)] for key, on in machines.items()])
+    made = table("Hardware and versions", ["machine", "runs"], [[key, "; ".join(on)] for key, on in machines.items()])
     return f"<section><h2>Where the numbers come from</h2>{configs}{made}</section>"
-
-
-def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table, every text escaped; one that is too wide is scrolled, by the keyboard, too."""
-    heads = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
-    body = "".join(
-        f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>'
-        for first, *cells in rows
-    )
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(title)}"><table>'
-        f"<caption>{escape(title)}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import glob
 import itertools
 import json
@@ -18,6 +19,7 @@ from argosy.report.statistics import FloatArray
 from argosy.run.folder import RunFolder
 
 TEST, TRAINING = "test/return_mean", "episode/return_mean"
+STUDY = "study.json"
 STEPS, SECONDS = "env_step", "seconds"
 _SAME = ("argosy", "format", "algorithm", "task", "seed", "threads", "logger.")  # what may differ between seeds
 
@@ -51,23 +53,43 @@ class Run:
 def read_runs(places: Sequence[str | Path]) -> tuple[list[Run], list[str]]:
     """Return the runs in folders, below them, or where patterns (`runs/many/*-ppo-*`) lead, and what is wrong.
 
+    Trials of a study (`argosy tune`) count only where their own folders are named.
+
     Raises:
-        CheckpointError: there is no run in one of the places.
+        CheckpointError: there is neither run nor study in one of the places.
     """
-    folders: dict[Path, RunFolder] = {}
+    folders: dict[Path, Path] = {}
     for place in places:
-        roots = sorted(glob.glob(str(place))) or [str(place)]
-        found = [file.parent for root in roots for file in sorted(Path(root).rglob("config.json"))]
-        folders |= {path.resolve(): RunFolder(path) for path in found or [RunFolder.find(place).path]}
-    runs, said = list[Run](), list[str]()
-    for folder in folders.values():
-        try:
-            run = _read(folder, said)
-        except CheckpointError as error:
-            said.append(f"{folder.path}: left out: {error}")
-        else:
-            runs.append(run)
-    return sorted(runs, key=lambda run: (run.task, run.algorithm, run.seed)), said
+        found, studies = below(place, "config.json"), below(place, STUDY)
+        if not found and not studies:
+            found = [RunFolder.find(place).path]
+        folders |= {path.resolve(): path for path in found if not any(one in path.parents for one in studies)}
+    seen = [_seen(path, _stamps(path)) for path in folders.values()]
+    runs = sorted((run for run, _ in seen if run is not None), key=lambda run: (run.task, run.algorithm, run.seed))
+    return runs, [note for _, notes in seen for note in notes]
+
+
+def below(place: str | Path, name: str) -> list[Path]:
+    """Return the folders that hold a file of this name, in a folder or where a pattern leads, and below."""
+    roots = sorted(glob.glob(str(place))) or [str(place)]
+    return [file.parent for root in roots for file in sorted(Path(root).rglob(name))]
+
+
+def _stamps(path: Path) -> tuple[tuple[int, int], ...]:
+    """Return what changes whenever something is written in a run's folder that a report reads."""
+    folder = RunFolder(path)
+    files = (folder.config, folder.metrics, folder.result, folder.machine)
+    return tuple((stat.st_mtime_ns, stat.st_size) for file in files if file.is_file() and (stat := file.stat()))
+
+
+@functools.lru_cache(maxsize=10_000)
+def _seen(path: Path, stamps: tuple[tuple[int, int], ...]) -> tuple[Run | None, list[str]]:
+    """Return a run, None if it cannot be read, and what is wrong with it; read once for each `stamps`."""
+    said = list[str]()
+    try:
+        return _read(RunFolder(path), said), said
+    except CheckpointError as error:
+        return None, [*said, f"{path}: left out: {error}"]
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
@@ -103,12 +125,12 @@ def _read(folder: RunFolder, said: list[str]) -> Run:
     config = read_json(folder.config)
     with damage_named(folder.config):
         algorithm, task, seed = str(config["algorithm"]), str(config["task"]), int(config["seed"])
-        target = _number((config.get("stop") or {}).get("test_return"))
+        target = number((config.get("stop") or {}).get("test_return"))
         settings = {name.removeprefix("config."): value for name, value in _flat(config) if not name.startswith(_SAME)}
     result = _optional(folder.result, said)
     rows = _rows(folder, said)
     tests = [row[TEST] for row in rows if TEST in row]
-    score = _number(result.get("test_return_mean"))
+    score = number(result.get("test_return_mean"))
     if score is None or result.get("interrupted"):
         score = tests[-1] if tests else score
         has = "its last test stands for one" if tests else "it was not tested either: no score"
@@ -130,7 +152,7 @@ def _rows(folder: RunFolder, said: list[str]) -> list[dict[str, float]]:
     except OSError as error:
         said.append(f"{folder.path}: metrics.jsonl cannot be read, so no curve: {error}")
         return []
-    numbers = [{key: found for key, value in row.items() if (found := _number(value)) is not None} for row in whole]
+    numbers = [{key: found for key, value in row.items() if (found := number(value)) is not None} for row in whole]
     rows = [row for row in numbers if STEPS in row]
     if len(rows) < lines:
         said.append(f"{folder.path}: {lines - len(rows)} of {lines} lines of metrics.jsonl are damaged and left out")
@@ -151,7 +173,7 @@ def _optional(path: Path, said: list[str]) -> dict[str, object]:
         return {}
 
 
-def _number(value: object) -> float | None:
+def number(value: object) -> float | None:
     """Return a number that can be reckoned with; None for whatever else a damaged file may hold."""
     return float(value) if isinstance(value, int | float) and -1e100 < value < 1e100 else None
 

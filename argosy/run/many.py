@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,6 +80,7 @@ class _Running:
     slot: int
     process: subprocess.Popen[bytes]
     errors: IO[bytes]
+    stopped: bool = False
 
 
 def make_group(root: Path, experiments: Sequence[Experiment]) -> list[Job]:
@@ -125,11 +126,12 @@ def read_seeds(text: str) -> list[int]:
 
 
 def run_many(
-    jobs: Sequence[Job],
+    jobs: Iterable[Job],
     at_once: int,
     *,
     told: Callable[[Outcome], None] = lambda outcome: None,
     watched: Callable[[Sequence[Job]], None] = lambda running: None,
+    stops: Callable[[Job], bool] = lambda job: False,
 ) -> list[Outcome]:
     """Run all jobs, `at_once` at a time, pinned to cores of their own where there are enough.
 
@@ -137,37 +139,43 @@ def run_many(
     after their current step, and each can go on.
 
     Args:
-        jobs: the runs.
+        jobs: the runs; one is asked for when there is room for it.
         at_once: processes side by side.
         told: is called with each outcome, as they come.
         watched: is called every moment with the jobs that run.
+        stops: is asked every moment whether a job that runs should end after its current step, with code 130.
     """
-    waiting, running, outcomes, free = list(jobs), list[_Running](), list[Outcome](), list(range(at_once))
+    waiting, running, outcomes, free = iter(jobs), list[_Running](), list[Outcome](), list(range(at_once))
     interrupted = False
     with _ctrl_c() as presses:
-        while (waiting and not interrupted) or running:
-            while waiting and free and not interrupted:
-                job = waiting.pop(0)
+        while True:
+            while free and not interrupted and (job := next(waiting, None)) is not None:
                 if (result := job.result()) is not None:
                     outcomes.append(Outcome(job, result))
                     told(outcomes[-1])
                     continue
                 running.append(_start(job, free.pop(0), at_once))
+            if not running:
+                return outcomes
             watched([one.job for one in running])
             time.sleep(_POLL_S)
             if presses and not interrupted:
                 interrupted = True
                 for one in running:
-                    one.process.send_signal(signal.SIGINT)
+                    if not one.stopped:  # a second one would kill it
+                        one.process.send_signal(signal.SIGINT)
             if len(presses) > 1:
                 for one in running:
                     one.process.kill()
+            for one in [one for one in running if not one.stopped and stops(one.job)]:
+                one.stopped = True
+                if not interrupted:
+                    one.process.send_signal(signal.SIGINT)
             for one in [one for one in running if one.process.poll() is not None]:
                 running.remove(one)
                 free.append(one.slot)
                 outcomes.append(_outcome(one))
                 told(outcomes[-1])
-    return outcomes
 
 
 def position(job: Job) -> int:

@@ -81,12 +81,12 @@ def test_a_value_of_the_wrong_type_is_named(capsys):
 
 
 def test_short_flags_stand_for_those_of_the_only_section_that_has_them():
-    from argosy.cli.train import _parse
+    from argosy.cli.train import Output, _parse
     from argosy.presets import preset
 
     default = preset("dqn", "CartPole-v1")
     args = ["--kind=sgd", "--lr", "0.01", "--args", '{"momentum": 0.9}', "--eps-end=0.2", "--no-double"]
-    experiment, _ = _parse(default, args)
+    experiment, _ = _parse(default, args, Output, "train")
     assert experiment == default.replaced(
         {
             "optim": {"kind": "sgd", "lr": 0.01, "args": {"momentum": 0.9}},

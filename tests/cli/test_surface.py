@@ -9,7 +9,7 @@ import pytest
 
 from argosy.algorithm import ALGORITHMS, algorithm_class
 from argosy.cli.help import FOLDER
-from argosy.cli.train import Output, flags_type, help_of
+from argosy.cli.train import Common, Output, flags_type, help_of
 from argosy.experiment import Experiment
 from argosy.presets import tuned_families
 
@@ -18,7 +18,7 @@ def written(name):
     """Text of a file: an algorithm's line in the list and its own flags, or those that all share ("all")."""
     some = name if name in ALGORITHMS else next(iter(ALGORITHMS))
     cls = algorithm_class(some)
-    own, shared = help_of(Experiment(task="CartPole-v1", algorithm=some, config=cls.config_type()))
+    own, shared = help_of(Experiment(task="CartPole-v1", algorithm=some, config=cls.config_type()), Output())
     if name not in ALGORITHMS:
         return shared
     spaces, families = ", ".join(space.__name__ for space in cls.action_spaces), ", ".join(tuned_families(name)) or "-"
@@ -41,7 +41,7 @@ def test_every_flag_has_a_line_of_help():
 
     shared = Experiment(task="t", algorithm="dqn", config=algorithm_class("dqn").config_type())
     sections = [type(getattr(shared, field.name)) for field in dataclasses.fields(shared)]
-    configs = {cls for cls in sections if dataclasses.is_dataclass(cls)} | {Experiment, Output}
+    configs = {cls for cls in sections if dataclasses.is_dataclass(cls)} | {Experiment, Common, Output}
     configs |= {base for name in ALGORITHMS for base in algorithm_class(name).config_type.__mro__}
     for config in configs - {object}:
         body = ast.parse(inspect.getsource(config)).body[0].body
@@ -53,7 +53,7 @@ def test_every_flag_has_a_line_of_help():
 
 def test_the_parser_has_an_experiment_s_fields_and_the_output_s():
     default = Experiment(task="t", algorithm="dqn", config=algorithm_class("dqn").config_type())
-    names = {field.name for field in dataclasses.fields(flags_type(default))}
+    names = {field.name for field in dataclasses.fields(flags_type(default, Output))}
     assert names == {field.name for field in (*dataclasses.fields(Experiment), *dataclasses.fields(Output))}
 
 

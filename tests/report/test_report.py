@@ -195,3 +195,31 @@ def test_differences_and_bands_by_hand():
     assert (low.tolist(), high.tolist()) == ([0.0, 1.0], [2.0, 1.0])
     assert np.isnan(band([[1.0, 2.0]])[1:]).all()
     assert np.isnan(difference([1.0], [2.0, 3.0])[1:]).all()
+
+
+def make_study(folder, name="ppo", score=1.0, **changes):
+    folder.mkdir(parents=True)
+    trials = [
+        {"number": number, "settings": {f"lr{name}": 0.1, "kind": name}, "state": "complete", "score": score * number}
+        for number in range(3)
+    ]
+    experiment = {"algorithm": name, "task": name}
+    data = {"experiment": experiment, "trials": trials, "importance": {name: 1.0}, **changes}
+    (folder / "study.json").write_text(json.dumps(data))
+
+
+def test_studies_have_sections_whose_names_stay_text_and_damaged_ones_are_said(tmp_path):
+    make_study(tmp_path / "good", "<b onload='x'>")
+    make_run(tmp_path / "good" / "trials" / "0")
+    make_study(tmp_path / "infinite", score=float("inf"))
+    make_study(tmp_path / "bad", trials=[{}])
+    out = tmp_path / "report.html"
+    assert cli.main(["report", str(tmp_path), "-o", str(out)]) == 0
+    read = Reader(out.read_text(encoding="utf-8"))
+    assert "b" not in read.tags
+    text = " ".join(read.texts)
+    assert "Search: <b onload='x'> on <b onload='x'>" in text
+    assert "The best trials" in text
+    assert "bad: left out" in text
+    assert "0 runs" in text  # a trial is no run, unless its folder is named
+    assert len(read_runs([tmp_path / "good" / "trials"])[0]) == 1

@@ -1,0 +1,88 @@
+"""`argosy tune ALGO --task TASK --trials N`: settings that reach a higher return than the preset's."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from argosy.cli.show import show_start
+from argosy.cli.train import Common, read_flags
+from argosy.presets import own_settings
+from argosy.presets.search import search_space
+from argosy.process import num_cores
+from argosy.run.folder import RunFolder
+from argosy.run.tune import Study, Trial
+
+USAGE = """usage: argosy tune ALGO --task TASK --trials N [--space FILE] [options]
+
+Look for better settings: each trial is a run, cut short when its tests are hopeless. Given again, the command goes on
+with what is missing. `argosy tune ALGO --help` lists all flags: those of `argosy train`, whose values are what is
+improved, and those of the search, last.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneFlags(Common):
+    """What `argosy tune` takes beside the experiment."""
+
+    trials: int = 30
+    """How many, those of earlier calls included; `--trainer.total-steps` says how long each is."""
+    space: str | None = None
+    """TOML file of ranges: lr = { low = 1e-5, high = 1e-2, log = true }, gamma = { choices = [0.98, 0.99] }."""
+    jobs: int = 0
+    """How many trials run side by side; 0: as many as cores."""
+    sampler: Literal["tpe", "random"] = "tpe"
+    """What proposes settings."""
+    pruner: Literal["median", "none"] = "median"
+    """Which trials are given up: those whose tests are worse than the median of those before."""
+    name: str = "study"
+    """The study's folder: RUNS/tune/TASK/ALGO/NAME."""
+
+
+def main(args: Sequence[str]) -> int:
+    """Make the trials that are missing."""
+    if list(args) in ([], ["-h"], ["--help"]):
+        print(USAGE)
+        return 0
+    read = read_flags(args, TuneFlags, "tune")
+    if read is None:
+        return 0
+    experiment, flags, source = read
+    space = search_space(experiment, None if flags.space is None else own_settings(flags.space, trust=flags.trust))
+    folder = RunFolder.home(f"{flags.runs}/tune", experiment.task, str(experiment.algorithm)) / flags.name
+    study = Study(folder, experiment, space, sampler=flags.sampler, pruner=flags.pruner)
+    stream = sys.stderr if flags.json else sys.stdout
+    if not flags.quiet:
+        show_start(experiment, source, to_stderr=flags.json)
+        print(f"  searched {', '.join(space)}\n  files    {folder}", file=stream, flush=True)
+
+    def told(trial: Trial) -> None:
+        if not flags.quiet:
+            print(line(trial), file=stream, flush=True)
+
+    done = study.run(flags.trials, flags.jobs or num_cores(), told)
+    best = study.best
+    if not done:
+        print("\nstopped; all trials are kept. The same command goes on", file=stream)
+    if best is not None and not flags.quiet:
+        how = f"argosy train {experiment.algorithm} --task {experiment.task} --preset {study.best_preset} --seeds 0-4"
+        print(f"\nbest: {line(best)}\n{study.best_preset} holds it. To be sure of it: {how}", file=stream)
+    if flags.json:
+        score = None if best is None else best.score
+        settings = None if best is None else dict(best.settings)
+        print(json.dumps({"folder": str(folder), "trials": len(study.trials), "score": score, "settings": settings}))
+    return 130 if not done else int(best is None)
+
+
+def line(trial: Trial) -> str:
+    """One trial."""
+    score = "no return" if trial.score is None else f"return {trial.score:.1f}"
+    settings = ", ".join(f"{name} {_short(value)}" for name, value in trial.settings.items())
+    return f"trial {trial.number}: {score}, {trial.state}{f' ({trial.why})' if trial.why else ''}: {settings}"
+
+
+def _short(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,88 @@
+"""Where a search for better settings looks: a range for each, from `search.toml` or a file of the user's own."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from argosy.config import from_plain, to_plain
+from argosy.errors import ConfigError
+from argosy.experiment import Experiment
+from argosy.presets import read_sections
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    """Values of one setting that are tried: numbers from `low` to `high`, both included, or some choices."""
+
+    low: int | float | None = None
+    high: int | float | None = None
+    log: bool = False
+    """Draw by powers: as often between 0.001 and 0.01 as between 0.01 and 0.1."""
+    choices: tuple[object, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.low is None) != (self.high is None) or bool(self.choices) != (self.low is None):
+            raise ConfigError("a range is { low = 1e-5, high = 1e-2, log = true } or { choices = [32, 64] }")
+        if self.low is not None and self.high is not None and not self.low < self.high:
+            raise ConfigError(f"the range from {self.low} to {self.high} is empty; low must be < high")
+        if self.log and (self.low is None or self.low <= 0):
+            raise ConfigError("log is for numbers from a low > 0 on")
+
+    def __contains__(self, value: object) -> bool:
+        if self.low is None or self.high is None:
+            return to_plain(value) in to_plain(self.choices)  # type: ignore[operator]  # a list
+        whole = isinstance(self.low, int) and isinstance(self.high, int)
+        return isinstance(value, int if whole else int | float) and self.low <= value <= self.high
+
+
+def search_space(experiment: Experiment, own: Mapping[str, object] | None = None) -> dict[str, Range]:
+    """Return the ranges of the settings that are to be searched, by their names with dots.
+
+    Args:
+        experiment: what is to be improved.
+        own: ranges as in `search.toml`, of settings named as the command's flags are; None: those there.
+
+    Raises:
+        ConfigError: there is no such setting, it has no such values, or there is nothing to search.
+    """
+    if own:
+        space = {experiment.full_name(name).removeprefix("config."): where for name, where in _ranges(own)}
+        return {name: _accepted(experiment, name, where) for name, where in space.items()}
+    shared, space = dict(_ranges(read_sections("search.toml"))), {}
+    for name in experiment.setting_names():
+        of_algorithm = experiment.full_name(name).startswith("config.")
+        if (where := shared.get(name.rpartition(".")[2] if of_algorithm else name)) is not None:
+            with contextlib.suppress(ConfigError):
+                space[name] = _accepted(experiment, name, where)
+    if not space:
+        raise ConfigError(f"there is nothing to search for {experiment.algorithm}; say what, in a file: --space FILE")
+    return space
+
+
+def _ranges(tables: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, Range]]:
+    """Yield what stands in tables of tables, until a table describes a range."""
+    for key, value in tables.items():
+        name = prefix + key
+        if isinstance(value, Mapping) and not value.keys() & {field.name for field in dataclasses.fields(Range)}:
+            yield from _ranges(value, f"{name}.")
+            continue
+        try:
+            yield name, from_plain(Range, value)
+        except ConfigError as error:
+            raise ConfigError(f"the range of {name}: {error}") from None
+
+
+def _accepted(experiment: Experiment, name: str, where: Range) -> Range:
+    """Return a range of the type that the setting has.
+
+    Raises:
+        ConfigError: the experiment refuses an end of it, or one of its choices.
+    """
+    for value in where.choices or (where.low, where.high):
+        experiment.replaced({name: value})
+    if where.low is None or where.high is None or not isinstance(experiment.settings()[name], float):
+        return where
+    return dataclasses.replace(where, low=float(where.low), high=float(where.high))

@@ -1,0 +1,87 @@
+"""What a search for better settings (`argosy tune`) has come to, as a section of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+from argosy.errors import CheckpointError
+from argosy.files import damage_named, read_json
+from argosy.report.figure import Line, figure, short, table
+from argosy.report.runs import STUDY, below, number
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class TrialSeen:
+    """What a report knows of a trial."""
+
+    number: int
+    settings: Mapping[str, object]
+    state: str
+    score: float | None
+
+
+@dataclass(frozen=True)
+class StudySeen:
+    """What a report knows of a study."""
+
+    name: str
+    """Algorithm and task."""
+    trials: Sequence[TrialSeen]
+    importance: Mapping[str, float]
+    """Of each setting; {}: not known yet."""
+
+
+def read_studies(places: Sequence[str | Path]) -> tuple[list[StudySeen], list[str]]:
+    """Return the studies in and below folders, and what is wrong with others."""
+    studies, said = list[StudySeen](), list[str]()
+    for folder in {path.resolve(): path for place in places for path in below(place, STUDY)}.values():
+        try:
+            data = read_json(folder / STUDY)
+            with damage_named(folder / STUDY):
+                experiment = data["experiment"]
+                trials = [
+                    TrialSeen(int(one["number"]), dict(one["settings"]), str(one["state"]), number(one["score"]))
+                    for one in data["trials"]
+                ]
+                importance = {str(name): float(share) for name, share in data["importance"].items()}
+                name = f"{experiment['algorithm']} on {experiment['task']}"
+                studies.append(StudySeen(name, trials, importance))
+        except CheckpointError as error:
+            said.append(f"{folder}: left out: {error}")
+    return studies, said
+
+
+def study_section(study: StudySeen) -> str:
+    """Return a study's section: how the best score rose, which settings mattered, the best trials."""
+    counts = {state: sum(one.state == state for one in study.trials) for state in ("complete", "given up", "failed")}
+    said = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+    parts = [f"<section><h2>Search: {escape(study.name)}</h2><p>{len(study.trials)} trials: {said}.</p>"]
+    scored = [(one.score, one) for one in study.trials if one.state == "complete" and one.score is not None]
+    if len(scored) > 1:
+        scores = np.array([score for score, _ in scored])
+        order, nothing = np.arange(1.0, len(scores) + 1), np.full(len(scores), np.nan)
+        lines = [Line(n, order, y, nothing, nothing) for n, y in enumerate((np.maximum.accumulate(scores), scores))]
+        picture = figure("Score of each trial, and best so far", "complete trials", lines)
+        parts.append(f'<div class="figures">{picture}</div>')
+    if study.importance:
+        rows = [[name, f"{share:.2f}"] for name, share in study.importance.items()]
+        parts.append(table("Importance: what tells good trials from all", ["setting", "share"], rows))
+    if scored:
+        names = list(scored[0][1].settings)
+        top = sorted(scored, key=lambda one: -one[0])[:_SHOWN]
+        rows = [
+            [str(one.number), short(score), *(_text(one.settings.get(name)) for name in names)] for score, one in top
+        ]
+        parts.append(table("The best trials", ["trial", "score", *names], rows))
+    return "".join(parts) + "</section>"
+
+
+def _text(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,181 @@
+"""Studies: trials are runs, what is proposed and given up is Optuna's, and a study goes on where it was cut off."""
+
+import json
+import os
+import re
+import signal
+import threading
+import time
+
+import pytest
+
+from argosy import cli
+from argosy.errors import ConfigError
+from argosy.files import claimed
+from argosy.presets import own_settings, preset
+from argosy.presets.search import Range
+from argosy.report import read_runs, read_studies, render
+from argosy.run.many import Outcome
+from argosy.run.tune import Study
+
+SHORT = {
+    "net.hidden_sizes": (16,), "env.num_envs": 2, "env.test_num_envs": 2, "trainer.max_epoch": 2,
+    "trainer.step_per_epoch": 100, "trainer.step_per_collect": 4, "trainer.episode_per_test": 2,
+    "trainer.start_steps": 20, "trainer.batch_size": 16, "stop.episodes": 2, "stop.test_return": None,
+    "optim.lr": 5.0, "seed": 3, "threads": 1,
+}  # fmt: skip
+SPACE = {
+    "optim.lr": Range(low=1e-4, high=1e-2, log=True),
+    "net.hidden_sizes": Range(choices=((16,), (8, 8))),
+    "n_step": Range(low=1, high=3),
+}
+
+
+def short(**changes):
+    return preset("dqn", "CartPole-v1", **{**SHORT, **changes})
+
+
+def test_the_command_ends_with_a_preset_that_a_run_takes(tmp_path, capsys):
+    space = tmp_path / "space.toml"
+    space.write_text("lr = { low = 1e-4, high = 1e-2, log = true }\nnet.hidden_sizes = { choices = [[8], [16]] }\n")
+    given = {name: value for name, value in SHORT.items() if name not in ("net.hidden_sizes", "stop.test_return")}
+    flags = [text for name, value in given.items() for text in (f"--{name}", str(value))]
+    flags += ["--net.hidden_sizes", "16", "--space", str(space), "--runs", str(tmp_path), "--json"]
+    assert cli.main(["tune", "dqn", "--task", "CartPole-v1", *flags, "--trials=2", "--jobs=2"]) == 0
+    shown = capsys.readouterr()
+    result = json.loads(shown.out.splitlines()[-1])
+    folder = tmp_path / "tune" / "CartPole-v1" / "dqn" / "study"
+    assert result["folder"] == str(folder)
+    assert result["trials"] == 2
+    assert result["settings"].keys() == {"optim.lr", "net.hidden_sizes"}
+    assert "trial 0: return" in shown.err
+    assert f"--preset {folder}/best.json" in shown.err
+    assert not list(folder.rglob("checkpoint*"))  # those of trials that have ended
+
+    seen = json.loads((folder / "study.json").read_text())
+    first = next(trial for trial in seen["trials"] if trial["number"] == 0)
+    assert first["settings"]["net.hidden_sizes"] == [16]  # the experiment's own; its lr lies outside
+    assert result["score"] == max(trial["score"] for trial in seen["trials"])
+    assert all(1e-4 <= trial["settings"]["optim.lr"] <= 1e-2 for trial in seen["trials"])
+
+    best = folder / "best.json"
+    settings = own_settings(best)
+    assert settings["optim.lr"] == result["settings"]["optim.lr"]
+    assert not {"seed", "threads", "task"} & settings.keys()
+    args = ["--preset", str(best), "--runs", str(tmp_path / "runs"), "--n-step", "2", "--json", "--quiet"]
+    assert cli.main(["train", "dqn", "--task", "CartPole-v1", *args]) == 0
+    config = json.loads((tmp_path / json.loads(capsys.readouterr().out)["run_dir"] / "config.json").read_text())
+    assert config["config"]["optim"]["lr"] == settings["optim.lr"]
+    assert config["trainer"]["max_epoch"] == 2
+    assert config["config"]["n_step"] == 2  # a flag changes what the file says
+
+    assert cli.main(["tune", "dqn", "--task", "CartPole-v1", *flags, "--trials=2"]) == 0  # nothing is left to do
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == result
+    studies, said = read_studies([tmp_path])
+    assert said == []
+    assert [one.number for one in studies[0].trials] == [trial["number"] for trial in seen["trials"]]
+    assert [run.path.parts[-4] for run in read_runs([tmp_path])[0]] == ["runs"]  # no trials
+    assert "Search: dqn on CartPole-v1" in render([], [], None, studies)
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """Runs that end as the test says, in their order: the rates and folders of those that ran, and their ends.
+
+    An end is a score, an exit code below 0, or tests, the last of which is the score.
+    """
+    started, ends = [], {}
+
+    def run_many(jobs, at_once, *, told, stops):
+        for job in jobs:
+            started.append((job.experiment.config.optim.lr, job.root.name))
+            end, hopeless = ends.get(len(started), float(len(started))), False
+            if isinstance(end, list):
+                folder = job.root / "CartPole-v1" / "dqn" / "0-0-3"
+                folder.mkdir(parents=True)
+                rows = [{"env_step": 0, "test/return_mean": test} for test in end]
+                (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+                hopeless = stops(job)
+                end = -130 if hopeless else end[-1]
+            code = 0 if end >= 0 else -end
+            told(Outcome(job, {"test_return_mean": end} if code == 0 else None, code, "" if code == 130 else "a\nboom"))
+            if code == 130 and not hopeless:
+                return
+
+    monkeypatch.setattr("argosy.run.tune.run_many", run_many)
+    return started, ends
+
+
+def test_what_was_cut_off_is_the_next_trial_with_the_same_settings_and_folder(tmp_path, scripted):
+    started, ends = scripted
+    ends[2] = -130
+    assert not Study(tmp_path, short(), SPACE).run(3, 1)
+    study = Study(tmp_path, short(), SPACE)
+    assert [trial.number for trial in study.trials] == [0]
+    assert study.run(3, 1)
+    assert started[1] == started[2]
+    assert [trial.number for trial in study.trials] == [0, 1, 3]  # a number names a folder
+    assert len({rate for rate, _ in started}) == 3
+    assert study.best.score == 4.0
+    assert json.loads(study.best_preset.read_text())["optim.lr"] == started[3][0]
+
+
+def test_trials_that_fail_end_no_other_and_hopeless_ones_are_given_up(tmp_path, scripted):
+    scripted[1].update({1: -1, **{number: [90.0, 100.0] for number in range(2, 8)}, 8: [89.0], 9: [91.0, 101.0]})
+    study, told = Study(tmp_path, short(), SPACE), []
+    assert study.run(9, 1, told.append)
+    assert (told[0].state, told[0].why, told[0].score) == ("failed", "boom", None)
+    assert [(trial.state, trial.score) for trial in told[1:]] == [
+        *[("complete", 100.0)] * 6, ("given up", 89.0), ("complete", 101.0),
+    ]  # fmt: skip
+    assert study.best.score == 101.0
+    shown = " ".join(re.findall(">([^<]+)<", render([], [], None, read_studies([tmp_path])[0])))
+    assert "7 complete, 1 given up, 1 failed" in shown
+    assert "Importance" in shown
+
+
+def test_settings_that_contradict_each_other_fail_without_a_run(tmp_path, scripted):
+    space = {"buffer.device": Range(choices=("cpu",)), "buffer.storage_dir": Range(choices=("x",))}
+    study = Study(tmp_path, short(), space)
+    assert study.run(1, 1)
+    (trial,) = study.trials
+    assert trial.state == "failed"
+    assert "choose one of them" in trial.why
+    assert scripted[0] == []
+
+
+def test_a_folder_holds_one_study_of_one_process(tmp_path, scripted):
+    study = Study(tmp_path, short(), SPACE)
+    assert study.run(1, 1)
+    for other in (short(seed=4), SPACE), (short(), {"n_step": Range(low=1, high=2)}):
+        with pytest.raises(ConfigError, match="give another --name"):
+            Study(tmp_path, *other)
+    with claimed(tmp_path, ""), pytest.raises(ConfigError, match="in use"):
+        study.run(2, 1)
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_trials_that_go_on_later(tmp_path):
+    long = short(**{"trainer.max_epoch": 100_000})
+    study = Study(tmp_path, long, SPACE, sampler="random", pruner="none")
+
+    def press():
+        while not [file for file in tmp_path.rglob("metrics.jsonl") if b"test/return_mean" in file.read_bytes()]:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press, daemon=True).start()
+    assert not study.run(1, 1)
+    assert study.trials == []
+    (config,) = tmp_path.rglob("config.json")
+    made = json.loads(config.read_text())
+    made["trainer"]["max_epoch"] = 1 + len(config.with_name("metrics.jsonl").read_text().splitlines())
+    config.write_text(json.dumps(made))
+
+    later = Study(tmp_path, long, SPACE, sampler="random", pruner="none")
+    assert later.run(1, 1)
+    (trial,) = later.trials
+    assert trial.state == "complete"
+    assert trial.number == 0
+    assert list(tmp_path.rglob("config.json")) == [config]  # the same run
+    assert made["config"]["optim"]["lr"] == trial.settings["optim.lr"]
