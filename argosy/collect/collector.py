@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -136,16 +137,11 @@ class Collector:
         elapsed = time.perf_counter() - start
         self.collect_time += elapsed
         steps = self.collect_step - steps
+        stats = CollectStats(n_collected_steps=steps, collect_time=elapsed)
         if not ended:
-            return CollectStats(n_collected_steps=steps, collect_time=elapsed)
+            return stats
         returns, lens = (np.concatenate(parts) for parts in zip(*ended, strict=True))
-        return CollectStats(
-            n_collected_episodes=len(lens),
-            n_collected_steps=steps,
-            collect_time=elapsed,
-            returns=returns,
-            lens=lens,
-        )
+        return replace(stats, n_collected_episodes=len(lens), returns=returns, lens=lens)
 
     def reset(self, reset_buffer: bool = True) -> None:
         """Start new episodes at the next `collect`, set the counters to zero, empty the buffer (unless told not to)."""

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from argosy.collect.random_actions import act_randomly
-from argosy.collect.rows import begin_anew, first_states, put_rows, with_state
+from argosy.collect.rows import begin_anew, put_rows, with_state
 from argosy.collect.seats import Arena, Seat, Stepped
 from argosy.data import tree
 from argosy.data.stats import CollectStats
@@ -80,7 +80,7 @@ class Player:
         self._pending: Pending | None = None
         self._asking = self._everyone
         self._acted: Any = None  # [R, ...] what the rows that wait for their step's outcome did
-        self._state: Any = first_states(policy, seat.rows)  # before the next step of each row
+        self._state: Any = policy.first_states(seat.rows)  # before the next step of each row
 
     def ask(self) -> None:
         """Ask for the actions of the rows that act now; unless none does."""

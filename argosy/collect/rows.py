@@ -15,11 +15,6 @@ from argosy.env.vector.protocol import Obs
 from argosy.policy import Policy, PolicyState
 
 
-def first_states(policy: Policy, count: int) -> PolicyState:
-    """Return the states [count, ...] of episodes that begin; None for memoryless policies."""
-    return tree.map_leaves(lambda leaf: np.stack([np.asarray(leaf)] * count), policy.default_policy_state)
-
-
 def begin_anew(state: PolicyState, rows: np.ndarray, default: PolicyState) -> PolicyState:
     """Return states [R, ...] with the default one in the given rows (indices or mask); `state` stays as it was."""
     begun = tree.map_leaves(np.copy, state)
@@ -59,7 +54,7 @@ class Rows:
         return cls(
             env_ids=np.arange(count),
             obs=obs,
-            policy_state=first_states(policy, count),
+            policy_state=policy.first_states(count),
             on_reset=np.ones(count, dtype=bool) if policy.default_policy_state is not None else None,
             returns=np.zeros(count),
             lens=np.zeros(count, dtype=np.int64),

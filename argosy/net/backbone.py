@@ -193,15 +193,10 @@ class _Step(NamedTuple):
     activation: Callable[[Floats], object] | None
 
 
-def _relu(x: Floats) -> None:
-    np.maximum(x, 0.0, out=x)
-
-
-def _tanh(x: Floats) -> None:
-    np.tanh(x, out=x)
-
-
-_IN_NUMPY: dict[type[nn.Module], Callable[[Floats], object]] = {nn.ReLU: _relu, nn.Tanh: _tanh}
+_IN_NUMPY: dict[type[nn.Module], Callable[[Floats], object]] = {
+    nn.ReLU: lambda x: np.maximum(x, 0.0, out=x),
+    nn.Tanh: lambda x: np.tanh(x, out=x),
+}
 
 
 class SmallForward:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Protocol, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -29,36 +29,6 @@ from argosy.rng import Rng
 
 FORBIDDEN = -1e8
 """Logit of actions that a mask excludes: probability 0, and finite, so that p * log p is 0 and not NaN."""
-
-
-class ActorCriticAnalysis(Protocol):
-    """What actor-critic algorithms read of `analyze` and `analyze_next`; [...] are the sample's leading axes."""
-
-    @property
-    def params(self) -> torch.Tensor:
-        """[..., A] parameters of the distribution of actions: log-probabilities or means."""
-
-    @property
-    def logp(self) -> torch.Tensor:
-        """[...] log-probability of the stored action."""
-
-    @property
-    def entropy(self) -> torch.Tensor:
-        """[...] entropy of the actor."""
-
-    @property
-    def value(self) -> torch.Tensor:
-        """[...] value of the observation."""
-
-    @property
-    def distribution(self) -> torch.Tensor:
-        """[..., ...] the distribution of actions, in a form that only its own policy looks into."""
-
-    def kl_from(self, distribution: torch.Tensor) -> torch.Tensor:
-        """[...] KL divergence of this distribution of actions from another one, KL(other || this)."""
-
-    def sample(self, generator: torch.Generator) -> torch.Tensor:
-        """[..., *act] draw from a Gaussian by a CPU generator, in the bounds in which the env would take it."""
 
 
 class CategoricalHead(nn.Module):
@@ -194,8 +164,10 @@ def _action_head(space: spaces.Space[Any], in_features: int, log_std_init: float
     return CategoricalHead(in_features, tuple(sizes.tolist()), single=False)
 
 
-class _Analysis:
+class ActorCriticAnalysis:
     """What the policy says of a sample's rows, or of their successors; each part is computed when it is asked for.
+
+    [...] are the sample's leading axes, A the parameters of a distribution.
 
     Args:
         policy: the present one.
@@ -225,7 +197,7 @@ class _Analysis:
 
     @property
     def params(self) -> torch.Tensor:
-        """Parameters of the distribution of actions: log-probabilities or means."""
+        """[..., A] parameters of the distribution of actions: log-probabilities or means."""
         if self._params is None:
             policy, sample = self._policy, self._sample
             mask = policy._mask_next(sample, self._rows) if self._successors else policy._mask(sample.obs)
@@ -234,20 +206,25 @@ class _Analysis:
 
     @property
     def logp(self) -> torch.Tensor:
+        """[...] log-probability of the stored action."""
         return self._policy.action_head.log_prob(self.params, self._sample.act)
 
     @property
     def entropy(self) -> torch.Tensor:
+        """[...] entropy of the actor."""
         return self._policy.action_head.entropy(self.params)
 
     @property
     def distribution(self) -> torch.Tensor:
+        """[..., ...] the distribution of actions, in a form that only its own policy looks into."""
         return self._policy.action_head.distribution(self.params)
 
     def kl_from(self, distribution: torch.Tensor) -> torch.Tensor:
+        """[...] KL divergence of this distribution of actions from another one, KL(other || this)."""
         return self._policy.action_head.kl(distribution, self.distribution)
 
     def sample(self, generator: torch.Generator) -> torch.Tensor:
+        """[..., *act] draw from a Gaussian by a CPU generator, in the bounds in which the env would take it."""
         mean, log_std = self.distribution.unbind(-2)
         noise = torch.empty(mean.shape).normal_(generator=generator).to(mean.device)
         act = self._policy.action_head.mode(torch.addcmul(mean, noise, log_std.exp()))
@@ -255,6 +232,7 @@ class _Analysis:
 
     @property
     def value(self) -> torch.Tensor:
+        """[...] value of the observation."""
         policy = self._policy
         assert policy.critic is not None, "this policy was made without critic"
         value: torch.Tensor = policy.value_head(self._features_of(policy.critic)).squeeze(-1)
@@ -351,8 +329,8 @@ class ActorCriticPolicy(NetPolicy):
 
     def analyze(self, sample: SampleBatch) -> ActorCriticAnalysis:
         """Log-probability, entropy and value with gradient; `sample` has obs [..., *obs] and act [..., *act]."""
-        return _Analysis(self, sample)
+        return ActorCriticAnalysis(self, sample)
 
     def analyze_next(self, sample: SampleBatch, rows: tuple[torch.Tensor, ...] | None = None) -> ActorCriticAnalysis:
         """The same at `obs_next` [..., *obs]; there are no actions, so only the value can be asked for."""
-        return _Analysis(self, sample, successors=True, rows=rows)
+        return ActorCriticAnalysis(self, sample, successors=True, rows=rows)

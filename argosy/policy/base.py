@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, TypeAlias, TypedDict
+from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 import torch
 from gymnasium import spaces
 from torch import nn
 
-from argosy.data import Batch, NamedArray, SampleBatch, namedarray
+from argosy.data import Batch, NamedArray, SampleBatch, namedarray, tree
 from argosy.data.protocols import Obs, ObsBatchProtocol
 from argosy.env.masks import find_mask_key
 from argosy.errors import CheckpointError, SpaceError
@@ -21,6 +21,7 @@ from argosy.policy.normaliser import Normaliser
 from argosy.policy.predict import predict
 from argosy.rng import Rng
 
+AnalysisT_co = TypeVar("AnalysisT_co", covariant=True)
 PolicyState: TypeAlias = Any  # a named array or Batch [B, ...] that only its own policy looks into
 
 
@@ -163,6 +164,10 @@ class Policy(nn.Module, ABC):
     def is_recurrent(self) -> bool:
         """Whether it has memory: a state that learning starts from, so that it is stored and sequences are sampled."""
         return self.default_policy_state is not None
+
+    def first_states(self, count: int) -> PolicyState:
+        """Return the states [count, ...] of episodes that begin; None without memory."""
+        return tree.map_leaves(lambda leaf: np.stack([np.asarray(leaf)] * count), self.default_policy_state)
 
     @property
     def device(self) -> torch.device:
@@ -353,3 +358,32 @@ class NetPolicy(Policy):
         if self.normaliser is not None:
             obs = self.normaliser(obs)
         return obs, None if state is None or not self.is_recurrent else self._tensors(state)
+
+
+class OneNetPolicy(NetPolicy, Generic[AnalysisT_co]):
+    """Base of policies with one backbone, of whose features all follows that they say."""
+
+    def forward(self, batch: ObsBatchProtocol, state: PolicyState = None) -> Batch:
+        """Actions without exploration [..., *act] for `batch.obs`; `logits` are what they were taken from."""
+        obs, state = self._inputs(batch, state)
+        features, state = self._step(obs, state)
+        act, logits = self._best(features[self._acting[0]], self._mask(obs))
+        return Batch(act=act, logits=logits, state=state)
+
+    def analyze(self, sample: SampleBatch) -> AnalysisT_co:
+        """What it says of a sample, with gradient; there are obs [..., *obs] and act [..., *act]."""
+        return self._analysis(self._acting[0].features(sample), self._mask(sample.obs), sample.get("act"))
+
+    def analyze_next(self, sample: SampleBatch, rows: tuple[torch.Tensor, ...] | None = None) -> AnalysisT_co:
+        """The same at `obs_next` [..., *obs], where there are no actions."""
+        return self._analysis(self._acting[0].features_next(sample, rows), self._mask_next(sample, rows))
+
+    @abstractmethod
+    def _best(self, features: torch.Tensor, mask: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return `act` and `logits` of `forward`, of features [..., F] and a mask [..., n]."""
+
+    @abstractmethod
+    def _analysis(
+        self, features: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None
+    ) -> AnalysisT_co:
+        """Return what is said of features [..., F], a mask [..., n] and stored actions [..., *act]."""

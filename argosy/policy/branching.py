@@ -9,12 +9,10 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from argosy.data import Batch, SampleBatch
-from argosy.data.protocols import ObsBatchProtocol
 from argosy.errors import ConfigError, SpaceError
 from argosy.net import Backbone, NetConfig
 from argosy.net.branching import BranchingHead
-from argosy.policy.base import NetPolicy, PolicyState, RolloutRequest, RolloutResult
+from argosy.policy.base import OneNetPolicy, RolloutRequest, RolloutResult
 
 ArrayT = TypeVar("ArrayT", np.ndarray, torch.Tensor)
 
@@ -54,7 +52,7 @@ class BranchingAnalysis:
         return self.q.gather(-1, choices.unsqueeze(-1)).squeeze(-1)
 
 
-class BranchingPolicy(NetPolicy):
+class BranchingPolicy(OneNetPolicy[BranchingAnalysis]):
     """argmax Q in each part of an action; exploring rows act as the algorithm's `exploration` says.
 
     Args:
@@ -117,13 +115,6 @@ class BranchingPolicy(NetPolicy):
             return act.long()
         return ((act + 1.0) * (0.5 * (self.bins - 1))).round().clamp(0, self.bins - 1).long()
 
-    def forward(self, batch: ObsBatchProtocol, state: PolicyState = None) -> Batch:
-        """Greedy actions [..., D] for `batch.obs`, and Q [..., D, n] as `logits`."""
-        obs, state = self._inputs(batch, state)
-        features, state = self._step(obs, state)
-        analysis = self._analysis(features[self.backbone], self._mask(obs))
-        return Batch(act=analysis.act, logits=analysis.q, state=state)
-
     def rollout(self, requests: RolloutRequest) -> RolloutResult:
         """Actions [B, D], int64 of a MultiDiscrete, float32 of a Box."""
         (q,), memory = self._outputs(requests, (self.backbone, self.head))
@@ -133,16 +124,13 @@ class BranchingPolicy(NetPolicy):
         result.action = self.actions(result.action).astype(np.float32 if self.bins else np.int64, copy=False)
         return result
 
-    def analyze(self, sample: SampleBatch) -> BranchingAnalysis:
-        """Action values with gradient; `sample` has obs [..., *obs] and act [..., D]."""
-        return self._analysis(self.backbone.features(sample), self._mask(sample.obs), self.choices(sample.act))
-
-    def analyze_next(self, sample: SampleBatch, rows: tuple[torch.Tensor, ...] | None = None) -> BranchingAnalysis:
-        """Action values of `obs_next` [..., *obs]."""
-        return self._analysis(self.backbone.features_next(sample, rows), self._mask_next(sample, rows))
+    def _best(self, features: torch.Tensor, mask: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        analysis = self._analysis(features, mask)
+        return analysis.act, analysis.q
 
     def _analysis(
-        self, features: torch.Tensor, mask: torch.Tensor | None, taken: torch.Tensor | None = None
+        self, features: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None
     ) -> BranchingAnalysis:
         allowed = self.exists if mask is None else mask[..., self.slot] & self.exists
+        taken = None if act is None else self.choices(act)
         return BranchingAnalysis(policy=self, q=self.head(features), allowed=allowed, taken=taken)

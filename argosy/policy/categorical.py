@@ -33,18 +33,13 @@ class CategoricalAnalysis(QAnalysis):
         return self.log_probs_of(self.act)
 
 
-class CategoricalPolicy(QPolicy):
-    """A `QPolicy` whose network gives, for each action, the probabilities of N values of the return.
+class CategoricalPolicy(QPolicy[CategoricalAnalysis]):
+    """A `QPolicy`, with its arguments, whose network gives for each action the probabilities of N values of the return.
 
     Args:
-        observation_space: space of one observation; a Dict may hold an action mask.
-        action_space: a Discrete space.
-        net: shape of the network.
         num_atoms: N.
         v_min: the smallest value.
         v_max: the largest value.
-        dueling: see `QPolicy`.
-        noisy_std: see `QPolicy`.
     """
 
     def __init__(
@@ -64,19 +59,7 @@ class CategoricalPolicy(QPolicy):
         self.register_buffer("support", torch.linspace(v_min, v_max, num_atoms), persistent=False)
         self.support: torch.Tensor
 
-    def analyze(self, sample: Any) -> CategoricalAnalysis:
-        """Distributions with gradient; `sample` has obs [..., *obs] and act [...]."""
-        analysis = super().analyze(sample)
-        assert isinstance(analysis, CategoricalAnalysis)
-        return analysis
-
-    def analyze_next(self, sample: Any, rows: tuple[torch.Tensor, ...] | None = None) -> CategoricalAnalysis:
-        """Distributions at `obs_next` [..., *obs]."""
-        analysis = super().analyze_next(sample, rows)
-        assert isinstance(analysis, CategoricalAnalysis)
-        return analysis
-
-    def _analysis(
+    def _read(
         self, output: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None
     ) -> CategoricalAnalysis:
         log_probs = output.reshape(*output.shape[:-1], self.num_actions, self.num_atoms).log_softmax(dim=-1)

@@ -9,12 +9,10 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from argosy.data import Batch, SampleBatch
-from argosy.data.protocols import ObsBatchProtocol
 from argosy.env.spaces import is_bounded
 from argosy.errors import SpaceError
 from argosy.net import Backbone, Linear, NetConfig
-from argosy.policy.base import NetPolicy, PolicyState, RolloutRequest, RolloutResult
+from argosy.policy.base import OneNetPolicy, RolloutRequest, RolloutResult
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,7 @@ class DeterministicAnalysis:
     """[..., *act] actions in [-1, 1], differentiable."""
 
 
-class DeterministicPolicy(NetPolicy):
+class DeterministicPolicy(OneNetPolicy[DeterministicAnalysis]):
     """tanh of a network's output, in [-1, 1] and scaled to the Box's bounds; noise comes from the `exploration`.
 
     Args:
@@ -51,25 +49,18 @@ class DeterministicPolicy(NetPolicy):
         self.head = Linear(self.actor.out_features, self.action_dim)
         self._remember(self.actor)
 
-    def forward(self, batch: ObsBatchProtocol, state: PolicyState = None) -> Batch:
-        """Actions without noise for `batch.obs`."""
-        features, state = self._step(*self._inputs(batch, state))
-        act = self._act(features[self.actor])
-        return Batch(act=act, logits=act, state=state)
-
     def rollout(self, requests: RolloutRequest) -> RolloutResult:
         """Actions [B, *act] in [-1, 1]."""
         (output,), memory = self._outputs(requests, (self.actor, self.head))
         return self._result(np.tanh(output).reshape(-1, *self.action_shape), requests, memory)
 
-    def analyze(self, sample: SampleBatch) -> DeterministicAnalysis:
-        """Actions at the observations of a sample, with gradient."""
-        return DeterministicAnalysis(self._act(self.actor.features(sample)))
+    def _best(self, features: torch.Tensor, mask: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        act = self._analysis(features, mask).act
+        return act, act
 
-    def analyze_next(self, sample: SampleBatch, rows: tuple[torch.Tensor, ...] | None = None) -> DeterministicAnalysis:
-        """Actions at `obs_next`."""
-        return DeterministicAnalysis(self._act(self.actor.features_next(sample, rows)))
-
-    def _act(self, features: torch.Tensor) -> torch.Tensor:
-        act: torch.Tensor = self.head(features).tanh()
-        return act if len(self.action_shape) == 1 else act.reshape(*act.shape[:-1], *self.action_shape)
+    def _analysis(
+        self, features: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None
+    ) -> DeterministicAnalysis:
+        own: torch.Tensor = self.head(features).tanh()
+        one_axis = len(self.action_shape) == 1
+        return DeterministicAnalysis(own if one_axis else own.reshape(*own.shape[:-1], *self.action_shape))

@@ -9,11 +9,9 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from argosy.data import Batch, SampleBatch
-from argosy.data.protocols import ObsBatchProtocol
 from argosy.net import Backbone, NetConfig
 from argosy.net.implicit import EqualFractions, ImplicitHead, ProposedFractions
-from argosy.policy.base import NetPolicy, PolicyState, RolloutRequest, RolloutResult
+from argosy.policy.base import OneNetPolicy, RolloutRequest, RolloutResult
 from argosy.policy.q import QAnalysis
 
 
@@ -51,7 +49,7 @@ class ImplicitAnalysis:
         return self.quantiles_of(self.act, tau)
 
 
-class ImplicitPolicy(NetPolicy):
+class ImplicitPolicy(OneNetPolicy[ImplicitAnalysis]):
     """argmax of the mean return over the allowed actions; exploring rows act as the algorithm's `exploration` says.
 
     Args:
@@ -84,13 +82,6 @@ class ImplicitPolicy(NetPolicy):
         self.head = ImplicitHead(width, hidden, self.num_actions, fractions, num_cosines, net.activation)
         self._remember(self.backbone)
 
-    def forward(self, batch: ObsBatchProtocol, state: PolicyState = None) -> Batch:
-        """Greedy actions [...] for `batch.obs`, and mean returns [..., num_actions] as `logits`."""
-        obs, state = self._inputs(batch, state)
-        features, state = self._step(obs, state)
-        analysis = QAnalysis(self.head(features[self.backbone]), self._mask(obs))
-        return Batch(act=analysis.greedy, logits=analysis.q, state=state)
-
     def rollout(self, requests: RolloutRequest) -> RolloutResult:
         """Actions [B] int64."""
         (q,), memory = self._outputs(requests, (self.backbone, self.head))
@@ -98,12 +89,11 @@ class ImplicitPolicy(NetPolicy):
         act = (q if mask is None else np.where(mask, q, -np.inf)).argmax(axis=-1)
         return self._result(act, requests, memory, mask=mask)
 
-    def analyze(self, sample: SampleBatch) -> ImplicitAnalysis:
-        """Quantiles with gradient; `sample` has obs [..., *obs] and act [...]."""
-        features, mask = self.backbone.features(sample), self._mask(sample.obs)
-        return ImplicitAnalysis(head=self.head, features=features, mask=mask, act=sample.act)
+    def _best(self, features: torch.Tensor, mask: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        analysis = QAnalysis(self.head(features), mask)
+        return analysis.greedy, analysis.q
 
-    def analyze_next(self, sample: SampleBatch, rows: tuple[torch.Tensor, ...] | None = None) -> ImplicitAnalysis:
-        """Quantiles of `obs_next` [..., *obs]."""
-        features, mask = self.backbone.features_next(sample, rows), self._mask_next(sample, rows)
-        return ImplicitAnalysis(head=self.head, features=features, mask=mask)
+    def _analysis(
+        self, features: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None
+    ) -> ImplicitAnalysis:
+        return ImplicitAnalysis(head=self.head, features=features, mask=mask, act=act)

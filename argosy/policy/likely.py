@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from argosy.data import SampleBatch
 from argosy.net import NetConfig
 from argosy.policy.actor_critic import FORBIDDEN
 from argosy.policy.q import QAnalysis, QPolicy
@@ -26,16 +25,11 @@ class LikelyAnalysis(QAnalysis):
     """[..., num_actions] of the imitation."""
 
 
-class LikelyPolicy(QPolicy):
-    """A `QPolicy` whose network also imitates the data, and which takes nothing but what these may have done.
+class LikelyPolicy(QPolicy[LikelyAnalysis]):
+    """A `QPolicy`, with its arguments, whose network also imitates the data; it takes what these may have done alone.
 
     Args:
-        observation_space: space of one observation; a Dict may hold an action mask.
-        action_space: a Discrete space.
-        net: shape of the network.
         threshold: share of the likeliest action's probability above which an action may be taken.
-        dueling: see `QPolicy`.
-        noisy_std: see `QPolicy`.
     """
 
     def __init__(
@@ -51,20 +45,12 @@ class LikelyPolicy(QPolicy):
         super().__init__(observation_space, action_space, net, dueling=dueling, noisy_std=noisy_std, atoms=2)
         self.threshold = threshold
 
-    def analyze(self, sample: SampleBatch) -> LikelyAnalysis:
-        """Action values and imitation with gradient; `sample` has obs [..., *obs] and act [...]."""
-        analysis = super().analyze(sample)
-        assert isinstance(analysis, LikelyAnalysis)
-        return analysis
-
     def _choose(self, output: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
         allowed = None if mask is None else torch.from_numpy(mask)
-        best: np.ndarray = self._analysis(torch.from_numpy(output), allowed).greedy.numpy()
+        best: np.ndarray = self._read(torch.from_numpy(output), allowed).greedy.numpy()
         return best
 
-    def _analysis(
-        self, output: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None
-    ) -> LikelyAnalysis:
+    def _read(self, output: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None) -> LikelyAnalysis:
         q, logits = output.reshape(*output.shape[:-1], self.num_actions, 2).unbind(-1)
         allowed = logits if mask is None else logits.masked_fill(~mask, FORBIDDEN)
         best = allowed.detach().amax(dim=-1, keepdim=True)

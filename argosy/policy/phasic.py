@@ -9,10 +9,10 @@ from gymnasium import spaces
 
 from argosy.data import SampleBatch
 from argosy.net import Linear, NetConfig
-from argosy.policy.actor_critic import ActorCriticPolicy, _Analysis
+from argosy.policy.actor_critic import ActorCriticAnalysis, ActorCriticPolicy
 
 
-class PhasicAnalysis(_Analysis):
+class PhasicAnalysis(ActorCriticAnalysis):
     """What the policy says of a sample's rows."""
 
     _policy: PhasicPolicy

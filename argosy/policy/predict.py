@@ -44,24 +44,24 @@ def predict(self: Policy, obs: Any, state: PolicyState = None, deterministic: bo
             result = self(Batch(obs=rows), state)
             act, state = result.act, result.get("state")
         else:
-            answer = self.rollout(_request(self, rows, state))
+            answer = self.rollout(request(self, rows, state))
             act, state = answer.action, answer.policy_state
     act, state = to_numpy(act), to_numpy(state)
     env_act = np.asarray(self.map_action(act), dtype=self.action_space.dtype)
     return (env_act[0], tree.index(state, 0)) if is_one else (env_act, state)
 
 
-def _request(policy: Policy, rows: Any, state: PolicyState) -> RolloutRequest:
-    """Ask for exploring actions; without states, episodes begin."""
+def request(policy: Policy, rows: Any, state: PolicyState, *, evaluates: bool = False) -> RolloutRequest:
+    """Ask for the actions of rows [B, *obs], exploring or evaluating ones; without states, episodes begin."""
     from argosy.policy.base import RolloutRequest  # here, because that module names this one
 
-    if policy.default_policy_state is None:
-        return RolloutRequest(obs=rows)
     count = len(next(leaf for _, leaf in tree.leaves(rows)))
-    begins = np.full(count, state is None)
-    if state is None:
-        state = tree.map_leaves(lambda leaf: np.stack([np.asarray(leaf)] * count), policy.default_policy_state)
-    return RolloutRequest(obs=rows, policy_state=state, on_reset=begins)
+    asked = RolloutRequest(obs=rows, policy_state=state, is_evaluation=np.ones(count, bool) if evaluates else None)
+    if policy.default_policy_state is not None:
+        asked.on_reset = np.full(count, state is None)
+        if state is None:
+            asked.policy_state = policy.first_states(count)
+    return asked
 
 
 def _first_axis(leaf: Any) -> Any:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, cast
 
 import numpy as np
 import torch
 from gymnasium import spaces
 from torch import nn
+from typing_extensions import TypeVar  # with a default
 
-from argosy.data import Batch, SampleBatch
-from argosy.data.protocols import ObsBatchProtocol
 from argosy.net import Backbone, DuelingHead, Linear, NetConfig
 from argosy.net.noisy import add_noise
-from argosy.policy.base import NetPolicy, PolicyState, RolloutRequest, RolloutResult
+from argosy.policy.base import OneNetPolicy, RolloutRequest, RolloutResult
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,10 @@ class QAnalysis:
         return self.q.gather(-1, act.unsqueeze(-1)).squeeze(-1)
 
 
-class QPolicy(NetPolicy):
+QAnalysisT_co = TypeVar("QAnalysisT_co", bound=QAnalysis, default=QAnalysis, covariant=True)
+
+
+class QPolicy(OneNetPolicy[QAnalysisT_co], Generic[QAnalysisT_co]):
     """argmax Q over the allowed actions; exploring rows act as the algorithm's `exploration` says.
 
     Args:
@@ -84,13 +86,6 @@ class QPolicy(NetPolicy):
         self._remember(self.backbone)
         self.noise = add_noise(self, noisy_std) if noisy_std else None
 
-    def forward(self, batch: ObsBatchProtocol, state: PolicyState = None) -> Batch:
-        """Greedy actions [...] for `batch.obs`, and Q [..., num_actions] as `logits`."""
-        obs, state = self._inputs(batch, state)
-        features, state = self._step(obs, state)
-        analysis = self._analysis(self.head(features[self.backbone]), self._mask(obs))
-        return Batch(act=analysis.greedy, logits=analysis.q, state=state)
-
     def rollout(self, requests: RolloutRequest) -> RolloutResult:
         """Actions [B] int64."""
         with nullcontext() if self.noise is None else self.noise(self.rng, requests.is_evaluation):
@@ -98,13 +93,14 @@ class QPolicy(NetPolicy):
         mask = self._mask(requests.obs)
         return self._result(self._choose(output, mask), requests, memory, mask=mask)
 
-    def analyze(self, sample: SampleBatch) -> QAnalysis:
-        """Action values with gradient; `sample` has obs [..., *obs] and act [...]."""
-        return self._analysis(self.head(self.backbone.features(sample)), self._mask(sample.obs), sample.act)
+    def _best(self, features: torch.Tensor, mask: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        analysis = self._analysis(features, mask)
+        return analysis.greedy, analysis.q
 
-    def analyze_next(self, sample: SampleBatch, rows: tuple[torch.Tensor, ...] | None = None) -> QAnalysis:
-        """Action values of `obs_next` [..., *obs]."""
-        return self._analysis(self.head(self.backbone.features_next(sample, rows)), self._mask_next(sample, rows))
+    def _analysis(
+        self, features: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None
+    ) -> QAnalysisT_co:
+        return self._read(self.head(features), mask, act)
 
     def _choose(self, output: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
         """Return the best allowed actions [B], of what the network gave."""
@@ -114,9 +110,9 @@ class QPolicy(NetPolicy):
 
     # -- what a subclass with several atoms says -----------------------------------------------------------------------
 
-    def _analysis(self, output: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None) -> QAnalysis:
-        """Read the network's output [..., num_actions * atoms]."""
-        return QAnalysis(output, mask, act)
+    def _read(self, output: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None) -> QAnalysisT_co:
+        """Say what the network's output [..., num_actions * atoms] means."""
+        return cast(QAnalysisT_co, QAnalysis(output, mask, act))
 
     def _values(self, output: np.ndarray) -> np.ndarray:
         """[B, num_actions * atoms] -> Q [B, num_actions], for acting."""

@@ -31,15 +31,11 @@ class QuantileAnalysis(QAnalysis):
         return self.quantiles_of(self.act)
 
 
-class QuantilePolicy(QPolicy):
-    """A `QPolicy` whose network gives N quantiles of each action's return.
+class QuantilePolicy(QPolicy[QuantileAnalysis]):
+    """A `QPolicy`, with its arguments, whose network gives N quantiles of each action's return.
 
     Args:
-        observation_space: space of one observation; a Dict may hold an action mask.
-        action_space: a Discrete space.
-        net: shape of the network.
         num_quantiles: N.
-        dueling: see `QPolicy`.
     """
 
     def __init__(
@@ -54,19 +50,7 @@ class QuantilePolicy(QPolicy):
         super().__init__(observation_space, action_space, net, dueling=dueling, atoms=num_quantiles)
         self.num_quantiles = num_quantiles
 
-    def analyze(self, sample: Any) -> QuantileAnalysis:
-        """Quantiles with gradient; `sample` has obs [..., *obs] and act [...]."""
-        analysis = super().analyze(sample)
-        assert isinstance(analysis, QuantileAnalysis)
-        return analysis
-
-    def analyze_next(self, sample: Any, rows: tuple[torch.Tensor, ...] | None = None) -> QuantileAnalysis:
-        """Quantiles of `obs_next` [..., *obs]."""
-        analysis = super().analyze_next(sample, rows)
-        assert isinstance(analysis, QuantileAnalysis)
-        return analysis
-
-    def _analysis(
+    def _read(
         self, output: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None
     ) -> QuantileAnalysis:
         quantiles = output.reshape(*output.shape[:-1], self.num_actions, self.num_quantiles)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from gymnasium import spaces
 from torch import nn
 
 from argosy.config import check_range
-from argosy.data import Batch, tree
-from argosy.policy.base import Policy, PolicyState, RolloutRequest
+from argosy.data import Batch
+from argosy.policy.base import Policy, PolicyState
+from argosy.policy.predict import request
 
 
 class SingleModelPytorchPolicy(Policy):
@@ -59,16 +59,5 @@ class SingleModelPytorchPolicy(Policy):
 
     def forward(self, batch: Any, state: PolicyState = None) -> Batch:
         """Return `act`, the evaluation actions of `rollout`, and `state`; without `state` an episode starts."""
-        count = len(next(leaf for _, leaf in tree.leaves(batch.obs)))
-        fresh = state is None and self.default_policy_state is not None
-        if fresh:
-            state = tree.map_leaves(lambda leaf: np.stack([np.asarray(leaf)] * count), self.default_policy_state)
-        result = self.rollout(
-            RolloutRequest(
-                obs=batch.obs,
-                policy_state=state,
-                is_evaluation=np.ones(count, bool),
-                on_reset=np.full(count, fresh) if self.default_policy_state is not None else None,
-            )
-        )
+        result = self.rollout(request(self, batch.obs, state, evaluates=True))
         return Batch(act=result.action, state=result.policy_state)

@@ -10,13 +10,11 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from argosy.data import Batch, SampleBatch
-from argosy.data.protocols import ObsBatchProtocol
 from argosy.env.spaces import is_bounded
 from argosy.errors import SpaceError
 from argosy.net import Backbone, Linear, NetConfig
 from argosy.ops import squashed_gaussian_log_prob
-from argosy.policy.base import NetPolicy, PolicyState, RolloutRequest, RolloutResult
+from argosy.policy.base import OneNetPolicy, RolloutRequest, RolloutResult
 
 LOG_STD_MIN, LOG_STD_MAX = -20.0, 2.0
 
@@ -50,7 +48,7 @@ class SquashedGaussianAnalysis:
         return act if len(self.shape) == 1 else act.reshape(*act.shape[:-1], *self.shape)
 
 
-class SquashedGaussianPolicy(NetPolicy):
+class SquashedGaussianPolicy(OneNetPolicy[SquashedGaussianAnalysis]):
     """tanh(mean + std * noise); evaluating rows take tanh(mean). Actions are in [-1, 1] and scaled to the Box's bounds.
 
     Args:
@@ -77,12 +75,6 @@ class SquashedGaussianPolicy(NetPolicy):
         self.head: nn.Module = Linear(self.actor.out_features, 2 * self.action_dim)
         self._remember(self.actor)
 
-    def forward(self, batch: ObsBatchProtocol, state: PolicyState = None) -> Batch:
-        """Actions without noise for `batch.obs`; `logits` are mean and log deviation side by side."""
-        features, state = self._step(*self._inputs(batch, state))
-        analysis = self._analysis(features[self.actor])
-        return Batch(act=analysis.act, logits=torch.cat((analysis.mean, analysis.log_std), dim=-1), state=state)
-
     def rollout(self, requests: RolloutRequest) -> RolloutResult:
         """Sampled actions [B, *act] in [-1, 1]."""
         (output,), memory = self._outputs(requests, (self.actor, self.head))
@@ -95,16 +87,12 @@ class SquashedGaussianPolicy(NetPolicy):
             mean = mean + noise * np.exp(log_std.clip(LOG_STD_MIN, LOG_STD_MAX))
         return self._result(np.tanh(mean).reshape(-1, *self.action_shape), requests, memory)
 
-    def analyze(self, sample: SampleBatch) -> SquashedGaussianAnalysis:
-        """The distribution of actions at the observations of a sample, with gradient."""
-        return self._analysis(self.actor.features(sample))
+    def _best(self, features: torch.Tensor, mask: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        analysis = self._analysis(features, mask)
+        return analysis.act, torch.cat((analysis.mean, analysis.log_std), dim=-1)
 
-    def analyze_next(
-        self, sample: SampleBatch, rows: tuple[torch.Tensor, ...] | None = None
+    def _analysis(
+        self, features: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None
     ) -> SquashedGaussianAnalysis:
-        """The same at `obs_next`."""
-        return self._analysis(self.actor.features_next(sample, rows))
-
-    def _analysis(self, features: torch.Tensor) -> SquashedGaussianAnalysis:
         mean, log_std = self.head(features).chunk(2, dim=-1)
         return SquashedGaussianAnalysis(mean, log_std.clamp(LOG_STD_MIN, LOG_STD_MAX), self.action_shape)

@@ -10,7 +10,7 @@ so that algorithms learn as they do from independent noise. Gradients of the var
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +22,6 @@ from argosy.net import Backbone, Linear, NetConfig, orthogonal_
 from argosy.ops import gaussian_entropy, gaussian_log_prob, gaussian_sample
 from argosy.policy.actor_critic import ActorCriticPolicy, GaussianHead
 from argosy.policy.base import RolloutRequest, RolloutResult
-from argosy.policy.boxes import ActionBound
 from argosy.policy.explore import Exploration, States
 from argosy.policy.squashed_gaussian import LOG_STD_MAX, LOG_STD_MIN, SquashedGaussianAnalysis, SquashedGaussianPolicy
 from argosy.rng import Rng
@@ -82,12 +81,9 @@ def log_std_of(features: torch.Tensor, log_std: torch.Tensor) -> torch.Tensor:
 
 
 class StateDependentGaussianPolicy(SquashedGaussianPolicy):
-    """A `SquashedGaussianPolicy` whose noise is a function of the features that rows keep for some steps.
+    """A `SquashedGaussianPolicy`, with its arguments, whose noise is a function of the features that rows keep.
 
     Args:
-        observation_space: space of one observation.
-        action_space: a Box with finite bounds.
-        net: shape of the actor.
         noise_steps: steps for which a row keeps its function, at most an episode.
         log_std_init: initial log deviation of the function's weights.
 
@@ -120,7 +116,9 @@ class StateDependentGaussianPolicy(SquashedGaussianPolicy):
         act = np.tanh(mean + noise.action).reshape(-1, *self.action_shape)
         return RolloutResult(action=act, policy_state=noise.policy_state)
 
-    def _analysis(self, features: torch.Tensor) -> SquashedGaussianAnalysis:
+    def _analysis(
+        self, features: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None
+    ) -> SquashedGaussianAnalysis:
         log_std = log_std_of(features, self.log_std).clamp(LOG_STD_MIN, LOG_STD_MAX)
         return SquashedGaussianAnalysis(self.head.mean(features), log_std, self.action_shape)
 
@@ -153,18 +151,11 @@ class StateDependentHead(GaussianHead):
 
 
 class StateDependentActorCriticPolicy(ActorCriticPolicy):
-    """An `ActorCriticPolicy` for continuous actions whose noise is a function of the features that rows keep.
+    """An `ActorCriticPolicy`, with its arguments, of a Box, whose noise is a function of the features that rows keep.
 
     Args:
-        observation_space: space of one observation.
-        action_space: a Box.
-        net: see `ActorCriticPolicy`.
         noise_steps: steps for which a row keeps its function, at most an episode.
         log_std_init: initial log deviation of the function's weights.
-        critic: see `ActorCriticPolicy`.
-        value_scaling: see `ActorCriticPolicy`.
-        action_scaling: see `Policy`.
-        action_bound_method: see `Policy`.
     """
 
     action_spaces = (spaces.Box,)
@@ -178,21 +169,9 @@ class StateDependentActorCriticPolicy(ActorCriticPolicy):
         *,
         noise_steps: int,
         log_std_init: float = 0.0,
-        critic: bool = True,
-        value_scaling: Literal["std", "popart"] | None = None,
-        action_scaling: bool | None = None,
-        action_bound_method: ActionBound = "auto",
+        **options: Any,
     ) -> None:
-        super().__init__(
-            observation_space,
-            action_space,
-            net,
-            log_std_init=log_std_init,
-            critic=critic,
-            value_scaling=value_scaling,
-            action_scaling=action_scaling,
-            action_bound_method=action_bound_method,
-        )
+        super().__init__(observation_space, action_space, net, log_std_init=log_std_init, **options)
         width = self.actor.out_features
         self.action_head = StateDependentHead(width, action_space.shape or (), log_std_init)
         orthogonal_(self.action_head, 0.01)

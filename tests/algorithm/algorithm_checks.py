@@ -16,7 +16,7 @@ import torch
 from gymnasium import spaces
 
 from argosy.algorithm import Algorithm, Task, algorithm_class
-from argosy.collect.rows import begin_anew, first_states, with_state
+from argosy.collect.rows import begin_anew, with_state
 from argosy.data import Batch, as_tensors, tree
 from argosy.errors import CheckpointError, DataError
 from argosy.net import NetConfig
@@ -82,7 +82,7 @@ def play(policy: Policy, seed: int, size: tuple[int, int], *, evaluates: bool = 
     """Random experience [T, B, ...] of a policy, with the states that its memory went through."""
     rng, own, (T, B) = np.random.default_rng(seed), policy.rng.state_dict(), size
     policy.seed(seed)
-    obs, state, begins = observations(policy.observation_space, (B,), rng), first_states(policy, B), np.ones(B, bool)
+    obs, state, begins = observations(policy.observation_space, (B,), rng), policy.first_states(B), np.ones(B, bool)
     rows = []
     for t in range(T):
         if state is not None:
@@ -336,7 +336,7 @@ def _check_save_and_load(make: Any, tmp_path: Any) -> None:
     second.load_state_dict(read_state(tmp_path / "state", "algorithm"))
     assert not differences(flat(first.state_dict()), flat(second.state_dict()))
     obs = observations(policy.observation_space, (16,), np.random.default_rng(0))
-    request = RolloutRequest(obs=obs, policy_state=first_states(policy, 16))
+    request = RolloutRequest(obs=obs, policy_state=policy.first_states(16))
     for i in range(2, 4):
         actions = [algorithm.policy.rollout(request).action for algorithm in (first, second)]
         assert np.array_equal(*actions), "a resumed policy explores differently"

@@ -39,7 +39,7 @@ def make(space=SPACE, net=NET, obs=OBS, **config):
 def analysis(policy, q, probabilities, mask=None, act=0):
     output = torch.stack((torch.tensor(q), torch.tensor(probabilities).log()), dim=-1).flatten().expand(4, -1)
     allowed = None if mask is None else torch.tensor(mask).expand(4, -1)
-    return policy._analysis(output, allowed, torch.full((4,), act))
+    return policy._read(output, allowed, torch.full((4,), act))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from argosy.collect.rows import begin_anew, first_states, with_state
+from argosy.collect.rows import begin_anew, with_state
 from argosy.data import Batch, NamedArray
 from argosy.net import NetConfig
 from argosy.policy import NoiseConfig, QPolicy
@@ -28,7 +28,7 @@ def test_states_begin_anew_in_copies():
 @pytest.mark.parametrize(("memory", "width"), [("gru", 3), ("lstm", 6)])
 def test_states_of_policies_with_memory_are_put_to_what_is_stored(memory, width):
     policy = q_policy(memory=memory, memory_size=3)
-    state = first_states(policy, 4)
+    state = policy.first_states(4)
     assert state.tolist() == [[0.0] * width] * 4
     stored = with_state(policy, Batch(logp=np.zeros(4)), state)
     assert stored.state is state
@@ -37,12 +37,12 @@ def test_states_of_policies_with_memory_are_put_to_what_is_stored(memory, width)
 
 
 def test_nothing_is_stored_without_memory():
-    assert first_states(q_policy(), 4) is None
+    assert q_policy().first_states(4) is None
     assert with_state(q_policy(), None, None) is None
 
 
 def test_a_state_of_exploration_alone_is_carried_and_not_stored():
     policy = DeterministicPolicy(OBS, spaces.Box(-1, 1, (2,), np.float32), NetConfig(hidden_sizes=(2,)))
     policy.explore_by(NoiseConfig(noise="ou").build(2))
-    assert first_states(policy, 3).tolist() == [[0.0, 0.0]] * 3
-    assert with_state(policy, None, first_states(policy, 3)) is None
+    assert policy.first_states(3).tolist() == [[0.0, 0.0]] * 3
+    assert with_state(policy, None, policy.first_states(3)) is None
