@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from argosy.config import check_range
 from argosy.data import Batch, NamedArray, tree
 from argosy.data.join import join
 from argosy.data.stats import CollectStats
 from argosy.env.vector.protocol import Infos, info_column
+from argosy.errors import ConfigError
 
 Fields = Mapping[str, object]
 Ended = tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]  # returns, lengths, episode info
@@ -53,6 +55,51 @@ class Segment:
         return int((version if mask is None else version[mask]).min())
 
 
+@dataclass(frozen=True, kw_only=True)
+class SegmentSpec:
+    """How what rows live through is cut into segments.
+
+    With burn-in or bootstrap steps segments have T = burn_in_steps + sample_steps + bootstrap_steps, and a field `mask`
+    [T, B]: the steps in the middle, which alone are to be learned from. Segments overlap by the others, so that every
+    transition is in the middle of exactly one. Before the first transition stand zeros that are `terminated`: what
+    comes then does not go on from them, neither a recurrent state nor a return.
+
+    Raises:
+        ConfigError: a value is out of range, or contradicts another one.
+    """
+
+    sample_steps: int = 32
+    """T: steps per segment to learn from; with `whole_episodes` the longest part of an episode that is sent."""
+    burn_in_steps: int = 0
+    """Steps before them that only warm a recurrent state up; `mask` [T, B] in the batch hides them."""
+    bootstrap_steps: int = 0
+    """Steps behind them to look ahead, for post-processors and algorithms that need it; `mask` hides them, too. (A
+    transition's own successor is always there, as `obs_next`.)"""
+    whole_episodes: bool = False
+    """Send episodes as wholes (of at most `sample_steps`), each in its own length."""
+    send_after_done: bool = False
+    """Send segments when their episode is over: `postprocess` sees it as a whole, and no segment spans two."""
+    pad: bool = False
+    """Fill an episode's last segment up, so that all have one length; `mask` hides what was filled in, zeros that
+    `terminated` ends."""
+    episode_info: tuple[str, ...] = ()
+    """Entries of the env's info at an episode's end whose means the trainer reports as `info/NAME`."""
+
+    def __post_init__(self) -> None:
+        check_range(self, "sample_steps", ge=1)
+        check_range(self, "burn_in_steps", "bootstrap_steps", ge=0)
+        if self.whole_episodes and (self.burn_in_steps or self.bootstrap_steps or self.send_after_done):
+            raise ConfigError(
+                f"{type(self).__name__}.whole_episodes=True sends all that there is: burn_in_steps, bootstrap_steps and"
+                " send_after_done have no place"
+            )
+        if self.pad and not (self.whole_episodes or self.send_after_done):
+            raise ConfigError(
+                f"{type(self).__name__}.pad=True needs whole_episodes or send_after_done: other segments are full "
+                "anyway"
+            )
+
+
 def join_segments(segments: Sequence[Segment]) -> Batch:
     """Join segments into what an on-policy update takes: [T, B, ...] side by side, with `cut` [T, B].
 
@@ -74,23 +121,12 @@ def join_segments(segments: Sequence[Segment]) -> Batch:
 class Recorder:
     """Writes transitions into storage [T, R, ...] and hands out full columns as segments.
 
-    With `burn_in` or `bootstrap` segments have T = burn_in + steps + bootstrap, and a field `mask` [T, B]: the steps in
-    the middle, which alone are to be learned from. Segments overlap by the others, so that every transition is in the
-    middle of exactly one. Before the first transition stand zeros that are `terminated`: what comes then does not go on
-    from them, neither a recurrent state nor a return.
-
     Args:
         producer: name in the segments.
         incarnation: of the worker.
         rows: R.
-        steps: transitions to learn from per segment and row; the longest part with `whole_episodes`.
-        burn_in: transitions before them, to warm a recurrent state up.
-        bootstrap: transitions behind them, to look ahead.
-        whole_episodes: hand a row out at its episode's end, in its own length; longer episodes in parts.
-        send_after_done: hand a row's segments out at its episode's end, when they have been post-processed as one.
-        pad: fill episodes' last segments up to one length, with zeros that `mask` hides and `terminated` ends.
+        spec: where to cut.
         postprocess: applied to the fields [T, B, ...] of what is handed out.
-        episode_info: entries of the env's infos at an episode's end that go with the segments.
     """
 
     def __init__(
@@ -98,26 +134,21 @@ class Recorder:
         producer: str,
         incarnation: int,
         rows: int,
-        steps: int,
-        *,
-        burn_in: int = 0,
-        bootstrap: int = 0,
-        whole_episodes: bool = False,
-        send_after_done: bool = False,
-        pad: bool = False,
+        spec: SegmentSpec,
         postprocess: Callable[[Fields], Fields] | None = None,
-        episode_info: Sequence[str] = (),
     ) -> None:
         self.producer, self.incarnation = producer, incarnation
-        self._rows, self._steps, self._burn_in, self._bootstrap = rows, steps, burn_in, bootstrap
-        self._by_episode, self._whole, self._pad = whole_episodes or send_after_done, whole_episodes, pad
-        self._postprocess, self._episode_info = postprocess, tuple(episode_info)
-        self._masked = burn_in > 0 or bootstrap > 0 or pad
+        self._rows, self._steps = rows, spec.sample_steps
+        self._burn_in, self._bootstrap = spec.burn_in_steps, spec.bootstrap_steps
+        self._whole, self._pad = spec.whole_episodes, spec.pad
+        self._by_episode = spec.whole_episodes or spec.send_after_done
+        self._postprocess, self._episode_info = postprocess, spec.episode_info
+        self._masked = self._burn_in > 0 or self._bootstrap > 0 or spec.pad
         self.seq = 0
         """Number of the next segment."""
         # By episode, what is before and behind is added when an episode is cut.
-        self._first = 0 if self._by_episode else burn_in
-        self._full = steps if self._by_episode else burn_in + steps + bootstrap
+        self._first = 0 if self._by_episode else self._burn_in
+        self._full = self._steps + (0 if self._by_episode else self._burn_in + self._bootstrap)
         self._cursor = np.full(rows, self._first)
         self._in_step = True  # all rows stand at the same time
         self._storage: NamedArray | None = None

@@ -151,23 +151,7 @@ class BatchWithAdvantagesProtocol(BatchWithReturnsProtocol[ArrayT], Protocol[Arr
     """[B] value of `obs` when the batch was collected."""
 
 
-class LogpOldProtocol(BatchWithAdvantagesProtocol[ArrayT], Protocol[ArrayT]):
-    """Transitions with advantages and the acting policy's log-probabilities."""
-
-    logp_old: ArrayT
-    """[B]"""
-
-
 # What policies return.
-
-
-class RecurrentStateBatch(BatchProtocol, Protocol[ArrayT]):
-    """State of an LSTM."""
-
-    hidden: ArrayT
-    """[B, layers, size]"""
-    cell: ArrayT
-    """[B, layers, size]"""
 
 
 class ActBatchProtocol(BatchProtocol, Protocol[ArrayT]):
@@ -189,46 +173,3 @@ class ModelOutputBatchProtocol(ActionBatchProtocol[ArrayT], Protocol[ArrayT]):
 
     logits: ArrayT
     """[B, ...] Q-values, logits or parameters of a distribution."""
-
-
-class DistBatchProtocol(ModelOutputBatchProtocol[ArrayT], Protocol[ArrayT]):
-    """Actions and the distribution from which they were drawn."""
-
-    dist: torch.distributions.Distribution
-    """Distribution with batch shape [B]."""
-
-
-class DistLogProbBatchProtocol(DistBatchProtocol[ArrayT], Protocol[ArrayT]):
-    """Actions with their distribution and log-probabilities."""
-
-    log_prob: ArrayT
-    """[B]"""
-
-
-class QuantileRegressionBatchProtocol(ModelOutputBatchProtocol[ArrayT], Protocol[ArrayT]):
-    """Actions from quantiles of the return."""
-
-    taus: ArrayT
-    """[B, quantiles] in (0, 1)."""
-
-
-class FQFBatchProtocol(ModelOutputBatchProtocol[ArrayT], Protocol[ArrayT]):
-    """Actions from learned fractions of the return's distribution."""
-
-    fractions: Any
-    """Proposed fractions and their mid-points."""
-    quantiles_tau: ArrayT
-    """[B, actions, fractions] quantiles at the proposed fractions."""
-
-
-class ImitationBatchProtocol(ActionBatchProtocol[ArrayT], Protocol[ArrayT]):
-    """Actions of discrete BCQ: chosen by value among those that imitation finds likely."""
-
-    q_value: ArrayT
-    """[B, actions]"""
-    imitation_logits: ArrayT
-    """[B, actions]"""
-
-
-ActStateBatchProtocol: TypeAlias = ActionBatchProtocol[ArrayT]
-"""Tianshou's name."""

@@ -276,14 +276,8 @@ def _seated(
         worker_name("actor", actor, group, seat.spec),
         context.incarnation,
         seat.rows,
-        agent.sample_steps,
-        burn_in=agent.burn_in_steps,
-        bootstrap=agent.bootstrap_steps,
-        whole_episodes=agent.whole_episodes,
-        send_after_done=agent.send_after_done,
-        pad=agent.pad,
-        postprocess=_bound(agent.postprocess, player.policy),
-        episode_info=agent.episode_info,
+        agent,
+        _bound(agent.postprocess, player.policy),
     )
     random_segments = 0
     if reader is not None and context.incarnation == 0 and fleet.policies[agent.policy].learns:

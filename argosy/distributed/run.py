@@ -17,7 +17,7 @@ from argosy.config import to_plain
 from argosy.distributed.curriculum import Curriculum
 from argosy.distributed.fleet import Fleet
 from argosy.distributed.folder import FolderClaim, check_describable, describe
-from argosy.distributed.host.base import Launcher, ThreadLauncher
+from argosy.distributed.host.base import Beat, Launcher, ThreadLauncher
 from argosy.distributed.host.placement import check_resources
 from argosy.distributed.host.supervisor import Failure, FleetError, Supervisor
 from argosy.distributed.roles import Plan, worker_name
@@ -25,7 +25,6 @@ from argosy.distributed.snapshot import Counts, Rates
 from argosy.distributed.snapshot import Snapshot as Snapshot
 from argosy.distributed.standstill import Standstill
 from argosy.distributed.store.parameters import ParameterStore
-from argosy.distributed.workers.env_failures import EnvFailures
 from argosy.distributed.workers.evaluation import EvalResult, Listener
 from argosy.errors import MALFORMED, CheckpointError
 from argosy.files import append, write_atomically
@@ -93,7 +92,7 @@ class FleetRun:
         self._logger = None if resume else self._make_loggers()
         self._results = _results_of(self._results_file)
         self._listeners = [Listener(peer) for peer in evaluators]
-        self._env_failures = EnvFailures(self._launcher.connect)
+        self._survived: dict[str, float] = {}  # failures of environments that each worker counts
         self._stats: dict[str, Mapping[str, float]] = {}
         self._standstill = Standstill(fleet.experiment.trainer.standstill_s)
         self._started, self._threads = time.monotonic(), torch.get_num_threads()
@@ -229,9 +228,8 @@ class FleetRun:
                 beat = beats[name]
                 workers[name] |= {"pid": beat.pid, "node": beat.node}
                 self._stats[name] = beat.stats or self._stats.get(name, {})
+                self._note_survived(name, beat)
             workers[name] |= self._stats.get(name, {})  # a worker that is being restarted has done what it has done
-        for failure in self._env_failures.poll(workers):
-            self._note_failure(failure)
         trainers = {name: [workers[one] for one in own] for name, own in self._trainers.items()}
         wall_s = time.monotonic() - self._started
         before = self._before
@@ -307,6 +305,15 @@ class FleetRun:
                 return
             self._logger = self._make_loggers(steps)
         self._logger.log(metrics, env_step=steps, gradient_step=max(snapshot.updates.values(), default=0))
+
+    def _note_survived(self, name: str, beat: Beat) -> None:
+        """Write down the last failure of a worker's environments, if one has failed since the last time."""
+        count = beat.stats.get("env_failures", 0.0)
+        if count > 0.0 and count != self._survived.get(name, 0.0):
+            reason = f"an environment failed, {count:.0f} so far; the worker goes on"
+            failure = Failure(role=name, incarnation=-1, time=time.time(), reason=reason, traceback=beat.survived)
+            self._note_failure(failure)
+        self._survived[name] = count
 
     def _note_failure(self, failure: Failure) -> None:
         append(self.directory / "failures.jsonl", json.dumps(dataclasses.asdict(failure)))

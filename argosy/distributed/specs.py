@@ -5,25 +5,23 @@ Plain frozen dataclasses that check themselves.
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from argosy.algorithm import algorithm_class
-from argosy.algorithm.base import Algorithm, seeded
+from argosy.algorithm.base import Algorithm
 from argosy.collect.postprocess import GAE, Postprocess
-from argosy.config import check_arguments, check_choice, check_range
+from argosy.collect.recorder import SegmentSpec
+from argosy.config import check_choice, check_range
 from argosy.distributed.host.base import Resources
 from argosy.env.spaces import Space
 from argosy.errors import ConfigError
-from argosy.experiment import Experiment
-from argosy.policy import Policy, policy_class
-from argosy.process import usable_device
+from argosy.policy import Policy
 from argosy.run.saved import find_policy, read_checkpoint
-from argosy.trainer.parts import make_algorithm
+from argosy.trainer.players import PlayerSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,22 +46,13 @@ class StalenessConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PolicySpec:
-    """One policy and how it learns.
+class PolicySpec(PlayerSpec):
+    """One policy, and how a fleet lets it learn.
 
     Raises:
         ConfigError: a value is out of range.
     """
 
-    experiment: Experiment
-    """Algorithm, its settings, network, buffer and trainer settings, as for the local trainer."""
-    policy: Callable[..., Policy] | str | None = None
-    """A policy class, its registered name or "MODULE:CLASS", made as policy(observation_space, action_space, **args);
-    None: the algorithm's."""
-    args: Mapping[str, object] = field(default_factory=dict)
-    """For `policy`; checked against its signature."""
-    algorithm: Callable[[Any, Any], Algorithm] | None = None
-    """An algorithm class of one's own, made as algorithm(config, policy); None: the experiment's."""
     trainers: int = 1
     """Trainer workers; several average their gradients (NCCL or gloo), each with a batch of its own, of equal size."""
     workers: int = 0
@@ -83,9 +72,6 @@ class PolicySpec:
     GPU (on CPUs both want the same cores)."""
     staleness: StalenessConfig = field(default_factory=StalenessConfig)
     """Rule for old experience."""
-    learns: bool = True
-    """False: only plays, e.g. as an opponent; nothing is sent to a trainer. `policy` may then be "random", or follow a
-    script (`argosy.policy.ForwardPolicy`); the experiment says task and seed."""
     load: str | Path | None = None
     """What a policy that does not learn plays with: the folder of a run or the file of a policy, as `argosy.load` takes
     them; None: what it is made with."""
@@ -94,6 +80,7 @@ class PolicySpec:
     buffer_resources: Resources = field(default_factory=Resources)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_range(self, "trainers", "publish_updates", "save_updates", ge=1)
         check_range(self, "workers", "buffers", ge=0)
         if self.learns and (self.experiment.data is not None or self.kind == "offline"):
@@ -132,13 +119,6 @@ class PolicySpec:
             raise ConfigError("trainers > 1 needs target_kl=None: every trainer would stop its passes at another point")
         if self.trainers > 1 and not getattr(self._own_class, "averages_gradients", True):
             raise ConfigError(f"trainers is {self.trainers}, but {self._own_class.__name__} learns in one trainer only")
-        if isinstance(self.policy, str):
-            # Here, where the name is known: workers in other processes get the class.
-            object.__setattr__(self, "policy", policy_class(self.policy))
-        if self.policy is None and self.args:
-            raise ConfigError(f"PolicySpec.args are {dict(self.args)}, but there is no policy that takes them")
-        if callable(self.policy):
-            check_arguments(self.policy, self.args, "PolicySpec.args", positional=2)
 
     def _check_obeyed(self) -> None:
         """Refuse what only a local run can do.
@@ -183,41 +163,18 @@ class PolicySpec:
         own = self.algorithm
         return own if isinstance(own, type) else algorithm_class(self.experiment.algorithm)
 
-    def make_algorithm(
-        self, observation_space: Space, action_space: Space, seed: int | None, device: str = "cpu"
-    ) -> Algorithm:
-        """Make the algorithm and with it its policy; equal seeds give equal parameters and random numbers.
-
-        Raises:
-            ConfigError: the device is not there.
-        """
-        make_policy = functools.partial(self.policy, **self.args) if callable(self.policy) else None
-        spaces = observation_space, action_space
-        return make_algorithm(self.experiment, *spaces, seed, device, make_policy, self.algorithm)
-
     def make_policy(
         self, observation_space: Space, action_space: Space, seed: int | None, device: str = "cpu"
     ) -> Policy:
-        """Make the policy to act with, in the same way; one that only plays as it is to play.
-
-        Raises:
-            ConfigError: the device is not there.
-            CheckpointError: what it is to load is not there, damaged, or of another network.
-        """
-        make = self.policy
-        if self.learns or not callable(make):
-            policy = self.make_algorithm(observation_space, action_space, seed, device).policy
-        else:
-            with seeded(seed or 0):
-                policy = make(observation_space, action_space, **self.args).to(usable_device(device))
-            policy.seed(seed)
+        """Make the policy to act with; see `PlayerSpec`."""
+        policy = super().make_policy(observation_space, action_space, seed, device)
         if self.load is not None:
             policy.load_checkpoint(read_checkpoint(find_policy(self.load)))
         return policy
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentSpec:
+class AgentSpec(SegmentSpec):
     """Which agents act with which policy, and how their experience is sent.
 
     Raises:
@@ -232,41 +189,17 @@ class AgentSpec:
     """Policies whose trainers get the experience (a copy each); None: the own policy's; (): nobody."""
     inference: Literal["inline", "shared", "ray"] = "inline"
     """Where the policy runs: in the actor worker, or in a policy worker on the same machine (shared) or anywhere."""
-    sample_steps: int = 32
-    """T: steps per segment to learn from; with `whole_episodes` the longest part of an episode that is sent."""
-    burn_in_steps: int = 0
-    """Steps before them that only warm a recurrent state up; `mask` [T, B] in the batch hides them."""
-    bootstrap_steps: int = 0
-    """Steps behind them to look ahead, for post-processors and algorithms that need it; `mask` hides them, too. (A
-    transition's own successor is always there, as `obs_next`.)"""
-    whole_episodes: bool = False
-    """Send episodes as wholes (of at most `sample_steps`), each in its own length."""
-    send_after_done: bool = False
-    """Send segments when their episode is over: `postprocess` sees it as a whole, and no segment spans two."""
-    pad: bool = False
-    """Fill an episode's last segment up, so that all have one length; `mask` hides what was filled in."""
     frame_stack: int = 1
     """Observations that are stacked along a new first axis before the policy sees them."""
     deterministic: bool = False
     """Act without exploration."""
     postprocess: Postprocess | None = None
     """Applied in the actor worker to the fields [T, B, ...] of a segment: `GAE`, `NStep` or a function of one's own."""
-    episode_info: tuple[str, ...] = ()
-    """Entries of the env's info at an episode's end whose means the trainer reports as `info/NAME`."""
 
     def __post_init__(self) -> None:
-        check_range(self, "sample_steps", "frame_stack", ge=1)
-        check_range(self, "burn_in_steps", "bootstrap_steps", ge=0)
+        super().__post_init__()
+        check_range(self, "frame_stack", ge=1)
         check_choice(self, "inference", ("inline", "shared", "ray"))
-        if self.whole_episodes and (self.burn_in_steps or self.bootstrap_steps or self.send_after_done):
-            raise ConfigError(
-                "AgentSpec.whole_episodes=True sends all that there is: burn_in_steps, bootstrap_steps and "
-                "send_after_done have no place"
-            )
-        if self.pad and not (self.whole_episodes or self.send_after_done):
-            raise ConfigError(
-                "AgentSpec.pad=True needs whole_episodes or send_after_done: other segments are full anyway"
-            )
         if isinstance(self.postprocess, GAE) and self.inference != "inline":
             raise ConfigError(
                 "AgentSpec.postprocess=GAE(...) asks the policy for values, so it needs inference='inline'"

@@ -8,7 +8,6 @@ the same pixels, rewards and episode ends for the same actions (the random numbe
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Protocol
 
 import gymnasium as gym
 import numpy as np
@@ -22,22 +21,6 @@ MAX_EPISODE_STEPS = 27_000  # agent steps: 108,000 frames, half an hour of play
 FRAME_SHAPE = (210, 160)
 
 Frame = NDArray[np.uint8]
-
-
-class _Emulator(Protocol):
-    """What is used of ale-py's emulator."""
-
-    def act(self, action: int) -> float:
-        """Play one frame; returns the points."""
-
-    def game_over(self, *, with_truncation: bool) -> bool:
-        """Whether the game has ended."""
-
-    def getScreenGrayscale(self, out: Frame) -> object:  # noqa: N802 - ale-py's name
-        """Write the frame's grey values to `out`."""
-
-    def lives(self) -> int:
-        """Return the lives that are left."""
 
 
 class AtariPreprocessing(gym.Wrapper[Frame, int, Frame, int]):

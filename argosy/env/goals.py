@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
@@ -17,11 +18,9 @@ Goals: TypeAlias = "NDArray[Any]"
 KEYS = ("observation", "achieved_goal", "desired_goal")
 
 
-class GoalReward(Protocol):
-    """`compute_reward` of an env with goals, as Gymnasium-Robotics has it."""
-
-    def __call__(self, achieved_goal: Goals, desired_goal: Goals, info: Info, /) -> NDArray[np.floating[Any]]:
-        """Return the rewards [N] of achieved goals [N, *goal] for desired goals [N, *goal]."""
+GoalReward: TypeAlias = Callable[["Goals", "Goals", Info], "NDArray[np.floating[Any]]"]
+"""`compute_reward` of an env with goals, as Gymnasium-Robotics has it: the rewards [N] of achieved goals [N, *goal] for
+desired goals [N, *goal]."""
 
 
 def goal_reward(task: str, config: EnvConfig) -> GoalReward:

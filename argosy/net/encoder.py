@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -147,20 +147,12 @@ class Encoder(nn.Module):
 _ENCODERS = Registry("encoder", has=("forward",))
 
 
-def register_encoder(name: str, cls: Callable[..., nn.Module] | str, *, module: str | None = None) -> None:
-    """Give an encoder of one's own a name for `NetConfig.encoder`.
+register_encoder = _ENCODERS.register
+"""Give a name for `NetConfig.encoder` to a class or function, called as cls(observation_space, **encoder_args).
 
-    Args:
-        name: how configs call it.
-        cls: a class or function, called as cls(observation_space, **encoder_args), that makes a network [N, *obs] ->
-            [N, features]; one with an attribute `out_features` maps [..., *obs] to [..., out_features]. Or its name in
-            `module`, which is imported when it is needed.
-        module: needed with a class's name.
-
-    Raises:
-        ConfigError: the name is taken, or a class's name came without module.
-    """
-    _ENCODERS.register(name, cls, module)
+It makes a network [N, *obs] -> [N, features]; one with an attribute `out_features` maps [..., *obs] to
+[..., out_features].
+"""
 
 
 def make_encoder(

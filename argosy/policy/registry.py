@@ -19,18 +19,8 @@ _POLICIES = Registry(
 )
 
 
-def register_policy(name: str, cls: Callable[..., Policy] | str, *, module: str | None = None) -> None:
-    """Give a policy a name.
-
-    Args:
-        name: how descriptions call it.
-        cls: the class; or its name in `module`, which is imported when it is needed.
-        module: needed with a class's name.
-
-    Raises:
-        ConfigError: the name is taken, or a class's name came without module.
-    """
-    _POLICIES.register(name, cls, module)
+register_policy = _POLICIES.register
+"""Give a policy class, or a function that makes policies, a name for descriptions."""
 
 
 def policy_class(name: str) -> Callable[..., Policy]:

@@ -9,7 +9,7 @@ from typing import Self, TypeAlias
 
 from argosy.algorithm.base import Algorithm
 from argosy.collect.player import Inline, Player, play_out
-from argosy.collect.recorder import Recorder, Segment
+from argosy.collect.recorder import Recorder, Segment, SegmentSpec
 from argosy.collect.seats import Seat
 from argosy.collect.source import Agents, EnvSource
 from argosy.data.stats import CollectStats, EpochStats, TrainingStats, TrainingStatsMean
@@ -164,7 +164,8 @@ class AgentsTrainer:
         self._seats: list[tuple[Player, _Learner | None, Recorder]] = []
         for seat in self._arena.seats:
             learner = self._learners.get(self._owners[seat.spec])
-            recorder = Recorder(str(seat.spec), 0, seat.rows, 1 if learner is None else learner.segment_steps)
+            cuts = SegmentSpec(sample_steps=1 if learner is None else learner.segment_steps)
+            recorder = Recorder(str(seat.spec), 0, seat.rows, cuts)
             self._seats.append((self._player(seat), learner, recorder))
         self._testers = [self._player(seat, deterministic=True) for seat in self._test_arena.seats]
         self._arena.reset()

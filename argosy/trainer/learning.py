@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -20,30 +20,6 @@ from argosy.experiment import Experiment
 from argosy.rng import spawn_seeds
 from argosy.trainer.offpolicy import update_is_due
 from argosy.trainer.parts import make_buffer
-
-
-class Learning(Protocol):
-    """Takes segments and makes the updates that they have earned."""
-
-    def take(self, segments: Sequence[Segment]) -> None:
-        """Take in experience: one segment (asynchronous), or one of each producer in their order (synchronous)."""
-
-    @property
-    def due(self) -> bool:
-        """Whether the experience so far has earned an update."""
-
-    @property
-    def size(self) -> int:
-        """Transitions of the next update."""
-
-    def update(self) -> TrainingStats:
-        """Make one update; only when it is due."""
-
-    def state_dict(self) -> State:
-        """Return what must not be lost."""
-
-    def load_state_dict(self, state: State) -> None:
-        """Go on where `state` was taken."""
 
 
 def make_learning(
@@ -231,6 +207,10 @@ class OffpolicyLearning:
             first = self._first_row[segment.producer]
             self.buffer.end_episodes(np.arange(first, first + self._rows[segment.producer]))
         self._newest[segment.producer] = at
+
+
+Learning: TypeAlias = OnpolicyLearning | OffpolicyLearning
+"""Takes segments, one at a time or (synchronous) one of each producer in their order, and makes updates of them."""
 
 
 def _packed(segment: Segment) -> State:

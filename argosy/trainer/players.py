@@ -3,56 +3,81 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, Protocol, TypeGuard
+from typing import Any
 
 from argosy.algorithm import algorithm_class
-from argosy.algorithm.base import Algorithm, Space
+from argosy.algorithm.base import Algorithm, Space, seeded
+from argosy.config import check_arguments
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
-from argosy.policy import Policy
+from argosy.policy import Policy, policy_class
+from argosy.process import usable_device
 from argosy.trainer.parts import make_algorithm
 
 
-class PlayerSpec(Protocol):
-    """What counts of a fleet's `argosy.distributed.PolicySpec` in one process; its other fields keep their defaults."""
+@dataclass(frozen=True, kw_only=True)
+class PlayerSpec:
+    """One policy that agents play with, as its experiment says or as one's own code makes it.
 
-    @property
-    def experiment(self) -> Experiment:
-        """Task, algorithm and settings."""
-
-    @property
-    def learns(self) -> bool:
-        """False: it only plays."""
-
-    def make_algorithm(
-        self, observation_space: Space, action_space: Space, seed: int | None, device: str = "cpu"
-    ) -> Algorithm:
-        """Make what learns."""
-
-    def make_policy(
-        self, observation_space: Space, action_space: Space, seed: int | None, device: str = "cpu"
-    ) -> Policy:
-        """Make what plays."""
-
-
-@dataclass(frozen=True)
-class _Learns:
-    """An experiment by itself."""
+    Raises:
+        ConfigError: the policy is unknown, or does not take its arguments.
+    """
 
     experiment: Experiment
+    """Algorithm, its settings, network, buffer and trainer settings, as for the local trainer."""
+    policy: Callable[..., Policy] | str | None = None
+    """A policy class, its registered name or "MODULE:CLASS", made as policy(observation_space, action_space, **args);
+    None: the algorithm's."""
+    args: Mapping[str, object] = field(default_factory=dict)
+    """For `policy`; checked against its signature."""
+    algorithm: Callable[[Any, Any], Algorithm] | None = None
+    """An algorithm class of one's own, made as algorithm(config, policy); None: the experiment's."""
     learns: bool = True
+    """False: only plays, e.g. as an opponent; nothing is sent to a trainer. `policy` may then be "random", or follow a
+    script (`argosy.policy.ForwardPolicy`); the experiment says task and seed."""
+
+    def __post_init__(self) -> None:
+        name = f"{type(self).__name__}.args"
+        if isinstance(self.policy, str):
+            # Here, where the name is known: workers in other processes get the class.
+            object.__setattr__(self, "policy", policy_class(self.policy))
+        if self.policy is None and self.args:
+            raise ConfigError(f"{name} are {dict(self.args)}, but there is no policy that takes them")
+        if callable(self.policy):
+            check_arguments(self.policy, self.args, name, positional=2)
 
     def make_algorithm(
         self, observation_space: Space, action_space: Space, seed: int | None, device: str = "cpu"
     ) -> Algorithm:
-        return make_algorithm(self.experiment, observation_space, action_space, seed, device)
+        """Make the algorithm and with it its policy; equal seeds give equal parameters and random numbers.
+
+        Raises:
+            ConfigError: the device is not there.
+        """
+        make_policy = functools.partial(self.policy, **self.args) if callable(self.policy) else None
+        spaces = observation_space, action_space
+        return make_algorithm(self.experiment, *spaces, seed, device, make_policy, self.algorithm)
 
     def make_policy(
         self, observation_space: Space, action_space: Space, seed: int | None, device: str = "cpu"
     ) -> Policy:
-        return self.make_algorithm(observation_space, action_space, seed, device).policy
+        """Make the policy to act with, in the same way; one that only plays as it is to play.
+
+        Raises:
+            ConfigError: the device is not there.
+            CheckpointError: what it is to load is not there, damaged, or of another network.
+        """
+        make = self.policy
+        if self.learns or not callable(make):
+            return self.make_algorithm(observation_space, action_space, seed, device).policy
+        with seeded(seed or 0):
+            policy = make(observation_space, action_space, **self.args).to(usable_device(device))
+        policy.seed(seed)
+        return policy
 
 
 _OBEYED = ("experiment", "learns", "policy", "args", "algorithm", "load")
@@ -65,15 +90,14 @@ def player_spec(name: str, policy: Experiment | PlayerSpec) -> PlayerSpec:
     Raises:
         ConfigError: it asks for what a trainer in one process does not do.
     """
-    spec = _Learns(policy) if isinstance(policy, Experiment) else policy
-    if _is_dataclass(spec) and not isinstance(policy, Experiment):
-        for field in dataclasses.fields(spec):
-            value = getattr(spec, field.name)
-            if field.name not in _OBEYED and value != _default(field):
-                raise ConfigError(
-                    f"policy {name!r} has {field.name}={value!r}, which is for the workers of a fleet; leave it out, "
-                    "or run a Fleet"
-                )
+    spec = PlayerSpec(experiment=policy) if isinstance(policy, Experiment) else policy
+    for one in dataclasses.fields(spec):
+        value = getattr(spec, one.name)
+        if one.name not in _OBEYED and value != _default(one):
+            raise ConfigError(
+                f"policy {name!r} has {one.name}={value!r}, which is for the workers of a fleet; leave it out, or run "
+                "a Fleet"
+            )
     if not spec.learns:
         return spec
     experiment = spec.experiment
@@ -91,9 +115,5 @@ def player_spec(name: str, policy: Experiment | PlayerSpec) -> PlayerSpec:
     return spec
 
 
-def _is_dataclass(spec: object) -> TypeGuard[Any]:
-    return dataclasses.is_dataclass(spec)
-
-
-def _default(field: dataclasses.Field[Any]) -> object:
-    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+def _default(one: dataclasses.Field[Any]) -> object:
+    return one.default if one.default_factory is dataclasses.MISSING else one.default_factory()

@@ -16,7 +16,7 @@ import numpy as np
 from gymnasium import spaces
 
 from argosy.collect.player import Player, Reply
-from argosy.collect.recorder import Recorder
+from argosy.collect.recorder import Recorder, SegmentSpec
 from argosy.collect.seats import VectorArena
 from argosy.distributed.workers.actor import ActorWorker, Group, Seated
 from argosy.env import DummyVectorEnv
@@ -78,7 +78,9 @@ def speed(step_s, latency_s, ring, seconds):
 
     def seated(arena):
         seat = arena.seats[0]
-        return [Seated(Player(seat, policy, Late(policy, latency_s)), Recorder("x", 0, 1, 32), None, None, 0)]
+        return [
+            Seated(Player(seat, policy, Late(policy, latency_s)), Recorder("x", 0, 1, SegmentSpec()), None, None, 0)
+        ]
 
     groups = [
         Group(lambda seed: VectorArena(DummyVectorEnv([lambda: Sleeping(step_s)])), seated, Rng(0)) for _ in range(ring)

@@ -19,7 +19,7 @@ import torch
 from gymnasium import spaces
 
 from argosy.collect.player import Inline, Player
-from argosy.collect.recorder import Recorder
+from argosy.collect.recorder import Recorder, SegmentSpec
 from argosy.collect.seats import VectorArena
 from argosy.distributed.host.base import Progress, Resources
 from argosy.distributed.host.ray import RayLauncher, ship_module
@@ -54,7 +54,7 @@ class Member:
 
         def seated(arena):
             player = Player(arena.seats[0], policy, Inline(policy))
-            return [Seated(player, Recorder("x", 0, 1, 32), None, None, 0)]
+            return [Seated(player, Recorder("x", 0, 1, SegmentSpec()), None, None, 0)]
 
         self.actor = ActorWorker([Group(lambda seed: VectorArena(DummyVectorEnv([Sleeping])), seated, Rng(0))], {}, [])
         self.store, self.token, self.at, self.asked = context.connect("parameters"), 0, 0.0, None

@@ -1,6 +1,6 @@
 import numpy as np
 
-from argosy.collect.recorder import Recorder, join_segments
+from argosy.collect.recorder import Recorder, SegmentSpec, join_segments
 
 
 def play(recorder, values, done=(), info=None):
@@ -28,7 +28,7 @@ def fields(values, done=()):
 
 
 def test_rows_in_step_fill_one_segment():
-    recorder = Recorder("a", 0, rows=2, steps=3)
+    recorder = Recorder("a", 0, 2, SegmentSpec(sample_steps=3))
     both = np.arange(2)
     assert recorder.add(both, fields([1, 10])) == []
     assert recorder.add(both, fields([2, 20], done=[1])) == []
@@ -42,7 +42,7 @@ def test_rows_in_step_fill_one_segment():
 
 
 def test_every_row_has_its_own_time():
-    recorder = Recorder("a", 0, rows=3, steps=2)
+    recorder = Recorder("a", 0, 3, SegmentSpec(sample_steps=2))
     assert recorder.add(np.array([0, 2]), fields([1, 3])) == []
     (first,) = recorder.add(np.array([0, 1]), fields([11, 2]))
     assert (first.rows.tolist(), first.data.rew.tolist()) == ([0], [[1], [11]])
@@ -54,7 +54,7 @@ def test_every_row_has_its_own_time():
 
 
 def test_whole_episodes_have_their_own_length():
-    recorder = Recorder("a", 0, rows=2, steps=10, whole_episodes=True)
+    recorder = Recorder("a", 0, 2, SegmentSpec(sample_steps=10, whole_episodes=True))
     both = np.arange(2)
     recorder.add(both, fields([1, 10]))
     (first,) = recorder.add(both, fields([2, 20], done=[0]))
@@ -68,7 +68,7 @@ def test_whole_episodes_have_their_own_length():
 
 
 def test_cut_ends_what_was_recorded_and_leaves_a_gap():
-    recorder = Recorder("a", 0, rows=2, steps=2)
+    recorder = Recorder("a", 0, 2, SegmentSpec(sample_steps=2))
     recorder.add(np.array([0]), fields([1]))
     recorder.cut()  # row 1 has recorded nothing of this segment
     assert recorder.seq == 1
@@ -81,7 +81,7 @@ def test_cut_ends_what_was_recorded_and_leaves_a_gap():
 def test_equal_segments_go_side_by_side():
     segments = []
     for start in (0, 100):
-        recorder = Recorder("a", 0, rows=1, steps=2)
+        recorder = Recorder("a", 0, 1, SegmentSpec(sample_steps=2))
         recorder.add(np.array([0]), fields([start + 1]))
         segments += recorder.add(np.array([0]), fields([start + 2]))
     joined = join_segments(segments)
@@ -90,7 +90,7 @@ def test_equal_segments_go_side_by_side():
 
 
 def test_segments_overlap_by_burn_in_and_bootstrap_steps():
-    recorder = Recorder("a", 0, rows=1, steps=3, burn_in=2, bootstrap=1)
+    recorder = Recorder("a", 0, 1, SegmentSpec(sample_steps=3, burn_in_steps=2, bootstrap_steps=1))
     segments = play(recorder, range(1, 12))
     assert seen(segments) == [
         ([0, 0, 1, 2, 3, 4], [0, 0, 1, 1, 1, 0]),
@@ -101,7 +101,7 @@ def test_segments_overlap_by_burn_in_and_bootstrap_steps():
 
 
 def test_rows_out_of_step_overlap_each_by_its_own():
-    recorder = Recorder("a", 0, rows=2, steps=2, burn_in=1)
+    recorder = Recorder("a", 0, 2, SegmentSpec(sample_steps=2, burn_in_steps=1))
     assert recorder.add(np.array([0]), fields([1])) == []
     (first,) = recorder.add(np.arange(2), fields([2, 10]))
     (second,) = recorder.add(np.arange(2), fields([3, 20]))
@@ -112,7 +112,7 @@ def test_rows_out_of_step_overlap_each_by_its_own():
 
 
 def test_cut_after_a_burn_in_leaves_a_gap():
-    recorder = Recorder("a", 0, rows=1, steps=2, burn_in=1)
+    recorder = Recorder("a", 0, 1, SegmentSpec(sample_steps=2, burn_in_steps=1))
     assert len(play(recorder, [1, 2])) == 1
     recorder.cut()  # what would be marked has been learned from already
     (segment,) = play(recorder, [3, 4])
@@ -120,7 +120,9 @@ def test_cut_after_a_burn_in_leaves_a_gap():
 
 
 def test_sent_after_the_episode_is_done():
-    recorder = Recorder("a", 0, rows=1, steps=3, burn_in=1, bootstrap=1, send_after_done=True)
+    recorder = Recorder(
+        "a", 0, 1, SegmentSpec(sample_steps=3, burn_in_steps=1, bootstrap_steps=1, send_after_done=True)
+    )
     assert play(recorder, range(1, 8)) == []
     segments = play(recorder, [8, 9], done=[8])
     assert seen(segments) == [
@@ -135,18 +137,18 @@ def test_sent_after_the_episode_is_done():
 
 
 def test_padding_gives_all_segments_one_length():
-    recorder = Recorder("a", 0, rows=1, steps=3, bootstrap=1, send_after_done=True, pad=True)
+    recorder = Recorder("a", 0, 1, SegmentSpec(sample_steps=3, bootstrap_steps=1, send_after_done=True, pad=True))
     segments = play(recorder, [1, 2, 3, 4], done=[4])
     assert seen(segments) == [([1, 2, 3, 4], [1, 1, 1, 0]), ([4, 0, 0, 0], [1, 0, 0, 0])]
     assert segments[1].data.terminated[:, 0].tolist() == [True, True, True, True]
     assert [s.steps for s in segments] == [3, 1]
-    whole = Recorder("a", 0, rows=1, steps=3, whole_episodes=True, pad=True)
+    whole = Recorder("a", 0, 1, SegmentSpec(sample_steps=3, whole_episodes=True, pad=True))
     assert seen(play(whole, [1, 2], done=[2])) == [([1, 2, 0], [1, 1, 0])]
     assert join_segments(segments).rew.T.tolist() == [[1, 2, 3, 4], [4, 0, 0, 0]]
 
 
 def test_a_cut_ends_whole_episodes():
-    recorder = Recorder("a", 0, rows=2, steps=9, whole_episodes=True)
+    recorder = Recorder("a", 0, 2, SegmentSpec(sample_steps=9, whole_episodes=True))
     recorder.add(np.arange(2), fields([1, 10]))
     recorder.cut()
     first = recorder.add(np.arange(2), fields([2, 20], done=[0]))
@@ -155,7 +157,7 @@ def test_a_cut_ends_whole_episodes():
 
 
 def test_episodes_of_one_length_go_side_by_side():
-    recorder = Recorder("a", 0, rows=2, steps=9, send_after_done=True)
+    recorder = Recorder("a", 0, 2, SegmentSpec(sample_steps=9, send_after_done=True))
     recorder.add(np.arange(2), fields([1, 10]))
     (segment,) = recorder.add(np.arange(2), fields([2, 20], done=[0, 1]))
     assert segment.data.rew.tolist() == [[1, 10], [2, 20]]
@@ -165,14 +167,14 @@ def test_postprocessing_sees_the_episode_as_a_whole():
     def to_go(fields):
         return {**fields, "returns": np.cumsum(fields["rew"][::-1], axis=0)[::-1]}
 
-    recorder = Recorder("a", 0, rows=1, steps=2, send_after_done=True, postprocess=to_go)
+    recorder = Recorder("a", 0, 1, SegmentSpec(sample_steps=2, send_after_done=True), to_go)
     segments = play(recorder, [1, 2, 3], done=[3])
     assert [s.data.returns[:, 0].tolist() for s in segments] == [[6, 5], [3]]
     assert join_segments(segments[:1]).returns.tolist() == [[6], [5]]  # it reaches the algorithm
 
 
 def test_episode_info_is_what_was_said_at_the_end():
-    recorder = Recorder("a", 0, rows=1, steps=4, episode_info=("won", "missing"))
+    recorder = Recorder("a", 0, 1, SegmentSpec(sample_steps=4, episode_info=("won", "missing")))
     (segment,) = play(recorder, [1, 2, 3, 4], done=[2, 3], info=lambda value: {"won": 10 * value})
     assert segment.episode_info["won"].tolist() == [20.0, 30.0]
     assert np.isnan(segment.episode_info["missing"]).all()
@@ -180,13 +182,13 @@ def test_episode_info_is_what_was_said_at_the_end():
 
 def test_what_stands_before_an_episode_is_no_part_of_it():
     """Whoever runs through a segment begins anew behind what was made up, row by row and when episodes are sent."""
-    recorder = Recorder("a", 0, rows=2, steps=2, burn_in=2)
+    recorder = Recorder("a", 0, 2, SegmentSpec(sample_steps=2, burn_in_steps=2))
     recorder.add(np.array([0]), fields([1]))
     (first,) = recorder.add(np.arange(2), fields([2, 10]))
     (other,) = recorder.add(np.arange(2), fields([3, 20]))
     for segment in (first, other):
         assert join_segments([segment]).cut[:, 0].tolist() == [True, True, False, True]
-    by_episode = Recorder("a", 0, rows=1, steps=2, burn_in=2, send_after_done=True)
+    by_episode = Recorder("a", 0, 1, SegmentSpec(sample_steps=2, burn_in_steps=2, send_after_done=True))
     segments = play(by_episode, [1, 2, 3, 4], done=[4])
     assert [join_segments([s]).cut[:, 0].tolist() for s in segments] == [
         [True, True, False, True],
@@ -195,14 +197,14 @@ def test_what_stands_before_an_episode_is_no_part_of_it():
 
 
 def test_a_cut_at_the_border_of_two_segments_is_seen_in_the_next_ones_burn_in():
-    recorder = Recorder("a", 0, rows=1, steps=2, burn_in=2)
+    recorder = Recorder("a", 0, 1, SegmentSpec(sample_steps=2, burn_in_steps=2))
     (sent,) = play(recorder, [1, 2])
     recorder.cut()
     (segment,) = play(recorder, [3, 4])
     assert segment.data.rew[:, 0].tolist() == [1, 2, 3, 4]
     assert segment.data.truncated[:, 0].tolist() == [False, True, False, False]
     assert not sent.data.truncated.any()  # that one was handed out already
-    fresh = Recorder("a", 0, rows=1, steps=1, burn_in=1)
+    fresh = Recorder("a", 0, 1, SegmentSpec(sample_steps=1, burn_in_steps=1))
     fresh.cut()
     (segment,) = play(fresh, [5])
     assert (segment.data.terminated[:, 0].tolist(), segment.data.truncated[:, 0].tolist()) == (

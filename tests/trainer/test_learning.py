@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from argosy.algorithm import DQN, Task
-from argosy.collect.recorder import Recorder
+from argosy.collect.recorder import Recorder, SegmentSpec
 from argosy.env import task_spaces
 from argosy.presets import preset
 from argosy.trainer.learning import OffpolicyLearning
@@ -32,7 +32,7 @@ def transition(value):
 
 def test_hidden_rows_are_no_part_of_a_replay_buffer():
     learning, _ = off_policy()
-    recorder = Recorder("a", 0, rows=1, steps=2, burn_in=1, bootstrap=2)
+    recorder = Recorder("a", 0, 1, SegmentSpec(sample_steps=2, burn_in_steps=1, bootstrap_steps=2))
     for value in range(1, 8):
         for segment in recorder.add(np.array([0]), transition(value)):
             learning.take([segment])
@@ -46,7 +46,7 @@ def test_batches_drawn_ahead_are_those_drawn_in_time(alpha):
         changes = {"trainer": {"start_steps": 0, "batch_size": 8, "update_per_step": 1.0}}
         changes["buffer"] = {"priority": {"alpha": alpha}}
         learning, algorithm = off_policy(prefetch=prefetch, changes=changes)
-        recorder = Recorder("a", 0, rows=1, steps=10)
+        recorder = Recorder("a", 0, 1, SegmentSpec(sample_steps=10))
         for value in range(1, 31):
             for segment in recorder.add(np.array([0]), transition(value)):
                 learning.take([segment])

@@ -16,7 +16,7 @@ from argosy.data.buffer.beside import look_up
 from argosy.data.buffer.columns import REQUIRED, Array, as_batch
 from argosy.data.buffer.hdf5 import load_state, save_state
 from argosy.data.buffer.hindsight import Hindsight, relabel
-from argosy.data.buffer.priority import Priority
+from argosy.data.buffer.priority import Priorities, Priority
 from argosy.data.buffer.rings import IntArray
 from argosy.data.buffer.state import append, columns_of, read_data, restore
 from argosy.data.buffer.storage import Storage
@@ -239,9 +239,7 @@ class ReplayBuffer(Storage):
             ConfigError: the buffer draws uniformly.
             DataError: shapes differ, a slot holds no row, or a priority is NaN or infinite. Nothing changes then.
         """
-        if self.priorities is None:
-            raise ConfigError("update_weight() of a buffer that draws uniformly; give it priority=Priority(...)")
-        self.priorities.update(indices, priorities)
+        self._prioritised("update_weight").update(indices, priorities)
 
     def set_beta(self, beta: float) -> None:
         """Set the exponent of the importance weights by hand.
@@ -249,9 +247,12 @@ class ReplayBuffer(Storage):
         Raises:
             ConfigError: the buffer draws uniformly, `beta` is negative, or a schedule is set.
         """
+        self._prioritised("set_beta").set_beta(beta)
+
+    def _prioritised(self, method: str) -> Priorities:
         if self.priorities is None:
-            raise ConfigError("set_beta() of a buffer that draws uniformly; give it priority=Priority(...)")
-        self.priorities.set_beta(beta)
+            raise ConfigError(f"{method}() of a buffer that draws uniformly; give it priority=Priority(...)")
+        return self.priorities
 
     # ---- state ---------------------------------------------------------------------------------------------------
 

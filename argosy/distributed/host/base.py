@@ -103,6 +103,8 @@ class Beat:
     stats: Mapping[str, float]
     error: str | None = None
     """Traceback of what ended the worker."""
+    survived: str = ""
+    """Traceback of what an environment of the worker's raised last; `stats` counts these as env_failures."""
 
 
 class Host:
@@ -148,6 +150,7 @@ class Host:
             busy_s=0.0 if self._done else time.monotonic() - self._since,
             stats=stats,
             error=error,
+            survived=getattr(worker, "survived", ""),
         )
 
     def stack(self) -> str:

@@ -123,14 +123,6 @@ class ParameterStore:
         known.tags[tag] = version
         self._changed(name, known, parameters=tag == LATEST)
 
-    def untag(self, name: str, tag: str) -> None:
-        """Remove a tag; its version may be collected from now on."""
-        known = self._known(name)
-        if tag == LATEST or tag not in known.tags:
-            raise ConfigError(f"policy {name!r}: tag {tag!r} cannot be removed; tags: {sorted(known.tags)}")
-        del known.tags[tag]
-        self._changed(name, known, parameters=False)
-
     def update_metadata(self, name: str, version: int, values: Mapping[str, object]) -> None:
         """Add plain JSON values to what is known of a version."""
         known = self._holding(name, version)

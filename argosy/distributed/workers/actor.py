@@ -138,8 +138,9 @@ class ActorWorker:
             "wait_parameters_s": self._waited["parameters"],
         }
 
-    def last_env_failure(self) -> str:
-        """Return the traceback of the last failure of an environment, "" if there was none."""
+    @property
+    def survived(self) -> str:
+        """Traceback of the last failure of an environment, "" if there was none."""
         return self._tolerance.last
 
     def close(self) -> None:

@@ -92,8 +92,9 @@ class EvalWorker:
         """Return this worker's incarnation and its results, oldest first; from `start` on if `incarnation` is right."""
         return self._incarnation, self._results[start if incarnation == self._incarnation else 0 :]
 
-    def last_env_failure(self) -> str:
-        """Return the traceback of the last failure of an environment, "" if there was none."""
+    @property
+    def survived(self) -> str:
+        """Traceback of the last failure of an environment, "" if there was none."""
         return self._tolerance.last
 
     def set_curriculum_stage(self, name: str) -> None:

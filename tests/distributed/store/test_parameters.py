@@ -68,7 +68,7 @@ def test_gc_keeps_tagged_and_newest(store):
         store.push("a", checkpoint(version))
     # 5 is latest (a tag), 0 is tagged, 3 and 4 are the two newest untagged ones
     assert store.versions("a") == [0, 3, 4, 5]
-    store.untag("a", "first")
+    store.tag("a", 5, "first")
     assert store.gc("a") == [0]
     assert store.gc("a", keep=0) == [3, 4]
 

@@ -5,7 +5,7 @@ import numpy as np
 from gymnasium import spaces
 
 from argosy.collect.player import Player, Reply
-from argosy.collect.recorder import Recorder
+from argosy.collect.recorder import Recorder, SegmentSpec
 from argosy.collect.seats import VectorArena
 from argosy.distributed.workers.actor import ActorWorker, Group, Seated
 from argosy.env import DummyVectorEnv
@@ -49,7 +49,7 @@ def test_all_groups_of_a_ring_ask_before_the_first_answer_is_waited_for():
 
     def seated(arena):
         player = Player(arena.seats[0], policy, stream)
-        return [Seated(player, Recorder("x", 0, 1, 4), None, None, 0)]
+        return [Seated(player, Recorder("x", 0, 1, SegmentSpec(sample_steps=4)), None, None, 0)]
 
     groups = [Group(lambda seed: VectorArena(DummyVectorEnv([Still])), seated, Rng(0)) for _ in range(3)]
     worker = ActorWorker(groups, {}, [])
