@@ -72,5 +72,5 @@ def test_help_loads_neither_torch_nor_tyro():
 
 
 def test_commands_are_frozen():
-    runs = ["train", "resume", "eval", "watch", "export", "collect", "bench", "tune", "report", "compare"]
+    runs = ["train", "resume", "eval", "watch", "export", "collect", "bench", "tune", "report", "compare", "dash"]
     assert list(COMMANDS) == [*runs, "launch", "fleet", "algorithms", "doctor", "check-env"]

@@ -21,6 +21,7 @@ COMMANDS = {
     "tune": ("argosy.cli.tune", "tune ALGO --task TASK --trials N: look for better settings"),
     "report": ("argosy.cli.report", "report RUN... -o FILE: curves, scores and how sure they are, as one page"),
     "compare": ("argosy.cli.compare", "compare A B: are these runs better than those?"),
+    "dash": ("argosy.cli.dash", "dash [RUNS]: the report on runs that go on, in the browser"),
     "launch": ("argosy.cli.launch", "launch FILE [--address A]: run a fleet on this machine or a Ray cluster"),
     "fleet": ("argosy.cli.fleet", "fleet status [NAME] | stop NAME: look at running fleets, or end one"),
     "algorithms": ("argosy.cli.algorithms", "list the algorithms and what they are for"),
