@@ -202,7 +202,7 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
             DataError: a number is not finite, or the rewards have another shape than this algorithm learns from.
         """
         prepared: Any = as_tensors(batch, self.device)
-        check_finite(batch, *(name for name in _CHECKED if name in prepared))  # of arrays cheaper than of tensors
+        check_finite(prepared, *_CHECKED)
         flags = prepared.get("terminated")
         if flags is not None and "rew" in prepared and not self.is_joint and prepared.rew.shape != flags.shape:
             raise DataError(

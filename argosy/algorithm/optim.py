@@ -81,6 +81,7 @@ class Optim(ABC):
         self.config = config
         self.parameters = list(parameters)
         self.lr = config.lr
+        self._strides = [parameter.stride() for parameter in self.parameters]
         self._one = torch.ones((), device=self.parameters[0].device)
         self._is_bad = torch.zeros_like(self._one)
 
@@ -95,8 +96,10 @@ class Optim(ABC):
         Raises:
             DataError: loss or gradient are not finite; nothing has changed.
         """
-        found = zip(torch.autograd.grad(loss, self.parameters, allow_unused=True), self.parameters, strict=True)
-        gradients = [g if g is not None and g.stride() == p.stride() else _laid_out(g, p) for g, p in found]
+        gradients = list(torch.autograd.grad(loss, self.parameters, allow_unused=True))
+        for i, (gradient, strides) in enumerate(zip(gradients, self._strides, strict=True)):
+            if gradient is None or gradient.stride() != strides:
+                gradients[i] = _laid_out(gradient, self.parameters[i])
         norm = scale = skip = is_bad = None
         finite = loss.detach()
         if self.config.max_grad_norm is not None:

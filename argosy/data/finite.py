@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,38 +13,35 @@ from argosy.errors import DataError
 
 
 def check_finite(batch: Any, *fields: str) -> None:
-    """Check that float fields of a batch hold neither NaN nor infinity; costs one pass per field.
+    """Check that float fields of a batch hold neither NaN nor infinity, those that it has; costs one pass per field.
 
     Raises:
         DataError: names the first field that does.
     """
-    sums: list[torch.Tensor] = []
-    with np.errstate(all="ignore"):
+    held, sums = tree.fields_of(batch) or {}, list[torch.Tensor]()
+    for field in fields:
+        _add_sums(held.get(field), sums)
+    on_cpu = all(total.is_cpu for total in sums)  # else all are fetched at once
+    totals = [total.item() for total in sums] if on_cpu else torch.stack([total.double() for total in sums]).tolist()
+    if not math.isfinite(sum(totals)):
         for field in fields:
-            for name, leaf in _leaves(batch[field], field):
-                if isinstance(leaf, torch.Tensor):
-                    if leaf.is_floating_point():
-                        sums.append(leaf.sum())
-                elif leaf.dtype.kind == "f" and not _is_finite(leaf):
-                    raise _named(name, torch.from_numpy(leaf))
-    if sums and not all(math.isfinite(total) for total in torch.stack([s.double() for s in sums]).tolist()):
-        for field in fields:
-            for name, leaf in _leaves(batch[field], field):
-                if not torch.as_tensor(leaf).isfinite().all():  # or else their sum was too large
+            for name, leaf in tree.leaves(held.get(field), field):
+                if _is_float(leaf) and not torch.as_tensor(leaf).isfinite().all():  # or else their sum was too large
                     raise _named(name, torch.as_tensor(leaf))
 
 
-def _leaves(value: Any, name: str) -> Iterator[tuple[str, np.ndarray | torch.Tensor]]:
-    if isinstance(value, np.ndarray | torch.Tensor):
-        yield name, value
+def _add_sums(value: Any, sums: list[torch.Tensor]) -> None:
+    if _is_float(value):
+        sums.append(torch.as_tensor(value).sum())
     elif (parts := tree.fields_of(value)) is not None:
-        for key, part in parts.items():
-            yield from _leaves(part, f"{name}.{key}")
+        for part in parts.values():
+            _add_sums(part, sums)
 
 
-def _is_finite(array: np.ndarray) -> bool:
-    flat = array.reshape(-1)
-    return math.isfinite(flat.dot(flat)) or bool(np.isfinite(flat).all())  # the first takes a tenth of the second
+def _is_float(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return value.is_floating_point()
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f"
 
 
 def _named(name: str, leaf: torch.Tensor) -> DataError:
