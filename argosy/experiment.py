@@ -84,8 +84,8 @@ class Experiment:
     """Objects that are told what happens in a local run (`argosy.trainer.callbacks`): registered names or MODULE:CLASS,
     where needed with arguments, as in "MODULE:CLASS(every=10)"."""
     data: str | None = None
-    """Data set to learn from, a file that `argosy collect` wrote; nothing is collected then and the task is for tests,
-    but with `trainer.offline_updates`."""
+    """Data set to learn from: a file that `argosy collect` wrote, or of any kind that `argosy data` knows; nothing is
+    collected then and the task is for tests, but with `trainer.offline_updates`."""
     init: str | None = None
     """Run, or a policy's file, whose parameters the run begins with; optimisers and all else are new."""
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from collections.abc import Callable
 from os import PathLike
 from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
 
+from argosy.data.lazy import LazyArray
 from argosy.data.tree import NUMERIC
 from argosy.errors import DataError, require
 
@@ -24,8 +26,11 @@ MAX_RATIO = 1100
 """Bytes of an array per byte that it takes in the file, at most: what gzip reaches, and a little."""
 _SPARE_BYTES = 1 << 16
 """That an array may have without taking any room in the file (fill values)."""
+_MAPPED = "iuf"
+"""Kinds of numbers whose bits all mean something; of a boolean, a made-up file could hold a 7."""
 _FILTERS = (None, "gzip", "lzf")
 _BLOCK = 512  # the smallest user block there is
+_ALIGNED_BYTES = 64
 _MARK = b"argosy crc32 "
 _BEHIND_SUM = len(_MARK) + 8
 _HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -34,7 +39,8 @@ _CHUNK = 1 << 16
 
 def create_hdf5(path: str | PathLike[str]) -> Any:
     """Return a new h5py file with room for a checksum; `sign_hdf5` it once it is closed."""
-    return require("h5py", "hdf5").File(path, "w", userblock_size=_BLOCK)
+    aligned = {"alignment_threshold": _BLOCK, "alignment_interval": _ALIGNED_BYTES}  # so that arrays can be mapped
+    return require("h5py", "hdf5").File(path, "w", userblock_size=_BLOCK, **aligned)
 
 
 def sign_hdf5(path: str | PathLike[str]) -> None:
@@ -76,6 +82,12 @@ def open_hdf5(path: str | PathLike[str]) -> Any:
         raise DataError(f"{name} cannot be read as an HDF5 file: {error}") from error
 
 
+def is_hdf5(path: str | PathLike[str]) -> bool:
+    """Say whether a file begins as an HDF5 file does, or one of argosy's."""
+    with open(path, "rb") as file:
+        return file.read(len(_MARK)).startswith((_MARK, _HDF5))
+
+
 def _crc(file: Any) -> int:
     """Checksum of all that stands behind it."""
     file.seek(_BEHIND_SUM)
@@ -106,6 +118,10 @@ class HDF5Tree:
         self._group, self.path, self._depth = group, path, depth
         if depth > MAX_DEPTH:
             raise DataError(f"{group.name} lies deeper than {MAX_DEPTH} groups")
+
+    def close(self) -> None:
+        """Close the file; what is mapped stays."""
+        self._group.file.close()
 
     @property
     def attrs(self) -> Any:
@@ -169,6 +185,31 @@ class HDF5Tree:
             )
         return node
 
+    def lazy(self, name: str) -> LazyArray:
+        """Return the array of that name without reading it; its rows are read for as long as the file is open.
+
+        Raises:
+            DataError: see `dataset`.
+        """
+        found = self.dataset(name)
+        return LazyArray(tuple(found.shape), found.dtype, lambda start, stop: np.asarray(found[start:stop]))
+
+    def mapped(self, name: str) -> np.ndarray | LazyArray:
+        """Return the array of that name mapped from the file where it lies there as in memory, else as a lazy one.
+
+        What is written to it stays in memory: the file is not changed.
+
+        Raises:
+            DataError: see `dataset`.
+        """
+        found = self.dataset(name)
+        offset = found.id.get_offset()
+        if offset is None or found.dtype.kind not in _MAPPED or not found.dtype.isnative or not found.size:
+            return self.lazy(name)
+        if offset % found.dtype.itemsize or offset + found.nbytes > os.path.getsize(self.path):
+            return self.lazy(name)
+        return np.memmap(self.path, found.dtype, "c", offset, found.shape)
+
     def array(self, name: str) -> np.ndarray:
         """Return the array of that name.
 
@@ -177,11 +218,12 @@ class HDF5Tree:
         """
         return np.asarray(self.dataset(name)[()])
 
-    def values(self) -> dict[str, Any]:
-        """Return all that is in it: arrays, nested dicts for groups, and what JSON attributes say."""
+    def values(self, read: Callable[[HDF5Tree, str], Any] | None = None) -> dict[str, Any]:
+        """Return all that is in it: arrays, as `read` gives them, dicts for groups, and what JSON attributes say."""
+        read = read or HDF5Tree.array
         found: dict[str, Any] = {unquote(name): json.loads(value) for name, value in self.attrs.items()}
         for name in self.names():
-            found[unquote(name)] = self.group(name).values() if self.is_group(name) else self.array(name)
+            found[unquote(name)] = self.group(name).values(read) if self.is_group(name) else read(self, name)
         return found
 
     def _found(self, name: str) -> Any:

@@ -84,7 +84,7 @@ def build(
         trainer: LocalTrainer
         data = None
         if experiment.data is not None:
-            data = load_data(experiment.data, algorithm.policy, test_env, seeds[1])
+            data = load_data(experiment.data, algorithm.policy, test_env, seeds[1], show_progress)
         if data is not None and not experiment.collects:
             trainer = OfflineTrainer(
                 buffer=data,

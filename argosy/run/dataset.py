@@ -2,57 +2,126 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from argosy.data import ReplayBuffer, tree
-from argosy.data.datasets import read_attributes
+from argosy.data import Batch, ReplayBuffer, tree
+from argosy.data.datasets import Source, open_source
 from argosy.env import VectorEnv
 from argosy.env.spaces import Space, leaves, normal_form
 from argosy.errors import ConfigError, DataError
+from argosy.logger import ProgressBar
 from argosy.policy import Policy
 
 Form = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
 """Shape and dtype of every array of an observation or action, by its dotted name ("" where there is one alone)."""
 
 
-def load_data(path: str, policy: Policy, env: VectorEnv, seed: int | None = None) -> ReplayBuffer:
-    """Return the transitions of an HDF5 file for `policy` to learn from.
+TOLERANCE = 1e-3
+"""By which share of its range an action may lie out of bounds: files round."""
+
+
+def load_data(
+    path: str, policy: Policy, env: VectorEnv, seed: int | None = None, show_progress: bool = False
+) -> ReplayBuffer:
+    """Return the transitions of a data set for `policy` to learn from.
 
     Args:
-        path: a file that `argosy collect` or `ReplayBuffer.save_hdf5` wrote. If its attribute `action_scale` is "env",
-            actions are mapped to the policy's scale; otherwise they are in that scale already, as in every buffer.
+        path: a file of any kind that `open_source` knows. If its attribute `action_scale` is "env", actions are mapped
+            to the policy's scale; otherwise they are in that scale already, as in every buffer.
         policy: says what its scale is.
         env: of the task; observations and actions must be such as its spaces have.
         seed: of the sampler.
+        show_progress: a progress bar while it is read, on standard error.
 
     Raises:
         ConfigError: there is no such file.
-        DataError: it is damaged, or does not fit the task.
+        DataError: it is damaged, holds numbers that are none, or does not fit the task.
     """
-    if not Path(path).is_file():
+    if not Path(path).exists():
         raise ConfigError(f"data is {path!r}, but there is no such file; `argosy collect` writes one")
-    buffer = ReplayBuffer.load_hdf5(path)
+    bar = ProgressBar(show_progress, unit="row")
+    with open_source(path) as source, contextlib.closing(bar):
+        if source.rows == 0:
+            raise DataError(f"data is {path!r}, which holds no transitions")
+        bar.open(source.rows, 0)
+        buffer = fitted(source, env.single_observation_space, env.single_action_space).load(bar.move)
     buffer.seed(seed)
-    stored = buffer.sample_indices(0)
-    if len(stored) == 0:
-        raise DataError(f"data is {path!r}, which holds no transitions")
-    row = buffer[stored[:1]]
-    for name, space in (("obs", env.single_observation_space), ("act", env.single_action_space)):
-        found: Form = {at: (np.shape(leaf)[1:], np.asarray(leaf).dtype) for at, leaf in tree.leaves(row[name])}
-        wanted: Form = {at: (shape, dtype) for at, shape, dtype in leaves(normal_form(space))}
-        if not _fits(found, wanted):
-            raise DataError(
-                f"data is {path!r}, where {name} has {_said(found)}; the task's {name} has {_said(wanted)} ({space})"
-            )
-    act = buffer.act
-    if read_attributes(path).get("action_scale") == "env":
+    act, stored = buffer.act, buffer.sample_indices(0)
+    if source.attributes.get("action_scale") == "env":
+        check_bounds(path, act[stored], env.single_action_space)
         act[...] = policy.map_action_inverse(act)
     _check_choices(path, act[stored], env.single_action_space)
     return buffer
+
+
+def fitted(source: Source, observation_space: Space, action_space: Space, *, clip: bool = False) -> Source:
+    """Return a data set as a task would have made it: numbers of the same widths; with `clip`, actions within bounds.
+
+    Raises:
+        DataError: observations or actions have other names, shapes or kinds of numbers than the spaces; says both.
+    """
+    row = next(source.parts(finite=False))
+    stack = source.options.get("stack_num", 1)
+    forms: dict[str, Form] = {}
+    differs = clip
+    for name, space in (("obs", observation_space), ("act", action_space)):
+        before = (stack,) if name == "obs" and stack > 1 else ()
+        found: Form = {at: (before + np.shape(leaf)[1:], np.asarray(leaf).dtype) for at, leaf in tree.leaves(row[name])}
+        wanted: Form = {at: (shape, dtype) for at, shape, dtype in leaves(normal_form(space))}
+        if not _fits(found, wanted):
+            raise DataError(
+                f"data is {source.path!r}, where {name} has {_said(found)}; the task's {name} has {_said(wanted)} "
+                f"({space})"
+            )
+        forms[name] = wanted
+        differs = differs or found != wanted
+    if not differs:
+        return source
+
+    def read(size: int) -> Iterator[Batch]:
+        for part in source.read(size):
+            for name in ("obs", "act", "obs_next"):
+                part[name] = _cast(part[name], forms["act" if name == "act" else "obs"])
+            if clip and isinstance(action_space, gym.spaces.Box):
+                part.act = part.act.clip(action_space.low, action_space.high)
+            yield part
+
+    return dataclasses.replace(source, read=read, whole=None)
+
+
+def _cast(value: Any, form: Form, at: str = "") -> Any:
+    """Return a tree with the dtypes of a form."""
+    fields = tree.fields_of(value)
+    if fields is None:
+        return value.astype(form[at][1], copy=False)
+    return {key: _cast(child, form, f"{at}.{key}" if at else key) for key, child in fields.items()}
+
+
+def check_bounds(path: str, act: np.ndarray, space: Space, first_row: int = 0) -> None:
+    """Check that actions in the env's scale lie within the bounds of a Box.
+
+    Raises:
+        DataError: they do not; says how many, and what to do.
+    """
+    if not isinstance(space, gym.spaces.Box):
+        return
+    with np.errstate(invalid="ignore"):  # inf - inf
+        slack = np.nan_to_num(TOLERANCE * (space.high - space.low).astype(np.float64), posinf=0.0)
+    outside = ((act < space.low - slack) | (act > space.high + slack)).reshape(len(act), -1).any(axis=1)
+    if outside.any():
+        row = int(outside.argmax())
+        raise DataError(
+            f"data is {path!r}, where {int(outside.sum()):,} of {len(act):,} actions are out of bounds, the first in "
+            f"row {first_row + row}: {act[row]}; the task has {space}. To cut them to the bounds: "
+            "argosy data convert SRC DST --task TASK --clip"
+        )
 
 
 def _fits(found: Form, wanted: Form) -> bool:

@@ -190,7 +190,7 @@ def test_hdf5_of_hindsight_takes_the_function_again(tmp_path):
 
 
 def test_lazy_columns_are_written_part_by_part(tmp_path, monkeypatch):
-    monkeypatch.setattr("argosy.data.buffer.hdf5.PART_BYTES", 100)
+    monkeypatch.setattr("argosy.data.lazy.PART_BYTES", 100)
     buffer = VectorReplayBuffer(30, 3, ignore_obs_next=True, storage_dir=tmp_path / "columns")
     fill(buffer, 14, 3)
     for compression in (None, "gzip"):

@@ -205,7 +205,7 @@ def test_a_file_of_one_s_own_is_learned_from(tmp_path):
     sign_hdf5(tmp_path / "a.hdf5")
     assert built(tmp_path / "a.hdf5").buffer[:] == trainer.buffer[:]
     wide = np.zeros((20, 4))
-    assert len(built(small(tmp_path / "b.hdf5", obs=wide, obs_next=wide)).buffer) == 20
+    assert built(small(tmp_path / "b.hdf5", obs=wide, obs_next=wide)).buffer.obs.dtype == np.float32  # the task's
 
 
 def test_data_of_another_form_is_refused_by_name(cartpole, pendulum, tmp_path):
@@ -232,11 +232,61 @@ def test_a_file_that_is_missing_damaged_or_empty_is_named(tmp_path):
     ):
         built("nowhere.hdf5")
     (tmp_path / "a.hdf5").write_text("text")
-    with pytest.raises(DataError, match=r"a.hdf5 cannot be read as an HDF5 file"):
+    with pytest.raises(DataError, match=r"a.hdf5 is of no known kind, or damaged; known are argosy's"):
         built(tmp_path / "a.hdf5")
     ReplayBuffer(5).save_hdf5(tmp_path / "b.hdf5")
     with pytest.raises(DataError, match=r"b.hdf5', which holds no transitions"):
         built(tmp_path / "b.hdf5")
+
+
+def flat(**changes):
+    """Columns as D4RL has them, of 20 rows as Pendulum-v1 gives them, but for `changes`."""
+    rng = np.random.default_rng(0)
+    given = {
+        "observations": rng.uniform(-1, 1, (20, 3)),
+        "actions": rng.uniform(-2, 2, (20, 1)),
+        "rewards": rng.normal(size=20),
+        "terminals": np.zeros(20, bool),
+        "timeouts": np.arange(20) % 10 == 9,
+        "next_observations": rng.uniform(-1, 1, (20, 3)),
+    }
+    return given | changes
+
+
+def test_files_of_other_programs_are_learned_from_as_they_are(tmp_path):
+    given = flat()
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        for name, value in given.items():
+            file[name] = value
+    np.savez(tmp_path / "a.npz", **given)
+    for path in (tmp_path / "a.hdf5", tmp_path / "a.npz"):
+        buffer = built(path, "sac", "Pendulum-v1").buffer
+        np.testing.assert_allclose(buffer[:].act, given["actions"] / 2, atol=1e-6)  # within -1 .. 1, SAC's scale
+        np.testing.assert_array_equal(buffer[:].obs, given["observations"].astype(np.float32))
+        assert buffer[:].truncated.sum() == 2
+    done = learn(tmp_path / "a.npz", tmp_path / "runs", "td3_bc", "Pendulum-v1")
+    assert (done.env_steps, done.gradient_steps) == (0, 200)
+    again = argosy.resume(done.run_dir, total_steps=210, show_progress=False)
+    assert again.gradient_steps == 210
+
+
+def test_numbers_that_cannot_be_learned_from_are_named(tmp_path):
+    at = np.arange(20)[:, None]
+    for changes, message in (
+        ({"actions": np.where(at == 7, 2.1, 0.0)}, r"1 of 20 actions are out of bounds, the first in row 7: \[2.1\]"),
+        ({"observations": np.where(at == 3, np.nan, np.zeros((20, 3)))}, r"obs holds NaN .* row 3"),
+        ({"observations": np.zeros((20, 4)), "next_observations": np.zeros((20, 4))}, r"where obs has \(4,\) float64"),
+        ({"rewards": np.full(20, np.inf)}, r"rew holds NaN or infinite .* row 0"),
+    ):
+        np.savez(tmp_path / "a.npz", **flat(**changes))
+        with pytest.raises(DataError, match=message):
+            built(tmp_path / "a.npz", "sac", "Pendulum-v1")
+    np.savez(tmp_path / "a.npz", **flat(actions=np.full((20, 1), 2.001)))
+    assert len(built(tmp_path / "a.npz", "sac", "Pendulum-v1").buffer) == 20  # as files round
+    bad = np.zeros((20, 4), np.float32)
+    bad[11, 2] = np.nan
+    with pytest.raises(DataError, match=r"a.hdf5 cannot be learned from: obs holds NaN .* the first in row 11"):
+        built(small(tmp_path / "a.hdf5", obs=bad))
 
 
 def test_too_little_data_is_refused(tmp_path):

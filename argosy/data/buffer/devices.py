@@ -36,6 +36,16 @@ def column_maker(device: str | None, storage_dir: str | PathLike[str] | None) ->
     return Column if storage_dir is None else partial(MappedColumn, directory=str(storage_dir))
 
 
+def adopted(column: Column, index: IntArray, rows: Array | int) -> bool:
+    """Make a column of rows that are mapped from a file, where they are just what it holds; return whether they are."""
+    if type(column) is not Column or not isinstance(rows, np.memmap) or rows.dtype != column.dtype:
+        return False
+    if len(index) != len(column.data) or not np.array_equal(index, np.arange(len(index))):
+        return False
+    column._hold(np.asarray(rows))
+    return True
+
+
 class MappedColumn(Column):
     """A column in a file `directory`/`name`.bin, for buffers larger than memory. The operating system pages it."""
 

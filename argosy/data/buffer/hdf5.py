@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
@@ -12,16 +14,14 @@ from urllib.parse import quote
 
 import numpy as np
 
-from argosy.data.buffer.columns import Array, Tree, flatten, unflatten
+from argosy.data.buffer.columns import Array
 from argosy.data.buffer.priority import Priority
 from argosy.data.buffer.rings import Rings
 from argosy.data.hdf5 import HDF5Tree, create_hdf5, machine_memory, open_hdf5, sign_hdf5
 from argosy.data.lazy import LazyArray
 from argosy.data.tree import State
-from argosy.errors import MALFORMED, DataError
+from argosy.errors import MALFORMED, ArgosyError, DataError
 
-PART_BYTES = 1 << 24
-"""About as many bytes of a lazy array are in memory at a time."""
 SLOT_BYTES = 16
 """That a buffer needs at least per transition."""
 SCHEMA = 1
@@ -57,9 +57,7 @@ def _write(group: Any, tree: State, compression: str | None) -> None:
             _write(group.create_group(name), value, compression)
         elif isinstance(value, LazyArray):
             made = group.create_dataset(name, value.shape, value.dtype, compression=compression)
-            rows = max(1, PART_BYTES // max(value.nbytes // max(len(made), 1), 1))
-            for start in range(0, len(made), rows):
-                stop = min(start + rows, len(made))
+            for start, stop in value.parts():
                 made[start:stop] = value.read(start, stop)
         elif isinstance(value, np.ndarray):
             group.create_dataset(name, data=value, compression=compression if value.ndim else None)
@@ -67,8 +65,9 @@ def _write(group: Any, tree: State, compression: str | None) -> None:
             group.attrs[name] = json.dumps(value)
 
 
-def load_state(path: str | PathLike[str]) -> Stored:
-    """Read a file written by `save_state` or by Tianshou's `save_hdf5`.
+@contextlib.contextmanager
+def opened_state(path: str | PathLike[str]) -> Iterator[Stored]:
+    """Open a file written by `save_state` or by Tianshou's `save_hdf5`; its columns are read as long as it is open.
 
     Raises:
         DataError: the file is missing, damaged, of a newer layout, or of neither kind.
@@ -77,17 +76,28 @@ def load_state(path: str | PathLike[str]) -> Stored:
     file = open_hdf5(path)
     try:
         with file:
-            tree = HDF5Tree(file, name)
-            stored = _read_tianshou(tree) if "_meta" in tree else _read_own(tree)
-            _check_rings(stored.state["rings"])
+            yield read_state(HDF5Tree(file, name), HDF5Tree.mapped)
     except DataError as error:
         raise DataError(f"{name} is no buffer, or a damaged one: {error}") from error
+    except ArgosyError:
+        raise
     except (OSError, *MALFORMED) as error:
         raise DataError(f"{name} is no buffer, or a damaged one: {type(error).__name__}: {error}") from error
+
+
+def read_state(file: HDF5Tree, read: Callable[[HDF5Tree, str], Any]) -> Stored:
+    """Return what a file says about a buffer; `read` gives its columns."""
+    stored = _read_tianshou(file) if is_tianshou(file) else _read_own(file, read)
+    _check_rings(stored.state["rings"])
     return stored
 
 
-def _read_own(file: HDF5Tree) -> Stored:
+def is_tianshou(file: HDF5Tree) -> bool:
+    """Say whether Tianshou wrote it."""
+    return "_meta" in file
+
+
+def _read_own(file: HDF5Tree, read: Callable[[HDF5Tree, str], Any]) -> Stored:
     schema = file.attrs.get("argosy_buffer")
     if schema is None:
         raise DataError("written neither by argosy nor by Tianshou")
@@ -96,7 +106,7 @@ def _read_own(file: HDF5Tree) -> Stored:
     options = json.loads(file.attrs["options"])
     if options.get("priority") is not None:
         options["priority"] = Priority(**options["priority"])
-    state = {name: file.group(name).values() for name in file.names()}
+    state = {name: file.group(name).values(read if name == "columns" else None) for name in file.names()}
     if not 1 <= options.get("stack_num", 1) <= state["rings"]["capacity"].sum():
         raise DataError(f"stack_num is {options['stack_num']}, more frames than the buffer has")
     return Stored([int(size) for size in state["rings"]["capacity"]], options, state)
@@ -173,16 +183,14 @@ def _read_tianshou(file: HDF5Tree) -> Stored:
     if "obs_next" not in columns:
         place = np.zeros(rings.slots, np.int64)
         place[state_slots] = np.arange(len(state_slots))
-        after = place[rings.next(state_slots)]
-        obs = flatten(columns["obs"])
-        columns["obs_next"] = unflatten({key: np.asarray(value)[after] for key, value in obs.items()})
+        columns["obs_next"] = _rows(meta, "obs", index[place[rings.next(state_slots)]], "obs")
     return Stored(sizes, options, {"rings": rings.state_dict(), "columns": columns})
 
 
-def _rows(group: HDF5Tree, key: str, index: Array, name: str) -> Tree:
-    """Return the rows `index` of a dataset or of every dataset of a group; pickles and text in `info` are left out."""
+def _rows(group: HDF5Tree, key: str, index: Array, name: str) -> Any:
+    """Return, lazily, the rows `index` of a dataset, or of all in a group; pickles and text in `info` are left out."""
     if group.is_group(key):
         inner = group.group(key)
         kept = [child for child in inner.names() if not (name.startswith("info") and inner.is_foreign(child))]
         return {child: _rows(inner, child, index, f"{name}.{child}") for child in kept}
-    return np.asarray(group.array(key)[index])
+    return group.lazy(key).picked(index)

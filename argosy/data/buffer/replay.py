@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -14,14 +14,14 @@ from argosy.config import check_range
 from argosy.data.batch import Batch
 from argosy.data.buffer.beside import look_up
 from argosy.data.buffer.columns import REQUIRED, Array, as_batch
-from argosy.data.buffer.hdf5 import load_state, save_state
+from argosy.data.buffer.hdf5 import Stored, opened_state, save_state
 from argosy.data.buffer.hindsight import Hindsight, relabel
 from argosy.data.buffer.priority import Priorities, Priority
 from argosy.data.buffer.rings import IntArray
 from argosy.data.buffer.state import append, columns_of, read_data, restore
 from argosy.data.buffer.storage import Storage
 from argosy.data.tree import Fields, State
-from argosy.errors import MALFORMED, ArgosyError, ConfigError, DataError
+from argosy.errors import ConfigError, DataError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -330,20 +330,21 @@ class ReplayBuffer(Storage):
     ) -> Self:
         """Return the buffer of an HDF5 file that `save_hdf5`, or Tianshou's, wrote.
 
-        A file holds no code: to go on with hindsight, give it again.
+        Columns that lie in the file as in memory are mapped, not read; what changes in them stays in memory. A file
+        holds no code: to go on with hindsight, give it again.
 
         Raises:
             DataError: the file is missing, damaged, newer than this version, or no buffer.
         """
-        sizes, options, state = load_state(path)
+        with opened_state(path) as stored:
+            return cls.from_stored(stored, device, hindsight=hindsight)
+
+    @classmethod
+    def from_stored(cls, stored: Stored, device: str | None = None, *, hindsight: Hindsight | None = None) -> Self:
+        """Return the buffer that a file says, see `load_hdf5`."""
         buffer = cls.__new__(cls)
-        try:
-            ReplayBuffer.__init__(buffer, sizes, **options, device=device, hindsight=hindsight)
-            buffer.load_state_dict(state)
-        except ArgosyError:
-            raise
-        except MALFORMED as error:
-            raise DataError(f"{fspath(path)} is a damaged buffer: {error!r}") from error
+        ReplayBuffer.__init__(buffer, stored.sizes, **stored.options, device=device, hindsight=hindsight)
+        buffer.load_state_dict(stored.state)
         return buffer
 
     def options(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +20,10 @@ from argosy.data.buffer.columns import (
     flatten,
     unflatten,
 )
+from argosy.data.buffer.devices import adopted
 from argosy.data.buffer.rings import BoolArray, IntArray
 from argosy.data.lazy import LazyArray
-from argosy.data.tree import Fields, fields_of
+from argosy.data.tree import Fields, fields_of, map_leaves
 from argosy.errors import DataError
 
 if TYPE_CHECKING:
@@ -101,23 +102,47 @@ def restore(storage: Storage, columns: Mapping[str, Tree], index: IntArray) -> N
     if derived := columns.keys() & set(DERIVED):
         raise DataError(f"{sorted(derived)} are no fields of a buffer: it makes them when it is read")
     if not storage.fields:
-        storage.allocate(columns, lift=False)
+        storage.allocate(map_leaves(_begin, dict(columns)), lift=False)
     own_fields(storage, columns)
     for name, field in storage.fields.items():
-        writes: Writes = []
-        flat = {key: as_array(value, name) for key, value in flatten(columns.get(name)).items()}
-        if name == "obs_next" and storage.successors is not None:
-            storage.successors.release(index)
-            every_row = all(len(value) == len(index) for value in flat.values())
-            rows = index if every_row else index[storage.rings.stop[index]]
-            field.check(unflatten(flat), len(rows), False, writes)
-            storage.successors.store(rows, writes)
-        else:
-            field.check(unflatten(flat), len(index), False, writes)
+        flat = {
+            key: value if isinstance(value, LazyArray) else as_array(value, name)
+            for key, value in flatten(columns.get(name)).items()
+        }
+        successors, rows = (storage.successors if name == "obs_next" else None), index
+        if successors is not None:
+            successors.release(index)
+            if any(len(value) != len(index) for value in flat.values()):
+                rows = index[storage.rings.stop[index]]
+        for part, given in _parts(flat, len(rows), name):
+            writes: Writes = []
+            field.check(unflatten(given), len(rows[part]), False, writes)
+            if successors is not None:
+                successors.store(rows[part], writes)
+                continue
             for column, value in writes:
-                column.put(index, value)
+                if not adopted(column, rows, value):
+                    column.put(rows[part], value)
     if storage.priorities is not None:
         storage.priorities.added(index)
+
+
+def _begin(value: Any) -> Any:
+    """Of a lazy array, its first row: enough to say what rows look like."""
+    return value.read(0, 1) if isinstance(value, LazyArray) else value
+
+
+def _parts(flat: dict[Key, Any], rows: int, name: str) -> Iterator[tuple[slice, dict[Key, Array]]]:
+    """Yield what of a field's columns is written at a time: all of them, or parts of lazy ones."""
+    lazy = [value for value in flat.values() if isinstance(value, LazyArray)]
+    if not lazy:
+        yield slice(0, rows), flat
+        return
+    if wrong := [len(value) for value in flat.values() if len(value) != rows]:
+        raise DataError(f"{name} has {wrong[0]} rows, where {rows} are stored")
+    for start, stop in max(lazy, key=lambda value: value.nbytes).parts():
+        part = slice(start, stop)
+        yield part, {key: v.read(start, stop) if isinstance(v, LazyArray) else v[part] for key, v in flat.items()}
 
 
 def append(storage: Storage, ring: int, source: Storage, index: IntArray) -> IntArray:

@@ -1,21 +1,23 @@
-"""Data sets: transitions of several envs in one HDF5 file, written as they come; `ReplayBuffer.load_hdf5` reads it."""
+"""Transitions of several envs in one HDF5 file, written as they come; `ReplayBuffer.load_hdf5` reads it."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 from urllib.parse import quote
 
 import numpy as np
 
 from argosy.data.buffer.hdf5 import SCHEMA
 from argosy.data.hdf5 import create_hdf5, open_hdf5, sign_hdf5
+from argosy.data.lazy import PART_BYTES
 from argosy.data.tree import fields_of
 from argosy.errors import DataError
 
@@ -34,7 +36,9 @@ class DatasetWriter:
         path: the file; one that is there is replaced in the end.
         num_envs: envs.
         steps: of each env.
-        options: of the buffer, see `ReplayBuffer.options`.
+        options: of the buffer, see `ReplayBuffer.options`; with `ignore_obs_next`, successors are written only where
+            the next row's observation is none.
+        packed: compress images.
 
     Raises:
         DataError: the file cannot be written.
@@ -42,12 +46,19 @@ class DatasetWriter:
     """
 
     def __init__(
-        self, path: str | PathLike[str], num_envs: int, steps: int, options: Mapping[str, Any] | None = None
+        self,
+        path: str | PathLike[str],
+        num_envs: int,
+        steps: int,
+        options: Mapping[str, Any] | None = None,
+        *,
+        packed: bool = True,
     ) -> None:
-        self.path, self.num_envs, self.steps = Path(path), num_envs, steps
+        self.path, self.num_envs, self.steps, self.packed = Path(path), num_envs, steps, packed
         self.written = 0
         """Steps of each env so far."""
         self._part = self.path.with_name(f"{self.path.name}.part")
+        self._ends = _Ends(num_envs) if (options or {}).get("ignore_obs_next") else None
         self._ended = np.ones(num_envs, np.bool_)  # whether the newest row of each env ended its episode
         with self._naming_errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +85,10 @@ class DatasetWriter:
             self._append("rings/stop", stop)
             for name in COLUMNS:
                 for path, value in _leaves(batch[name], f"columns/{name}"):
-                    self._append(path, value)
+                    if name == "obs_next" and self._ends is not None:
+                        self._ends.append(path, value, stop)
+                    else:
+                        self._append(path, value)
         self.written = written
 
     def finish(self, attributes: Mapping[str, str | float]) -> None:
@@ -90,6 +104,13 @@ class DatasetWriter:
         rings = {"capacity": every, "count": every, "head": oldest, "last": oldest + self.steps - 1}
         rings |= {"ep_start": oldest, "ep_len": zero, "ep_rew": zero.astype(np.float64), "closed": zero == 0}
         with self._naming_errors():
+            if self._ends is not None:
+                for path, shape, dtype, parts in self._ends.columns():
+                    column = self._create(path, shape, dtype)
+                    start = 0
+                    for part in parts:
+                        column[start : start + len(part)] = part
+                        start += len(part)
             for name, value in rings.items():
                 self._file[f"rings/{name}"] = value
             self._file.attrs.update(attributes)
@@ -110,14 +131,16 @@ class DatasetWriter:
     def _append(self, path: str, value: np.ndarray) -> None:
         """Write [T, num_envs, ...] behind what each env has; the first part makes room for all."""
         if path not in self._file:
-            shape = value.shape[2:]
-            rows = max(1, min(self.steps, PACKED_BYTES // max(int(np.prod(shape)), 1)))
-            packed = {"compression": "lzf", "chunks": (rows, *shape)} if value.dtype == np.uint8 else {}
-            self._file.create_dataset(path, (self.num_envs * self.steps, *shape), value.dtype, **packed)
+            self._create(path, (self.num_envs * self.steps, *value.shape[2:]), value.dtype)
         column = self._file[path]
         for env in range(self.num_envs):
             start = env * self.steps + self.written
             column[start : start + len(value)] = value[:, env]
+
+    def _create(self, path: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        rows = max(1, min(shape[0], PACKED_BYTES // max(int(np.prod(shape[1:])), 1)))
+        packed = {"compression": "lzf", "chunks": (rows, *shape[1:])} if self.packed and dtype == np.uint8 else {}
+        return self._file.create_dataset(path, shape, dtype, **packed)
 
     @contextlib.contextmanager
     def _naming_errors(self) -> Iterator[None]:
@@ -125,6 +148,40 @@ class DatasetWriter:
             yield
         except OSError as error:
             raise DataError(f"{self.path} could not be written: {error}") from error
+
+
+class _Ends:
+    """Rows of each env that end a segment, kept in files: nobody knows before the end how many there are."""
+
+    def __init__(self, num_envs: int) -> None:
+        self.num_envs = num_envs
+        self.files: dict[str, list[IO[bytes]]] = {}
+        self.forms: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
+
+    def append(self, path: str, value: np.ndarray, stop: np.ndarray) -> None:
+        """Take the rows of [T, num_envs, ...] where `stop` [T, num_envs] is set."""
+        self.forms[path] = (value.shape[2:], value.dtype)
+        files = self.files.setdefault(path, [tempfile.TemporaryFile() for _ in range(self.num_envs)])  # noqa: SIM115
+        for env, file in enumerate(files):
+            file.write(np.ascontiguousarray(value[stop[:, env], env]).tobytes())
+
+    def columns(self) -> Iterator[tuple[str, tuple[int, ...], np.dtype[Any], Iterator[np.ndarray]]]:
+        """Yield path, shape and dtype of each column, env after env, and its parts."""
+        for path, files in self.files.items():
+            shape, dtype = self.forms[path]
+            row = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+            rows = sum(file.tell() for file in files) // row
+            yield path, (rows, *shape), dtype, _stored_rows(files, shape, dtype, row)
+
+
+def _stored_rows(
+    files: Sequence[IO[bytes]], shape: tuple[int, ...], dtype: np.dtype[Any], row: int
+) -> Iterator[np.ndarray]:
+    for file in files:
+        file.seek(0)
+        while data := file.read(max(1, PART_BYTES // row) * row):
+            yield np.frombuffer(data, dtype).reshape(-1, *shape)
+        file.close()
 
 
 def read_attributes(path: str | PathLike[str]) -> dict[str, Any]:

@@ -1,0 +1,232 @@
+"""Data sets of one array per field, row after row: D4RL's HDF5 files and npz files."""
+
+from __future__ import annotations
+
+import tokenize
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from argosy.data import tree
+from argosy.data.batch import Batch
+from argosy.data.datasets.source import (
+    PART_ROWS,
+    Columns,
+    Source,
+    as_flags,
+    as_rewards,
+    check_lengths,
+    read_rows,
+)
+from argosy.data.hdf5 import MAX_RATIO, HDF5Tree, machine_memory
+from argosy.data.lazy import LazyArray
+from argosy.data.tree import NUMERIC
+from argosy.errors import DataError
+
+NAMES = {
+    "obs": ("observations", "obs", "observation", "states"),
+    "act": ("actions", "act", "action"),
+    "rew": ("rewards", "rew", "reward"),
+    "terminated": ("terminals", "terminated", "terminations"),
+    "truncated": ("timeouts", "truncated", "truncations"),
+    "obs_next": ("next_observations", "obs_next", "next_obs", "next_states"),
+}
+"""What fields are called in such files; the first name is D4RL's."""
+_HEADER_BYTES = 1 << 14
+
+
+def open_d4rl(root: HDF5Tree) -> Source:
+    """Return what D4RL's HDF5 layout holds: `observations`, `actions`, `rewards`, `terminals`, `timeouts`, ...
+
+    Raises:
+        DataError: a field is missing, or does not fit the others.
+    """
+    found = {field: name for field, names in NAMES.items() for name in names[::-1] if name in root}
+    source = _open_columns(root.path, "D4RL", {field: root.lazy(name) for field, name in found.items()})
+    return replace(source, close=root.close)
+
+
+def open_npz(path: Path) -> Source:
+    """Return what an npz file holds; nested observations are "obs/camera", ...
+
+    Raises:
+        DataError: a field is missing, does not fit the others, or is no array of numbers of an honest size.
+    """
+    columns: dict[str, Any] = {}
+    with zipfile.ZipFile(path) as archive:
+        members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+        for name, member in members.items():
+            first, *keys = name.split("/")
+            field = next((field for field, names in NAMES.items() if first in names), None)
+            if field is None:
+                continue
+            place, key = columns, field
+            for inner in keys:
+                place, key = place.setdefault(key, {}), inner
+            place[key] = _npy_rows(path, archive, member)
+    return _open_columns(str(path), "npz", columns)
+
+
+def has_columns(names: list[str]) -> bool:
+    """Say whether a file with these names is one of these."""
+    return all(any(name in names for name in NAMES[field]) for field in ("obs", "act"))
+
+
+def _open_columns(path: str, kind: str, columns: Mapping[str, Columns]) -> Source:
+    for field in ("obs", "act", "rew", "terminated"):
+        if field not in columns:
+            known = " or ".join(map(repr, NAMES[field][:2]))
+            raise DataError(f"there is no {known} in it, which must say {_MEANING[field]} of every row")
+    rows = columns["rew"].shape[0] if isinstance(columns["rew"], LazyArray) and columns["rew"].shape else 0
+    for field, column in columns.items():
+        check_lengths(column, rows, NAMES[field][0])
+    with_next = "obs_next" in columns
+    if "truncated" not in columns and not with_next:
+        raise DataError(
+            "it has neither 'timeouts' nor 'next_observations', so that nobody can tell where episodes were cut; "
+            "add 'timeouts', a flag per row (all 0 where every episode ends with a terminal row)"
+        )
+    none = np.zeros(rows, np.bool_)
+    ends = {
+        field: as_flags(columns[field].read(0, rows), NAMES[field][0]) if field in columns and rows else none
+        for field in ("terminated", "truncated")
+    }
+    terminated, truncated = ends["terminated"], ends["truncated"]
+    notes = []
+    left_out = none
+    if not with_next and rows:
+        # nobody knows the successor of a row at which the recording of an episode stops, but the row before it is one
+        left_out = truncated & ~terminated
+        left_out[-1] |= not terminated[-1]
+        truncated = np.append(left_out[1:], False) & ~terminated
+        if left_out.any():
+            notes.append(
+                f"{int(left_out.sum()):,} rows at which an episode was cut are left out: it has no 'next_observations'"
+            )
+
+    finds_cuts = "truncated" not in columns
+
+    def read(size: int) -> Iterator[Batch]:
+        for start in range(0, rows, size):
+            stop = min(start + size, rows)
+            part = Batch(
+                obs=read_rows(columns["obs"], start, min(stop + 1, rows)),
+                act=read_rows(columns["act"], start, stop),
+                rew=as_rewards(columns["rew"].read(start, stop), NAMES["rew"][0]),
+                terminated=terminated[start:stop],
+                truncated=truncated[start:stop],
+            )
+            seen = Batch(obs=part.obs)
+            following = seen[1:] if stop < rows else Batch.cat([seen[1:], seen[-1:]])
+            part.obs = seen[: stop - start].obs
+            part.obs_next = Batch(obs=read_rows(columns["obs_next"], start, stop)).obs if with_next else following.obs
+            if finds_cuts:
+                part.truncated = part.truncated | ~(_equal_rows(part.obs_next, following.obs) | part.terminated)
+            kept = ~left_out[start:stop]
+            yield part if kept.all() else part[kept]
+
+    return Source(
+        path=path,
+        format=kind,
+        rows=rows - int(left_out.sum()),
+        read=read,
+        attributes={"action_scale": "env"},
+        notes=tuple(notes),
+    )
+
+
+_MEANING = {
+    "obs": "the observation",
+    "act": "the action",
+    "rew": "the reward",
+    "terminated": "whether the episode ended there (dones alone do not say whether it ended or was only cut)",
+}
+
+
+def _equal_rows(one: Any, other: Any) -> np.ndarray:
+    """Return [n]: whether rows of two trees are the same."""
+    same = [
+        (a == b).reshape(len(a), -1).all(axis=1)
+        for (_, a), (_, b) in zip(tree.leaves(one), tree.leaves(other), strict=True)
+    ]
+    return np.asarray(np.logical_and.reduce(same))
+
+
+def _npy_rows(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> LazyArray:
+    """Return an array of an archive, whose head alone is read now.
+
+    Raises:
+        DataError: it holds objects or text, is no whole array, or is packed more tightly than arrays can be.
+    """
+    name = f"{member.filename} in {path}"
+    if member.file_size > MAX_RATIO * member.compress_size + _HEADER_BYTES or member.file_size > machine_memory():
+        raise DataError(f"{name} would take {member.file_size:,} bytes and takes {member.compress_size:,} in the file")
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # the others inflate without bounds
+        raise DataError(f"{name} is packed by method {member.compress_type}; only numpy's own (deflate) is read")
+    with archive.open(member) as file:
+        shape, dtype, fortran = _npy_head(file, name)
+        size = int(np.prod(shape, dtype=object)) * dtype.itemsize
+        if size != member.file_size - file.tell():
+            raise DataError(f"{name} says that it has shape {shape} of {dtype}, which its size denies")
+        if fortran and len(shape) > 1:
+            raise DataError(f"{name} is stored column by column; store numpy.ascontiguousarray(it)")
+    return LazyArray(shape, dtype, _InOrder(path, member.filename, shape, dtype).read)
+
+
+def _npy_head(file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
+    """Read the head of an npy file: shape, dtype, whether it is stored column by column."""
+    version = np.lib.format.read_magic(file)
+    reader = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
+    if reader is None:
+        raise DataError(f"{name} is of version {version} of the npy format; versions 1.0 and 2.0 are read")
+    try:
+        shape, fortran, dtype = reader(file, max_header_size=_HEADER_BYTES)
+    except (SyntaxError, tokenize.TokenError) as error:
+        raise DataError(f"{name} has a head that cannot be read: {error}") from error
+    if dtype.kind not in NUMERIC:
+        raise DataError(f"{name} holds pickled objects or text, which are never loaded; store numbers")
+    if dtype.subdtype is not None or not shape or min(shape) < 0:
+        raise DataError(f"{name} has shape {shape} of {dtype}; it must have a row per step")
+    return shape, dtype, fortran
+
+
+class _InOrder:
+    """Reads rows of an array in an archive from the first one on; the newest row may be read once more."""
+
+    def __init__(self, path: Path, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.path, self.name, self.shape, self.dtype = path, name, shape, dtype
+        self.row_bytes = int(np.prod(shape[1:], dtype=np.int64)) * dtype.itemsize
+        self._file: IO[bytes] | None = None
+        self._position = 0  # the row that comes next
+        self._newest = b""
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """Return the rows start .. stop - 1; quick where `start` is where the last call stopped, or one row before."""
+        if self._file is None or start < self._position - 1 or start > self._position:
+            self._open()
+            while self._position < start:
+                self._take(min(start - self._position, PART_ROWS))
+        held = self._newest if start == self._position - 1 else b""
+        data = held + self._take(stop - max(start, self._position))
+        return np.frombuffer(data, self.dtype).reshape(stop - start, *self.shape[1:])
+
+    def _open(self) -> None:
+        self._file = zipfile.ZipFile(self.path).open(self.name)  # noqa: SIM115  # the next call reads on
+        _npy_head(self._file, self.name)
+        self._position = 0
+
+    def _take(self, rows: int) -> bytes:
+        assert self._file is not None
+        data = self._file.read(rows * self.row_bytes)
+        if len(data) != rows * self.row_bytes:
+            raise DataError(f"{self.name} in {self.path} ends too early")
+        self._position += rows
+        if rows:
+            self._newest = data[len(data) - self.row_bytes :]
+        if self._position == self.shape[0]:
+            self._file.read(1)  # at the end the archive compares its checksum
+        return data

@@ -1,0 +1,91 @@
+"""Finds out what kind of data set a file is."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from os import PathLike
+from pathlib import Path
+
+from argosy.data.datasets.flat import has_columns, open_d4rl, open_npz
+from argosy.data.datasets.minari import find_minari, is_minari, open_minari
+from argosy.data.datasets.own import is_buffer, open_buffer
+from argosy.data.datasets.source import Progress, Source, naming_errors
+from argosy.data.datasets.writer import DatasetWriter
+from argosy.data.hdf5 import HDF5Tree, is_hdf5, open_hdf5
+from argosy.errors import DataError
+
+KINDS = "argosy's or Tianshou's HDF5, D4RL's HDF5, Minari (its folder), npz, TFRecords of RL Unplugged Atari"
+
+
+def open_source(path: str | PathLike[str]) -> Source:
+    """Return what a file holds, or a folder: of Minari, or of TFRecords, which are read in the order of their names.
+
+    Raises:
+        DataError: there is no such file, it is of no known kind, or damaged; names the kinds that are known.
+        MissingExtraError: h5py is not installed.
+    """
+    name = os.fspath(path)
+    with naming_errors(name):
+        return _open(Path(path), name)
+
+
+def _open(place: Path, name: str) -> Source:
+    if place.is_dir():
+        if records := _records(sorted(place.iterdir())):
+            return records(name)
+        place = find_minari(place)
+    if not place.is_file():
+        raise DataError(f"there is no file {name!r}")
+    if is_hdf5(place):
+        root = HDF5Tree(open_hdf5(place), str(place))
+        if is_buffer(root):
+            return open_buffer(root)
+        names = root.names()
+        if is_minari(names):
+            return open_minari(root)
+        if has_columns(names):
+            return open_d4rl(root)
+        shown = ", ".join(map(repr, names[:10]))
+        raise DataError(f"{name} is an HDF5 file, but no data set: it holds {shown or 'nothing'}; known are {KINDS}")
+    if zipfile.is_zipfile(place):
+        return open_npz(place)
+    if records := _records([place]):
+        return records(name)
+    raise DataError(f"{name} is of no known kind, or damaged; known are {KINDS}")
+
+
+def _records(places: Sequence[Path]) -> Callable[[str], Source] | None:
+    """Return what opens those of some files that hold records; None where none does."""
+    from argosy.data.datasets.tfrecord import is_tfrecord  # brings numba along, which takes a second
+    from argosy.data.datasets.unplugged import open_unplugged
+
+    files = [place for place in places if place.is_file() and is_tfrecord(place)]
+    return partial(open_unplugged, files=files) if files else None
+
+
+def convert(
+    source: Source, path: str | PathLike[str], progress: Progress | None = None, *, packed: bool = True
+) -> None:
+    """Write a data set as argosy's own, in constant memory; a file that is there is replaced in the end.
+
+    Args:
+        source: what to write.
+        path: the file, HDF5.
+        progress: is told how many rows are written.
+        packed: compress images; those of a file without can be mapped instead of being read.
+
+    Raises:
+        DataError: the source is damaged or empty, or the file cannot be written.
+    """
+    if source.rows == 0:
+        raise DataError(f"{source.path} holds no transitions")
+    with DatasetWriter(path, 1, source.rows, source.options, packed=packed) as writer:
+        for part in source.parts():
+            writer.write(part[:, None])
+            if progress is not None:
+                progress(writer.written)
+        told = {key: value for key, value in source.attributes.items() if isinstance(value, str | int | float)}
+        writer.finish({**told, "converted_from": source.format})

@@ -1,0 +1,86 @@
+"""Files of buffers, ours and Tianshou's, as data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from argosy.data.batch import Batch
+from argosy.data.buffer.hdf5 import Stored, is_tianshou, read_state
+from argosy.data.buffer.replay import ReplayBuffer
+from argosy.data.buffer.rings import Rings
+from argosy.data.datasets.source import Source, as_flags, as_rewards, read_rows
+from argosy.data.hdf5 import HDF5Tree
+from argosy.data.lazy import LazyArray
+
+_KEPT = ("stack_num", "ignore_obs_next", "sample_avail")
+"""Options that say how rows are drawn, not how they came."""
+
+
+def is_buffer(root: HDF5Tree) -> bool:
+    """Say whether a file is one of these."""
+    return "argosy_buffer" in root.attrs or is_tianshou(root)
+
+
+def open_buffer(root: HDF5Tree) -> Source:
+    """Return the transitions of a buffer's file, sub-buffer after sub-buffer.
+
+    Raises:
+        DataError: it is damaged, or of a newer layout.
+    """
+    stored = read_state(root, HDF5Tree.lazy)
+    rings = Rings(stored.sizes)
+    rings.load_state_dict(stored.state["rings"])
+    slots = rings.all_stored()
+    stop = rings.stop[slots]
+    attributes = {name: root.attrs[name] for name in root.attrs if name not in ("argosy_buffer", "options")}
+
+    def whole() -> ReplayBuffer:
+        return ReplayBuffer.from_stored(stored._replace(state=read_state(root, HDF5Tree.mapped).state))
+
+    return Source(
+        path=root.path,
+        close=root.close,
+        format="Tianshou" if is_tianshou(root) else "argosy",
+        rows=len(slots),
+        read=lambda size: _read(stored, stop, size),
+        whole=whole,
+        options={name: stored.options[name] for name in _KEPT if name in stored.options},
+        attributes={} if is_tianshou(root) else attributes,
+    )
+
+
+def _read(stored: Stored, stop: np.ndarray, size: int) -> Iterator[Batch]:
+    columns, rows = stored.state["columns"], len(stop)
+    if not rows:
+        return
+    following = columns.get("obs_next")
+    ends_only = stored.options.get("ignore_obs_next", False) and _length(following) != rows
+    ends = np.concatenate([[0], np.cumsum(stop)])
+    for start in range(0, rows, size):
+        end = min(start + size, rows)
+        at_end = stop[start:end]
+        seen = Batch(obs=read_rows(columns["obs"], start, min(end + 1, rows)))
+        part = Batch(
+            obs=seen[: end - start].obs,
+            act=read_rows(columns["act"], start, end),
+            rew=as_rewards(columns["rew"].read(start, end), "rew"),
+            terminated=as_flags(columns["terminated"].read(start, end), "terminated"),
+            truncated=as_flags(columns["truncated"].read(start, end), "truncated"),
+        )
+        part.truncated = part.truncated | (at_end & ~part.terminated)
+        if ends_only:  # the next row's, but for the last rows of segments
+            after = Batch.cat([seen[1:], seen[: 0 if end < rows else 1]])  # the last row of all has its own successor
+            if at_end.any():
+                after[at_end] = Batch(obs=read_rows(following, int(ends[start]), int(ends[end])))
+            part.obs_next = after.obs
+        else:
+            part.obs_next = Batch(obs=read_rows(following, start, end)).obs
+        yield part
+
+
+def _length(columns: object) -> int:
+    while isinstance(columns, dict):
+        columns = next(iter(columns.values()), None)
+    return columns.shape[0] if isinstance(columns, LazyArray) else -1

@@ -1,0 +1,198 @@
+"""What a file of transitions is to those who read it: parts of it, in order of time, checked as they come."""
+
+from __future__ import annotations
+
+import contextlib
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+
+from argosy.data import tree
+from argosy.data.batch import Batch
+from argosy.data.buffer.columns import REQUIRED, as_array
+from argosy.data.buffer.replay import ReplayBuffer
+from argosy.data.lazy import LazyArray
+from argosy.errors import MALFORMED, ArgosyError, DataError
+
+PART_BYTES = 1 << 24
+"""About as many bytes of observations and actions are in memory at a time."""
+PART_ROWS = 1 << 14
+"""At most as many rows, too."""
+UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, *MALFORMED)
+"""What content that somebody made up, or a damaged file, raises in the libraries that look into it."""
+
+Columns: TypeAlias = Any  # a lazy array, or nested dicts of them
+Progress: TypeAlias = Callable[[int], None]
+"""Is told how many rows are done."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Transitions of a file. Iterating yields parts of it in order of time, as often as one likes.
+
+    A part has obs, act, rew, terminated, truncated and obs_next [n, ...], whose `obs_next` is the true successor
+    wherever `terminated` is not set. A row that is neither terminated nor truncated is followed by its successor, in
+    this part or the next, unless it is the last one of all.
+    """
+
+    path: str
+    format: str
+    """What kind of file it is, in a word or two."""
+    rows: int
+    """Transitions."""
+    read: Callable[[int], Iterator[Batch]]
+    """Yields parts of about so many rows."""
+    whole: Callable[[], ReplayBuffer] | None = None
+    """Makes the buffer of a buffer's file; None: it is filled part by part."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of the buffer that holds them, see `ReplayBuffer.options`."""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    """What the file says about its data; `action_scale` is "env" where actions are in the env's scale."""
+    notes: tuple[str, ...] = ()
+    """What had to be mended, in sentences."""
+
+    close: Callable[[], None] = lambda: None
+    """Gives the file back; `with` does."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def parts(self, *, finite: bool = True) -> Iterator[Batch]:
+        """Yield the parts, checked: fields, shapes and types are those of the first row, in every row.
+
+        Args:
+            finite: refuse NaN and infinite numbers.
+
+        Raises:
+            DataError: the file is damaged, or holds what cannot be stored; names the field and the row.
+        """
+        done, form, size = 0, None, 1
+        with naming_errors(self.path):
+            for part in self.read(1):  # the first row says how large rows are
+                size = max(1, tree.size_bytes(part))
+                break
+            for part in self.read(max(1, min(PART_ROWS, PART_BYTES // size))):
+                form = _check(part, form, done, finite)
+                done += len(part.rew)
+                yield part
+            if done != self.rows:
+                raise DataError(f"it holds {done} transitions, where {self.rows} were announced")
+
+    def load(self, progress: Progress | None = None) -> ReplayBuffer:
+        """Return a full buffer of the transitions.
+
+        Raises:
+            DataError: see `parts`; or there are none.
+        """
+        if self.rows == 0:
+            raise DataError(f"{self.path} holds no transitions")
+        with naming_errors(self.path):
+            if self.whole is not None:
+                buffer = self.whole()
+                _check_numbers(buffer)
+                return buffer
+            buffer = ReplayBuffer(self.rows, **self.options)
+            for part in self.parts():
+                buffer.add_steps(part, len(part.rew))
+                if progress is not None:
+                    progress(len(buffer))
+        return buffer
+
+
+@contextlib.contextmanager
+def naming_errors(path: str) -> Iterator[None]:
+    """Let whatever goes wrong with a file end in an error that names it.
+
+    Raises:
+        DataError: in place of an error of what looked into the file.
+    """
+    try:
+        yield
+    except DataError as error:
+        raise error if path in str(error) else DataError(f"{path} cannot be learned from: {error}") from error
+    except ArgosyError:
+        raise
+    except UNREADABLE as error:
+        raise DataError(f"{path} is damaged, or no data set: {type(error).__name__}: {error}") from error
+
+
+def _check(part: Batch, form: dict[str, Any] | None, done: int, finite: bool) -> dict[str, Any]:
+    """Return the form of a part: shape and dtype of every array, which all parts have in common."""
+    found = {}
+    for name in REQUIRED:
+        for path, leaf in tree.leaves(part[name], name):
+            array = as_array(leaf, path)
+            found[path] = (array.shape[1:], array.dtype)
+            if len(array) != len(part.rew):
+                raise DataError(f"{path} has {len(array)} rows where rew has {len(part.rew)}")
+            if finite and array.dtype.kind in "fc" and not np.isfinite(array).all():
+                row = int(np.argwhere(~np.isfinite(array))[0][0])
+                raise DataError(f"{path} holds NaN or infinite numbers, the first in row {done + row}")
+    for name in ("obs", "obs_next"):
+        if not any(path.split(".")[0] == name for path in found):
+            raise DataError(f"{name} holds no arrays")
+    if form is not None and form != found:
+        wrong = next(path for path in {**form, **found} if form.get(path) != found.get(path))
+        raise DataError(
+            f"{wrong} has the shape and type {found.get(wrong)} in row {done}, and {form.get(wrong)} in the rows before"
+        )
+    return found
+
+
+def _check_numbers(buffer: ReplayBuffer) -> None:
+    """Check that no column of a buffer holds numbers that are none; a part of it is looked at at a time."""
+    for name in REQUIRED:
+        for key, column in buffer.fields[name].columns.items():
+            for start in range(0, len(column.data) if column.dtype.kind in "fc" else 0, PART_ROWS):
+                finite = np.isfinite(column.data[start : start + PART_ROWS])
+                if not finite.all():
+                    row = start + int(np.argwhere(~finite)[0][0])
+                    raise DataError(f"{'.'.join((name, *key))} holds NaN or infinite numbers, the first in row {row}")
+
+
+def as_flags(value: np.ndarray, name: str) -> np.ndarray:
+    """Return [n] bool of what stands for booleans in files: flags, or numbers 0 and 1.
+
+    Raises:
+        DataError: it is something else.
+    """
+    flat = value.reshape(len(value)) if value.ndim == 2 and value.shape[1] == 1 else value
+    if flat.ndim != 1 or flat.dtype.kind not in "biuf" or not np.isin(flat, (0, 1)).all():
+        raise DataError(f"{name} has shape {value.shape} and type {value.dtype}; it must hold a flag (0 or 1) per row")
+    return flat.astype(np.bool_)
+
+
+def as_rewards(value: np.ndarray, name: str) -> np.ndarray:
+    """Return [n] float32.
+
+    Raises:
+        DataError: it is something else.
+    """
+    flat = value.reshape(len(value)) if value.ndim == 2 and value.shape[1] == 1 else value
+    if flat.ndim != 1 or flat.dtype.kind not in "biuf":
+        raise DataError(f"{name} has shape {value.shape} and type {value.dtype}; it must hold a number per row")
+    return flat.astype(np.float32)
+
+
+def read_rows(columns: Columns, start: int, stop: int) -> Any:
+    """Return the rows start .. stop - 1 of lazy arrays as a tree of arrays."""
+    return tree.map_leaves(lambda column: column.read(start, stop), columns)
+
+
+def check_lengths(columns: Columns, rows: int, name: str) -> None:
+    """Check that all arrays of a tree have so many rows.
+
+    Raises:
+        DataError: names one that has not.
+    """
+    for path, column in tree.leaves(columns, name):
+        assert isinstance(column, LazyArray)
+        if len(column.shape) == 0 or column.shape[0] != rows:
+            raise DataError(f"{path} has shape {column.shape}; the file has {rows} rows")

@@ -1,0 +1,376 @@
+"""Data sets of other programs: what a buffer holds of them, and what is refused."""
+
+import itertools
+import tracemalloc
+
+import numpy as np
+import pytest
+
+pytest.importorskip("h5py")
+
+from filed import atari_rows, columns, write_hdf5, write_minari, write_records
+
+from argosy.data import Batch, ReplayBuffer, Sampling, VectorReplayBuffer
+from argosy.data.datasets import convert, open_source, read_attributes
+from argosy.data.datasets.tfrecord import masked_crc, parse_example
+from argosy.errors import DataError
+
+FIELDS = (("obs", "observations"), ("act", "actions"), ("rew", "rewards"), ("obs_next", "next_observations"))
+"""Our names and D4RL's."""
+
+
+def rows_of(source, size=5):
+    """All rows, read in parts of `size`."""
+    return Batch.cat(list(source.read(size)))
+
+
+@pytest.fixture
+def given():
+    return columns()
+
+
+# D4RL and npz
+
+
+def check_d4rl_rows(buffer, given):
+    """The buffer holds all rows of the data set, with its true successors and ends."""
+    data = buffer[:]
+    for ours, theirs in FIELDS:
+        np.testing.assert_array_equal(data[ours], given[theirs])
+    assert np.flatnonzero(data.terminated).tolist() == [3]
+    assert np.flatnonzero(data.truncated).tolist() == [6]
+    batch, _ = buffer.sample(0, Sampling(n_step=3, gamma=0.5))
+    rewards = given["rewards"]
+    assert batch.rew[2] == pytest.approx(rewards[2] + 0.5 * rewards[3])  # no sum runs across an end
+    assert batch.discount[2] == 0.0
+    np.testing.assert_array_equal(batch.obs_next[5], given["next_observations"][6])
+    assert batch.discount[5] == 0.25
+
+
+def test_d4rl_with_successors(tmp_path, given):
+    source = open_source(write_hdf5(tmp_path / "a.hdf5", given, compression="gzip"))
+    assert (source.format, source.rows, source.attributes["action_scale"]) == ("D4RL", 12, "env")
+    check_d4rl_rows(source.load(), given)
+
+
+def test_d4rl_without_successors_leaves_out_the_rows_whose_successor_nobody_knows(tmp_path, given):
+    """An episode that terminates needs none; one that is cut ends a row earlier, truncated, with a true successor."""
+    del given["next_observations"]
+    source = open_source(write_hdf5(tmp_path / "a.hdf5", given))
+    assert source.rows == 10
+    assert source.notes == ("2 rows at which an episode was cut are left out: it has no 'next_observations'",)
+    data = source.load()[:]
+    kept = [0, 1, 2, 3, 4, 5, 7, 8, 9, 10]
+    np.testing.assert_array_equal(data.obs, given["observations"][kept])
+    assert np.flatnonzero(data.terminated).tolist() == [3]
+    assert np.flatnonzero(data.truncated).tolist() == [5, 9]
+    after = np.array(kept)[data.terminated == 0] + 1
+    np.testing.assert_array_equal(data.obs_next[~data.terminated], given["observations"][after])
+    for size in (1, 3, 100):
+        assert rows_of(source, size) == rows_of(source)
+
+
+def test_d4rl_without_timeouts_is_cut_where_the_next_row_is_no_successor(tmp_path, given):
+    del given["timeouts"]
+    data = open_source(write_hdf5(tmp_path / "a.hdf5", given)).load()[:]
+    assert np.flatnonzero(data.terminated).tolist() == [3]
+    assert np.flatnonzero(data.truncated).tolist() == [6, 11]
+
+
+def test_an_episode_of_a_single_row_that_is_cut_leaves_the_one_before_it_alone(tmp_path, given):
+    del given["next_observations"]
+    given["terminals"][:], given["timeouts"][:] = False, False
+    given["terminals"][[3, 11]] = True
+    given["timeouts"][4] = True
+    data = open_source(write_hdf5(tmp_path / "a.hdf5", given)).load()[:]
+    assert len(data.rew) == 11
+    assert np.flatnonzero(data.terminated).tolist() == [3, 10]
+    assert not data.truncated.any()
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_npz(tmp_path, given, save):
+    save(tmp_path / "a.npz", **given, other=np.array(["text"]))
+    source = open_source(tmp_path / "a.npz")
+    check_d4rl_rows(source.load(), given)
+    for size in (1, 3, 100):
+        assert rows_of(source, size) == rows_of(source)
+
+
+def test_npz_of_nested_observations_under_other_names(tmp_path, given):
+    obs = {"observations/a": given["observations"][:, 0], "observations/b": given["observations"][:, 1:]}
+    ends = {"terminations": given["terminals"].astype(np.float32), "truncations": given["timeouts"][:, None]}
+    np.savez(tmp_path / "a.npz", action=np.arange(12) % 3, reward=given["rewards"][:, None], **obs, **ends)
+    data = open_source(tmp_path / "a.npz").load()[:]
+    np.testing.assert_array_equal(data.obs.b, given["observations"][[0, 1, 2, 3, 4, 5, 7, 8, 9, 10], 1:])
+    np.testing.assert_array_equal(data.obs_next.a[:3], given["observations"][1:4, 0])
+    assert data.rew.shape == (10,)
+
+
+@pytest.mark.parametrize("kind", ["hdf5", "npz"])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"actions": None}, r"is an HDF5 file, but no data set: it holds|no 'actions' or 'act'"),
+        ({"rewards": None}, r"there is no 'rewards' or 'rew' in it, which must say the reward"),
+        ({"terminals": None}, r"there is no 'terminals' or 'terminated' in it.*dones alone do not say"),
+        ({"timeouts": None, "next_observations": None}, r"neither 'timeouts' nor 'next_observations'.*add 'timeouts'"),
+        ({"actions": np.zeros((7, 2))}, r"actions has shape \(7, 2\); the file has 12 rows"),
+        ({"terminals": np.arange(12)}, r"terminals has shape .* it must hold a flag"),
+        ({"rewards": np.zeros((12, 2))}, r"rewards has shape \(\d+, 2\) .* a number per row"),
+        (
+            {"observations": np.full((12, 3), np.nan, np.float32)},
+            r"obs holds NaN or infinite numbers, the first in row 0",
+        ),
+        ({"actions": np.where(np.arange(12)[:, None] == 8, np.inf, 0.0)}, r"act holds NaN or infinite .* row 8"),
+        ({"rewards": np.where(np.arange(12) == 5, np.nan, 0.0)}, r"rew holds NaN or infinite .* row 5"),
+        ({"next_observations": np.zeros((12, 4), np.float32)}, r"obs_next"),
+        ({"observations": np.zeros((12, 3), "S3")}, r"pickled objects or text"),
+    ],
+)
+def test_columns_that_do_not_fit_are_named(tmp_path, given, kind, changes, message):
+    arrays = {name: value for name, value in {**given, **changes}.items() if value is not None}
+    path = tmp_path / f"a.{kind}"
+    if kind == "npz":
+        np.savez(path, **arrays)
+    else:
+        write_hdf5(path, arrays)
+    with pytest.raises(DataError, match=message) as caught:
+        open_source(path).load()
+    assert str(path) in str(caught.value)
+
+
+def test_a_file_without_rows_is_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", **{name: value[:0] for name, value in columns().items()})
+    with pytest.raises(DataError, match=r"a.npz holds no transitions"):
+        open_source(tmp_path / "a.npz").load()
+
+
+# Minari
+
+
+@pytest.mark.parametrize("place", [".", "data", "data/main_data.hdf5"])
+def test_minari(tmp_path, given, place):
+    source = open_source(write_minari(tmp_path / "set", given) / place)
+    assert (source.format, source.rows, source.attributes["task"]) == ("Minari", 12, "Hopper-v5")
+    assert source.notes == ("1 episodes stop without an end: their last rows count as truncated",)
+    data = source.load()[:]
+    for ours, theirs in FIELDS:
+        np.testing.assert_array_equal(data[ours], given[theirs])
+    assert np.flatnonzero(data.terminated).tolist() == [3]
+    assert np.flatnonzero(data.truncated).tolist() == [6, 11]
+    for size in (1, 2, 100):
+        assert rows_of(source, size) == rows_of(source)
+
+
+def test_minari_of_a_tuple_and_without_metadata(tmp_path, given):
+    source = open_source(write_minari(tmp_path / "set", given, nested=True, metadata=False))
+    data = source.load()[:]
+    np.testing.assert_array_equal(data.obs["1"], given["observations"][:, 1:])
+    np.testing.assert_array_equal(data.obs_next["0"], given["next_observations"][:, :1])
+    assert "task" not in source.attributes
+
+
+def test_minari_s_episodes_come_in_the_order_of_their_numbers(tmp_path):
+    import h5py
+
+    with h5py.File(tmp_path / "main_data.hdf5", "w") as file:
+        for number in (10, 9, 2):
+            group = file.create_group(f"episode_{number}")
+            group["observations"], group["actions"] = np.zeros((2, 1)), np.array([number])
+            group["rewards"], group["terminations"], group["truncations"] = [0.0], [True], [False]
+    assert open_source(tmp_path).load()[:].act.tolist() == [2, 9, 10]
+
+
+def test_minari_with_an_empty_episode_or_too_few_observations_is_refused(tmp_path, given):
+    import h5py
+
+    path = write_minari(tmp_path / "set", given) / "data" / "main_data.hdf5"
+    with h5py.File(path, "a") as file:
+        for name in ("rewards", "terminations", "truncations"):
+            del file[f"episode_1/{name}"]
+            file[f"episode_1/{name}"] = np.zeros(0)
+    with pytest.raises(DataError, match=r"main_data.hdf5 cannot be learned from: episode_1 has no steps"):
+        open_source(path)
+    with h5py.File(path, "a") as file:
+        del file["episode_0/observations"]
+        file["episode_0/observations"] = np.zeros((4, 3))
+    with pytest.raises(DataError, match=r"episode_0/observations has shape \(4, 3\); the file has 5 rows"):
+        open_source(path)
+    with pytest.raises(DataError, match=r"is a folder without TFRecords and without main_data.hdf5"):
+        open_source(tmp_path)
+
+
+# RL Unplugged
+
+
+def test_checksums_and_messages_are_tensorflow_s():
+    crc = 0xE3069283  # of RFC 3720's kind: CRC-32C of "123456789"
+    assert masked_crc(b"123456789") == (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+    from filed import example_message
+
+    example = example_message()()
+    example.features.feature["i"].int64_list.value.extend([-1, 2**40, 0])
+    example.features.feature["f"].float_list.value.extend([0.5, -2.0])
+    example.features.feature["b"].bytes_list.value.extend([b"", b"xyz"])
+    found = parse_example(example.SerializeToString())
+    assert found["i"].tolist() == [-1, 2**40, 0]
+    assert found["f"].tolist() == [0.5, -2.0]
+    assert found["b"] == [b"", b"xyz"]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_rows_that_follow_each_other_are_stored_as_single_frames(tmp_path, packed, monkeypatch):
+    monkeypatch.setattr("argosy.data.datasets.unplugged.MEAN_SEGMENT", 5)
+    rows = atari_rows()
+    source = open_source(write_records(tmp_path / "run_1-00000-of-00100", rows, packed=packed))
+    assert (source.format, source.rows) == ("RL Unplugged Atari", 12)
+    buffer = source.load()
+    assert (buffer.obs.shape, buffer.stack_num, buffer.ignore_obs_next) == ((12, 8, 8), 4, True)
+    data = buffer[:]
+    np.testing.assert_array_equal(data.obs, [row["o_t"] for row in rows])
+    np.testing.assert_array_equal(data.obs_next, [row["o_tp1"] for row in rows])
+    assert data.act.tolist() == [row["a_t"] for row in rows]
+    assert data.rew.tolist() == [row["r_t"] for row in rows]
+    assert np.flatnonzero(data.terminated).tolist() == [6]
+    assert not data.truncated.any()
+    for size in (1, 4, 100):
+        assert rows_of(source, size) == rows_of(source)
+
+
+def test_shuffled_rows_are_stored_as_whole_stacks(tmp_path):
+    rows = atari_rows()
+    mixed = [rows[i] for i in np.random.default_rng(0).permutation(12)]
+    source = open_source(write_records(tmp_path / "run", mixed))
+    data = source.load()[:]
+    np.testing.assert_array_equal(data.obs, [row["o_t"] for row in mixed])
+    np.testing.assert_array_equal(data.obs_next, [row["o_tp1"] for row in mixed])
+    followed = [np.array_equal(one["o_tp1"], other["o_t"]) for one, other in itertools.pairwise(mixed)]
+    for row, goes_on in enumerate(followed):
+        assert data.truncated[row] == (not goes_on and not data.terminated[row])
+
+
+def test_a_folder_of_records_is_read_in_the_order_of_names(tmp_path):
+    rows = atari_rows()
+    write_records(tmp_path / "run_1-00001-of-00002", rows[5:])
+    write_records(tmp_path / "run_1-00000-of-00002", rows[:5])
+    data = open_source(tmp_path).load()[:]
+    assert data.act.tolist() == [row["a_t"] for row in rows]
+    assert np.flatnonzero(data.truncated).tolist() == []  # the second file goes on where the first one stops
+
+
+def test_records_of_another_kind_are_refused(tmp_path):
+    with pytest.raises(DataError, match=r"record 0 of .*a has no 4 images 'o_t'; it is of another kind"):
+        open_source(write_records(tmp_path / "a", [{"a_t": 1, "r_t": 0.0, "d_t": 1.0}]))
+    row = atari_rows(1)[0]
+    with pytest.raises(DataError, match=r"record 0 of .*b has no number 'r_t'"):
+        open_source(write_records(tmp_path / "b", [{name: row[name] for name in ("o_t", "a_t", "d_t", "o_tp1")}]))
+    large = np.zeros((2000, 2), np.uint8)
+    source = open_source(write_records(tmp_path / "c", [{**row, "o_t": [large] * 4, "o_tp1": [large] * 4}]))
+    with pytest.raises(DataError, match=r"an image is no PNG of at most 1024 x 1024 pixels"):
+        source.load()
+
+
+# buffers' files, and files of no kind
+
+
+def filled(num_envs=2, **options):
+    rng = np.random.default_rng(0)
+    buffer = VectorReplayBuffer(16 * num_envs, num_envs, **options)
+    obs = rng.normal(size=(num_envs, 3)).astype(np.float32)
+    for t in range(19):  # more than there is room for
+        following = rng.normal(size=(num_envs, 3)).astype(np.float32)
+        done = np.full(num_envs, t % 5 == 4)
+        buffer.add(
+            Batch(
+                obs=obs,
+                act=rng.integers(2, size=num_envs),
+                rew=rng.normal(size=num_envs),
+                terminated=done & (t < 9),
+                truncated=done & (t > 9),
+                obs_next=following,
+            )
+        )
+        obs = np.where(done[:, None], rng.normal(size=(num_envs, 3)), following).astype(np.float32)
+    return buffer
+
+
+@pytest.mark.parametrize("options", [{}, {"ignore_obs_next": True}, {"ignore_obs_next": True, "stack_num": 2}])
+def test_a_buffer_s_file_is_a_data_set(tmp_path, options):
+    buffer = filled(**options)
+    buffer.save_hdf5(tmp_path / "a.hdf5")
+    source = open_source(tmp_path / "a.hdf5")
+    assert (source.format, source.rows) == ("argosy", 32)
+    assert source.load()[:] == buffer[:]
+    single = VectorReplayBuffer.load_hdf5(tmp_path / "a.hdf5")
+    for size in (1, 3, 100):
+        data = rows_of(source, size)
+        np.testing.assert_array_equal(data.obs, single.get(slice(None), "obs", stack_num=1))
+        np.testing.assert_array_equal(data.obs_next, single.get(slice(None), "obs_next", stack_num=1))
+        assert np.flatnonzero(data.truncated & ~buffer[:].truncated).tolist() == [15, 31]  # where the rings end
+
+
+@pytest.mark.parametrize("options", [{}, {"ignore_obs_next": True, "stack_num": 2}])
+def test_what_is_converted_is_the_same_data_set(tmp_path, options):
+    buffer = filled(**options)
+    buffer.save_hdf5(tmp_path / "a.hdf5")
+    done = []
+    convert(open_source(tmp_path / "a.hdf5"), tmp_path / "b.hdf5", done.append)
+    again, told = ReplayBuffer.load_hdf5(tmp_path / "b.hdf5"), buffer[:]
+    told.truncated[[15, 31]] = told.done[[15, 31]] = True
+    assert again[:] == told
+    assert done[-1] == 32
+    assert read_attributes(tmp_path / "b.hdf5")["converted_from"] == "argosy"
+
+
+def test_frames_are_written_once_and_packed(tmp_path, monkeypatch):
+    import h5py
+
+    monkeypatch.setattr("argosy.data.datasets.unplugged.MEAN_SEGMENT", 5)
+    rows = atari_rows()
+    source = open_source(write_records(tmp_path / "run", rows))
+    for packed in (True, False):
+        convert(source, tmp_path / "a.hdf5", packed=packed)
+        with h5py.File(tmp_path / "a.hdf5") as file:
+            assert file["columns/obs"].shape == (12, 8, 8)
+            assert file["columns/obs_next"].shape == (2, 8, 8)  # an episode's end, and the last row
+            assert file["columns/obs"].compression == ("lzf" if packed else None)
+        data = ReplayBuffer.load_hdf5(tmp_path / "a.hdf5")[:]
+        np.testing.assert_array_equal(data.obs, [row["o_t"] for row in rows])
+        np.testing.assert_array_equal(data.obs_next, [row["o_tp1"] for row in rows])
+
+
+def test_conversion_takes_constant_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("argosy.data.datasets.source.PART_BYTES", 1 << 16)
+    peaks = []
+    for n in (2_000, 2_000, 20_000):  # the first one imports
+        arrays = {"observations": np.zeros((n, 20)), "actions": np.zeros((n, 2)), "rewards": np.zeros(n)}
+        ends = {"terminals": np.arange(n) % 100 == 99, "timeouts": np.zeros(n, bool)}
+        with open_source(write_hdf5(tmp_path / "a.hdf5", {**arrays, **ends})) as source:
+            tracemalloc.start()
+            convert(source, tmp_path / "b.hdf5")
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    assert (tmp_path / "b.hdf5").stat().st_size > 6_000_000
+    assert peaks[2] - peaks[1] < 800_000  # 40 bytes a row: flags, not observations
+
+
+def test_a_conversion_that_fails_leaves_nothing_and_what_was_there_as_it_was(tmp_path, given):
+    given["observations"][8, 1] = np.nan
+    source = open_source(write_hdf5(tmp_path / "a.hdf5", given))
+    (tmp_path / "b.hdf5").write_text("before")
+    with pytest.raises(DataError, match=r"a.hdf5 cannot be learned from: obs.* holds NaN .* row 8"):
+        convert(source, tmp_path / "b.hdf5")
+    assert (tmp_path / "b.hdf5").read_text() == "before"
+    assert {file.name for file in tmp_path.iterdir()} == {"a.hdf5", "b.hdf5"}
+
+
+def test_files_of_no_kind_are_named(tmp_path):
+    (tmp_path / "a").write_bytes(b"anything")
+    with pytest.raises(DataError, match=r"a is of no known kind, or damaged; known are argosy's or Tianshou's HDF5"):
+        open_source(tmp_path / "a")
+    write_hdf5(tmp_path / "b.hdf5", {"x": np.zeros(3)})
+    with pytest.raises(DataError, match=r"is an HDF5 file, but no data set: it holds 'x'; known are"):
+        open_source(tmp_path / "b.hdf5")
+    with pytest.raises(DataError, match=r"there is no file .*nowhere"):
+        open_source(tmp_path / "nowhere")
