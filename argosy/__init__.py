@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from argosy.run.build import build as build
     from argosy.run.collect import collect_data as collect_data
     from argosy.run.export import export as export
+    from argosy.run.pack import pack as pack
     from argosy.run.play import evaluate as evaluate
     from argosy.run.result import Result as Result
     from argosy.run.saved import load as load
@@ -70,6 +71,7 @@ _HOME = {
     "export": "argosy.run.export",
     "load": "argosy.run.saved",
     "make_vector_env": "argosy.env",
+    "pack": "argosy.run.pack",
     "preset": "argosy.presets",
     "register_algorithm": "argosy.algorithm",
     "register_algorithm_wrapper": "argosy.algorithm",

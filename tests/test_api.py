@@ -18,7 +18,7 @@ PUBLIC = {
     "Algorithm", "AlgorithmWrapper", "ArgosyError", "Batch", "Collector", "EnvConfig", "Experiment", "NetConfig",
     "OfflineTrainer", "OffpolicyTrainer", "OnpolicyTrainer", "Policy", "ReplayBuffer", "Result", "VectorReplayBuffer",
     "__version__", "algorithm_class", "algorithm_names", "build", "collect_data", "evaluate", "export", "load",
-    "make_vector_env", "preset", "register_algorithm", "register_algorithm_wrapper", "resume", "train",
+    "make_vector_env", "pack", "preset", "register_algorithm", "register_algorithm_wrapper", "resume", "train",
 }  # fmt: skip
 
 HEAVY = ("ray", "tensorboard", "wandb", "envpool", "ale_py", "h5py", "matplotlib")
@@ -72,5 +72,5 @@ def test_help_loads_neither_torch_nor_tyro():
 
 
 def test_commands_are_frozen():
-    runs = ["train", "resume", "eval", "watch", "export", "collect", "bench", "tune", "report", "compare", "dash"]
-    assert list(COMMANDS) == [*runs, "launch", "fleet", "algorithms", "doctor", "check-env"]
+    runs = ["train", "resume", "eval", "watch", "export", "pack", "collect", "bench", "tune", "report"]
+    assert list(COMMANDS) == [*runs, "compare", "dash", "launch", "fleet", "algorithms", "doctor", "check-env"]

@@ -16,6 +16,7 @@ COMMANDS = {
     "eval": ("argosy.cli.evaluate", "eval RUN --episodes N: play with a policy that a run has saved"),
     "watch": ("argosy.cli.watch", "watch RUN --video FILE: film a policy that a run has saved"),
     "export": ("argosy.cli.export", "export RUN -o FILE: a policy as ONNX or TorchScript, to act without argosy"),
+    "pack": ("argosy.cli.pack", "pack RUN -o FILE: a policy with its card, to be shared; eval and watch take it"),
     "collect": ("argosy.cli.collect", "collect RUN --steps N -o FILE: a data set of a run's best policy"),
     "bench": ("argosy.cli.bench", "bench SUITE: algorithms x tasks x seeds, side by side; runs what is missing"),
     "tune": ("argosy.cli.tune", "tune ALGO --task TASK --trials N: look for better settings"),

@@ -13,7 +13,7 @@ class SavedFlags:
     """What all commands take that use a saved policy."""
 
     run: Annotated[str, tyro.conf.Positional]
-    """The folder of a run, or of a fleet's."""
+    """The folder of a run, or of a fleet's, or a file that `argosy pack` wrote."""
     policy: str | None = None
     """Of a fleet with several policies: which."""
     version: int | None = None

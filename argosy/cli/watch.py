@@ -16,7 +16,7 @@ class WatchFlags(SavedFlags):
     """What `argosy watch` takes."""
 
     video: str = ""
-    """The film, .gif or .mp4 (default: video.gif in the run's folder)."""
+    """The film, .gif or .mp4 (default: video.gif in the run's folder, or beside the file)."""
     episodes: int = 1
     """Episodes to show."""
     seed: int = 0
@@ -33,7 +33,8 @@ def main(args: Sequence[str]) -> int:
         prog="argosy watch",
         description="Film a policy that a run has saved.",
     )
-    path = flags.video or str(Path(flags.run) / "video.gif")
+    run = Path(flags.run)
+    path = flags.video or str(run.with_suffix(".gif") if run.is_file() else run / "video.gif")
     stats = film(flags.run, path, episodes=flags.episodes, seed=flags.seed, max_steps=flags.max_steps, **flags.chosen)
     for number, (episode_return, length) in enumerate(zip(stats.returns, stats.lens, strict=True), 1):
         print(f"episode {number}: return {episode_return:.1f} in {length} steps")

@@ -18,7 +18,7 @@ from argosy.errors import ConfigError
 from argosy.logger import ProgressBar
 from argosy.process import computing_threads
 from argosy.run.play import load_policy
-from argosy.run.saved import find_policy, read_saved
+from argosy.run.saved import read_policy
 
 PART_BYTES = 1 << 24
 """About as many bytes of observations are in memory at a time, in at most `PART_STEPS` steps of each env."""
@@ -63,7 +63,7 @@ def collect_data(
         raise ConfigError(f"steps is {steps}; it must be >= 1")
     if not 0 <= eps <= 1:
         raise ConfigError(f"eps is {eps}; it must be >= 0 and <= 1")
-    saved = read_saved(find_policy(run_dir), trust=trust)
+    saved = read_policy(run_dir, trust=trust)
     experiment = saved.experiment
     num_envs = max(1, min(experiment.env.test_num_envs, steps // STEPS_PER_ENV))
     each = -(-steps // num_envs)

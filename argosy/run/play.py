@@ -21,7 +21,7 @@ from argosy.policy import Policy
 from argosy.process import computing_threads
 from argosy.run.fleet import play, read_fleet
 from argosy.run.folder import RunFolder, environment_of
-from argosy.run.saved import POLICY, Saved, find_policy, fleet_policies, read_saved
+from argosy.run.saved import POLICY, Saved, fleet_policies, read_policy
 from argosy.trainer.statefile import write_state
 
 
@@ -62,7 +62,7 @@ def evaluate(
     Of a fleet each agent plays with its own policy, and every environment plays equally many episodes.
 
     Args:
-        run_dir: the folder of a run, or of a fleet's.
+        run_dir: the folder of a run, or of a fleet's; or a file that `pack` wrote.
         episodes: episodes to play.
         seed: of the environments.
         policy: of a fleet with several policies: whose episodes are counted.
@@ -79,7 +79,7 @@ def evaluate(
         raise ConfigError(f"episodes is {episodes}; it must be >= 1")
     if fleet_policies(run_dir):
         return play(read_fleet(Path(run_dir), policy, version, tag, trust=trust), episodes, seed)
-    saved = read_saved(find_policy(run_dir, policy=policy, version=version, tag=tag), trust=trust)
+    saved = read_policy(run_dir, policy=policy, version=version, tag=tag, trust=trust)
     experiment = saved.experiment
     num_envs = min(experiment.env.test_num_envs, episodes)
     with environment_of(run_dir):
@@ -133,7 +133,7 @@ def film(
             stats = play(fleet, episodes, seed, on_step=camera.take, render_mode="rgb_array")
         write_video(path, camera.frames, camera.fps)
         return stats
-    saved = read_saved(find_policy(run_dir, policy=policy, version=version, tag=tag), trust=trust)
+    saved = read_policy(run_dir, policy=policy, version=version, tag=tag, trust=trust)
     experiment = saved.experiment
     with environment_of(run_dir), _drawn():
         env = make_vector_env(experiment.task, 1, test=True, config=experiment.env, render_mode="rgb_array")

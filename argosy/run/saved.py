@@ -6,6 +6,7 @@ folder of a run, and in the folder of each policy's versions, `parameters/NAME/`
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 from collections.abc import Callable, Mapping
@@ -27,6 +28,8 @@ from argosy.files import damage_named, read_json, write_atomically
 from argosy.named import check_trusted, trust_names
 from argosy.policy import Policy, PolicyCheckpoint, policy_class
 from argosy.process import usable_device
+from argosy.run.agentfile import POLICY as PACKED
+from argosy.run.agentfile import is_agent, unpacked
 from argosy.run.folder import RunFolder
 from argosy.trainer.blob import decode
 from argosy.trainer.parts import make_algorithm
@@ -138,7 +141,7 @@ def load(
 
     Args:
         path: the folder of a run, of a fleet's run, or of a fleet's policy (`parameters/NAME`); or one file of them:
-            policy.safetensors, checkpoint.safetensors, VERSION.safetensors.
+            policy.safetensors, checkpoint.safetensors, VERSION.safetensors; or a file that `pack` wrote.
         policy: of a fleet with several policies: which.
         version: of a fleet: which version; those that are kept.
         tag: "best", by the tests, or "latest"; a fleet's versions may have others. None: the best, if any was tested.
@@ -150,9 +153,30 @@ def load(
         CheckpointError: there is no such run, policy, version or tag, or a file is missing or damaged.
         ConfigError: the device is not there, or code that the policy needs cannot be imported.
     """
-    saved = read_saved(find_policy(path, policy=policy, version=version, tag=tag), trust=trust)
+    saved = read_policy(path, policy=policy, version=version, tag=tag, trust=trust)
     check_alone(saved.path, saved.env)
     return saved.policy(device).eval()
+
+
+def read_policy(
+    path: str | Path,
+    *,
+    policy: str | None = None,
+    version: int | None = None,
+    tag: str | None = None,
+    trust: bool = False,
+) -> Saved:
+    """Find and read a saved policy; see `load`.
+
+    Raises:
+        TrustError: the run names code, and `trust` is not set.
+        CheckpointError: there is none, or a file is damaged.
+    """
+    if is_agent(path):
+        find_policy(path, policy=policy, version=version, tag=tag)  # there is nothing to choose from
+        with unpacked(path) as folder:
+            return dataclasses.replace(read_saved(folder / PACKED, trust=trust), path=Path(path))
+    return read_saved(find_policy(path, policy=policy, version=version, tag=tag), trust=trust)
 
 
 def find_policy(
