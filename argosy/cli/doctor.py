@@ -22,6 +22,7 @@ EXTRAS: dict[str, tuple[tuple[str, str], ...]] = {
     "minatar": (("minatar", "MinAtar"),),
     "box2d": (("Box2D", "Box2D"), ("pygame", "pygame")),
     "mujoco": (("mujoco", "mujoco"), ("gymnasium_robotics", "gymnasium-robotics")),
+    "dm_control": (("envpool", "envpool"),),
     "plot": (("matplotlib", "matplotlib"),),
     "report": (("scipy", "scipy"),),
     "tune": (("optuna", "optuna"),),

@@ -35,7 +35,7 @@ from argosy.rng import spawn_seeds
 
 TaskOf: TypeAlias = str | Callable[..., object]
 """A task by its name, or the class or function that makes its envs."""
-Family = Literal["classic", "box2d", "mujoco", "minatar", "atari", "other"]
+Family = Literal["classic", "box2d", "mujoco", "dm_control", "minatar", "atari", "other"]
 FAMILIES: dict[str, Family] = {
     ".classic_control": "classic",
     ".box2d": "box2d",
@@ -61,6 +61,7 @@ def make_vector_env(
     Args:
         task: a registered gymnasium id ("CartPole-v1", "HalfCheetah-v5"); an Atari game ("Pong", "Pong-v5",
             "ALE/Pong-v5", "PongNoFrameskip-v4": all the same, see EnvConfig for what is done to its frames);
+            a task of the DeepMind Control Suite by EnvPool's name ("CheetahRun-v1");
             "MODULE:NAME" where NAME is an id that MODULE registers, or a class or function in it that makes an env (of
             a PettingZoo game, that of all agents); that class or function itself; or a name that
             `argosy.env.register` was given for such an env.
@@ -127,6 +128,8 @@ def task_family(task: TaskOf) -> Family:
         return "other"
     if atari_game(task):
         return "atari"
+    if is_dm_control(task):
+        return "dm_control"
     entry = str(gym.registry[_registered(task)].entry_point)
     return next((family for part, family in FAMILIES.items() if part in entry), "other")
 
@@ -158,6 +161,8 @@ def _unwrapped_factory(task: str, config: EnvConfig, *, test: bool, render_mode:
     if callable(make):
         check_arguments(make, config.kwargs, "env.kwargs")
         return _limited(partial(gymnasium_env, make, **kwargs), limit)
+    if is_dm_control(task):
+        raise ConfigError(f"task {task!r} is EnvPool's alone; leave env.vector at 'auto', and env.wrappers out")
     env_id = _registered(task)
     if config.kwargs:
         spec = gym.spec(env_id)
@@ -198,11 +203,22 @@ def _atari_games() -> dict[str, str]:
         gym.register_envs(require("ale_py", "atari"))
         names = [i[len("ALE/") : -len("-v5")] for i in gym.registry if i.startswith("ALE/") and i.endswith("-v5")]
         return {name.lower(): name for name in names if not name.endswith("-ram")}
-    if importlib.util.find_spec("envpool"):
-        require("envpool", "atari")
-        specs: dict[str, tuple[str, ...]] = require("envpool.registration", "atari").registry.specs
-        return {i[:-3].lower(): i[:-3] for i, (module, *_) in specs.items() if module == "envpool.atari"}
-    return {}
+    return {name[:-3].lower(): name[:-3] for name, module in _pool_tasks().items() if module == "envpool.atari"}
+
+
+def is_dm_control(task: str) -> bool:
+    """Whether a task is one of the DeepMind Control Suite, by EnvPool's name."""
+    return ":" not in task and task not in gym.registry and _pool_tasks().get(task) == "envpool.mujoco.dmc"
+
+
+@cache
+def _pool_tasks() -> dict[str, str]:
+    """EnvPool's tasks and the module of each; none where it is not installed."""
+    if not importlib.util.find_spec("envpool"):
+        return {}
+    require("envpool", "atari")
+    specs: dict[str, tuple[str, ...]] = require("envpool.registration", "atari").registry.specs
+    return {name: module for name, (module, *_) in specs.items()}
 
 
 def _registered(task: str) -> str:
@@ -218,7 +234,11 @@ def _registered(task: str) -> str:
     known = [
         i for i in gym.registry if "NoFrameskip" not in i and "Deterministic" not in i and not i.startswith("ALE/")
     ]
-    known += [*registered_environments(), *(f"{game}-v5" for game in games.values())]
+    known += [
+        *registered_environments(),
+        *(f"{game}-v5" for game in games.values()),
+        *filter(is_dm_control, _pool_tasks()),
+    ]
     raise ConfigError(f"unknown task {task!r}; {nearest(task, known)}")
 
 
@@ -230,6 +250,8 @@ def vector_kind(task: str, config: EnvConfig, num_envs: int) -> str:
     """Return which vector environment `make_vector_env` makes."""
     if config.vector != "auto":
         return config.vector
+    if is_dm_control(task):
+        return "envpool"
     if ":" in task or atari_game(task) is None:
         return "dummy"
     if not config.wrappers and importlib.util.find_spec("envpool"):

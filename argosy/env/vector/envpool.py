@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from argosy.env.spaces import Space, concatenate, normal_form, take
@@ -88,7 +89,7 @@ class EnvPoolVectorEnv:
         if self.num_envs % self._batch_size:
             self.close()
             raise ConfigError(f"{self.num_envs} envs are no multiple of the batch size {self._batch_size}")
-        self.single_observation_space = normal_form(self._pool.single_observation_space)
+        self.single_observation_space = _with_true_bounds(normal_form(self._pool.single_observation_space))
         self.single_action_space = self._pool.single_action_space
         any_action = np.asarray(self.single_action_space.sample())
         self._any_actions = np.repeat(any_action[None], self.num_envs, axis=0)  # the pool throws them away
@@ -257,6 +258,15 @@ class EnvPoolVectorEnv:
         if actions.shape[:1] != ids.shape:
             raise EnvError(f"step: actions of shape {actions.shape} for {len(ids)} env(s); give one row per env")
         return actions
+
+
+def _with_true_bounds(space: Space) -> Space:
+    """Free the Boxes that are said to begin at the smallest positive number, where the least one is meant."""
+    if isinstance(space, spaces.Dict):
+        return spaces.Dict({key: _with_true_bounds(part) for key, part in space.items()})
+    if isinstance(space, spaces.Box) and space.dtype.kind == "f" and (space.low == np.finfo(space.dtype).tiny).all():
+        return spaces.Box(-np.inf, np.inf, space.shape, space.dtype.type)
+    return space
 
 
 def _tidy(info: Arrays) -> dict[str, NDArray[np.generic]]:

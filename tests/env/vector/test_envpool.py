@@ -5,8 +5,10 @@ import os
 import numpy as np
 import pytest
 
+import argosy
 from argosy.env import EnvConfig, EnvPoolVectorEnv, VectorEnv, as_vector_env, info_column, make_vector_env
 from argosy.errors import ConfigError, EnvError
+from argosy.presets import preset
 
 envpool = pytest.importorskip("envpool")
 
@@ -239,6 +241,43 @@ def test_a_users_own_pool():
     env.close()
     with pytest.raises(ConfigError, match="make_gymnasium"):
         as_vector_env(envpool.make_dm("CartPole-v1", num_envs=2))
+
+
+def test_the_control_suite_is_envpools():
+    env = make_vector_env("CheetahRun-v1", 2, seed=1, config=EnvConfig(max_episode_steps=3))
+    assert isinstance(env, EnvPoolVectorEnv)
+    spaces, actions = env.single_observation_space, env.single_action_space
+    obs, _ = env.reset()
+    assert {name: part.shape for name, part in obs.items()} == {"position": (2, 8), "velocity": (2, 9)}
+    assert (obs["velocity"] < 0).any()  # EnvPool itself says that all are positive
+    assert all(np.isneginf(part.low).all() and np.isposinf(part.high).all() for part in spaces.values())
+    for _ in range(3):
+        *_, truncated, _ = env.step(np.zeros((2, *actions.shape)))
+    assert truncated.all()
+    env.close()
+
+
+@pytest.mark.parametrize("settings", [{"vector": "dummy"}, {"wrappers": ("flat",), "vector": "shmem"}])
+def test_the_control_suite_runs_in_nothing_else(settings):
+    with pytest.raises(ConfigError, match=r"task 'CheetahRun-v1' is EnvPool's alone; leave env.vector at 'auto'"):
+        make_vector_env("CheetahRun-v1", 2, config=EnvConfig(**settings))
+
+
+def test_near_names_of_the_control_suite_are_offered():
+    with pytest.raises(ConfigError, match="did you mean 'CheetahRun-v1'"):
+        make_vector_env("CheetaRun-v1", 1)
+
+
+@pytest.mark.parametrize("algorithm", ["sac", "ppo", "td3"])
+def test_presets_for_the_control_suite_train(algorithm, tmp_path):
+    small = {"trainer.max_epoch": 1, "trainer.step_per_epoch": 64, "trainer.step_per_collect": 64}
+    small |= {"env.max_episode_steps": 20, "env.num_envs": 4, "stop.episodes": 2}
+    more = {} if algorithm == "ppo" else {"trainer.start_steps": 32, "trainer.update_per_step": 0.1}
+    experiment = preset(algorithm, "WalkerWalk-v1", **small, **more)
+    assert experiment.net.norm_obs
+    result = argosy.train(experiment, runs=tmp_path, show_progress=False)
+    assert result.env_step == 64
+    assert result.gradient_step > 0
 
 
 def test_unknown_task_for_envpool():
