@@ -85,7 +85,8 @@ class Experiment:
     where needed with arguments, as in "MODULE:CLASS(every=10)"."""
     data: str | None = None
     """Data set to learn from: a file that `argosy collect` wrote, or of any kind that `argosy data` knows; nothing is
-    collected then and the task is for tests, but with `trainer.offline_updates`."""
+    collected then and the task is for tests, but with `trainer.offline_updates`, and where an on-policy algorithm takes
+    it for what an expert does."""
     init: str | None = None
     """Run, or a policy's file, whose parameters the run begins with; optimisers and all else are new."""
 
@@ -109,7 +110,7 @@ class Experiment:
                         f"{setting} is {value}, but {self.algorithm} learns on-policy, once from all that was "
                         f"collected; its own settings say how (`argosy train {self.algorithm} --help`)"
                     )
-            if self.data is not None:
+            if self.data is not None and not cls.expert_rows:
                 raise ConfigError(
                     f"data is {self.data!r}, but {self.algorithm} learns on-policy, only from what its present policy "
                     "collects; `argosy algorithms` lists those that learn off-policy or offline"
@@ -160,7 +161,7 @@ class Experiment:
             ConfigError: a name is unknown (the nearest one is offered) or a value has the wrong type or range.
         """
         changed: dict[str, object] = {}
-        if changes.get("data") is not None and self.data is None:
+        if changes.get("data") is not None and self.data is None and algorithm_class(self.algorithm).kind != "onpolicy":
             changed |= _COLLECTING
         changed |= {self.full_name(key): value for key, value in changes.items()}
         return replaced(self, changed)

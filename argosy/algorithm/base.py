@@ -72,6 +72,8 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
     """Observation spaces that it can learn from; those that networks read, where it has one."""
     goes_online: ClassVar[bool] = True
     """Whether what it collects itself is worth learning from after a data set."""
+    expert_rows: ClassVar[bool] = False
+    """Whether a rollout is to come with rows [N, ...] of a data set beside it, `expert`."""
     is_joint: ClassVar[bool] = False
     """Whether it learns for several agents at once: rows with an axis of agents, rewards [B, N]."""
     corrects_staleness: ClassVar[bool] = False

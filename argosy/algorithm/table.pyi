@@ -16,6 +16,7 @@ from argosy.algorithm.discrete_sac import DiscreteSAC as DiscreteSAC, DiscreteSA
 from argosy.algorithm.dqn import DQN as DQN, DQNConfig as DQNConfig
 from argosy.algorithm.droq import DroQ as DroQ, DroQConfig as DroQConfig
 from argosy.algorithm.fqf import FQF as FQF, FQFConfig as FQFConfig
+from argosy.algorithm.gail import GAIL as GAIL, GAILConfig as GAILConfig
 from argosy.algorithm.impala import IMPALA as IMPALA, IMPALAConfig as IMPALAConfig
 from argosy.algorithm.iql import IQL as IQL, IQLConfig as IQLConfig
 from argosy.algorithm.iqn import IQN as IQN, IQNConfig as IQNConfig

@@ -106,6 +106,8 @@ class TrajectoryBatch(SampleBatch[ArrayT], Protocol[ArrayT]):
 
     cut: ArrayT
     """[T, B] bool: the next row is not this one's successor."""
+    expert: TransitionBatch[ArrayT]
+    """[N, ...] rows of a data set beside it; where `Algorithm.expert_rows` says so."""
 
 
 class TransitionBatch(SampleBatch[ArrayT], Protocol[ArrayT]):

@@ -83,7 +83,8 @@ class PolicySpec(PlayerSpec):
         super().__post_init__()
         check_range(self, "trainers", "publish_updates", "save_updates", ge=1)
         check_range(self, "workers", "buffers", ge=0)
-        if self.learns and (self.experiment.data is not None or self.kind == "offline"):
+        takes_data = self.kind == "offline" or self._own_class.expert_rows
+        if self.learns and (self.experiment.data is not None or takes_data):
             raise ConfigError(
                 f"{self.experiment.algorithm} learns from a data set here, a fleet from what its actors play; train it "
                 "with argosy.train, or set learns=False"

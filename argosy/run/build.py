@@ -45,13 +45,14 @@ def build(
         SpaceError: the algorithm cannot act in the task's action space.
     """
     settings, config = experiment.trainer, experiment.env
-    kind = algorithm_class(experiment.algorithm).kind
+    cls = algorithm_class(experiment.algorithm)
+    kind = cls.kind
     if config.wait_num is not None and (kind == "onpolicy" or not experiment.collects):
         raise ConfigError(
             f"env.wait_num is {config.wait_num}, but only a run that fills a replay buffer steps its envs out of step; "
             "leave it out"
         )
-    if experiment.data is None and not experiment.collects:
+    if experiment.data is None and (not experiment.collects or cls.expert_rows):
         raise ConfigError(
             f"{experiment.algorithm} learns from a data set; which? --data FILE (in Python: data=), for instance one "
             "that `argosy collect RUN --steps 100000 -o FILE` has written"
@@ -105,7 +106,7 @@ def build(
             **{name: option for name, option in options.items() if name != "callbacks"},
         }
         if kind == "onpolicy":
-            trainer = OnpolicyTrainer(**common)
+            trainer = OnpolicyTrainer(data=data, **common)
         else:
             common |= {
                 "update_per_step": settings.update_per_step or 1.0,

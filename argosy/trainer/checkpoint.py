@@ -17,6 +17,7 @@ from argosy.errors import CheckpointError, DataError, nearest
 from argosy.trainer.base import BaseTrainer, TrainerState
 from argosy.trainer.offline import OfflineTrainer
 from argosy.trainer.offline_to_online import OfflineToOnlineTrainer
+from argosy.trainer.onpolicy import OnpolicyTrainer
 from argosy.trainer.statefile import read_state, write_state
 
 KIND = "checkpoint"
@@ -134,7 +135,7 @@ def _replay_buffer(collectors: dict[str, Collector]) -> ReplayBuffer | None:
 def _data_set(trainer: BaseTrainer) -> ReplayBuffer | None:
     if isinstance(trainer, OfflineTrainer):
         return trainer.buffer
-    return trainer.data if isinstance(trainer, OfflineToOnlineTrainer) else None
+    return trainer.data if isinstance(trainer, OfflineToOnlineTrainer | OnpolicyTrainer) else None
 
 
 def _trainer_state(path: str | Path, saved: State) -> TrainerState:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from argosy.collect import Collector
 from argosy.config import check_range, replaced
+from argosy.data import ReplayBuffer
 from argosy.data.stats import TrainingStatsT
 from argosy.errors import ConfigError
 from argosy.trainer.base import BaseTrainer, EpochRecord
@@ -30,6 +31,8 @@ class OnpolicyTrainer(BaseTrainer[TrainingStatsT]):
     """Passes over each rollout; None: as the algorithm's config says."""
     batch_size: int | None = None
     """Transitions of one gradient step; None: as the algorithm's config says."""
+    data: ReplayBuffer | None = None
+    """Data set of which a rollout gets as many rows as it has itself, where the algorithm's `expert_rows` says so."""
 
     kinds: ClassVar[tuple[str, ...]] = ("onpolicy",)
 
@@ -64,6 +67,9 @@ class OnpolicyTrainer(BaseTrainer[TrainingStatsT]):
                 f"buffer of {buffer.maxsize} has kept {len(buffer)}; make it larger"
             )
         start = time.perf_counter()
-        self._update(buffer.rollout(), epoch)
+        rollout = buffer.rollout()
+        if self.data is not None:
+            rollout.expert, _ = self.data.sample(min(stats.n_collected_steps, len(self.data)))
+        self._update(rollout, epoch)
         buffer.reset()
         state.update_time += time.perf_counter() - start

@@ -41,7 +41,7 @@ OBSERVATIONS = {
 NUMBER = spaces.Discrete(5, start=2)
 """Observations for algorithms that take none of the others."""
 
-FACES = {"analyze", "analyze_next", "explore_by", "to", "parameters", "device"}
+FACES = {"analyze", "analyze_next", "explore_by", "to", "parameters", "device", "map_action", "map_action_inverse"}
 FACES |= {"actor_parameters", "critic_parameters", "model_parameters", "table", "states"}
 """What an algorithm may call of a policy, beside what says how its spaces are read."""
 SIZES = {"action_dim", "num_actions", "action_space", "observation_space", "mask_key", "num_states"}
@@ -125,6 +125,10 @@ def make_batch(algorithm: Any, seed: int = 0, size: tuple[int, int] = (8, 4)) ->
     batch = play(policy, seed, size)
     if algorithm.kind == "onpolicy":
         del batch.on_reset
+        if algorithm.expert_rows:
+            expert = {name: batch[name][::-1] for name in ("obs_next", "obs", "act", "terminated")}
+            rows = tree.map_leaves(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:-2].copy(), Batch(expert))
+            batch.expert = rows
         return batch
     batch.discount = (algorithm.config.gamma * ~batch.terminated).astype(np.float32)
     batch.weight = rng.uniform(0.5, 1.0, (T, B)).astype(np.float32)

@@ -104,7 +104,7 @@ def described(row, folder):
         settings["buffer"] = {"storage_dir": str(folder / "files")}
     if buffer == DATA:
         settings["data"] = str(data_set(discrete, folder))
-    loop = OFFLINE if buffer == DATA else COLLECT
+    loop = OFFLINE if buffer == DATA and cls.kind != "onpolicy" else COLLECT
     if cls.kind == "offpolicy" and buffer != DATA:
         loop = COLLECT | REPLAY
         settings["buffer"] = {"size": 90, **settings.get("buffer", {})}

@@ -390,6 +390,33 @@ def test_what_both_sources_cannot_do_is_refused_by_name(pendulum):
         argosy.build(priority)
 
 
+# an expert's rows beside what is collected
+
+IMITATE = {
+    **OFFLINE,
+    "env": {"test_num_envs": 2, "num_envs": 2},
+    "trainer": {"max_epoch": 2, "step_per_epoch": 80, "step_per_collect": 40, "episode_per_test": 2},
+}
+
+
+def test_an_on_policy_algorithm_takes_an_expert_s_rows_from_it_and_resumes_exactly(pendulum, tmp_path):
+    done = learn(pendulum, tmp_path, "gail", "Pendulum-v1", **IMITATE)
+    assert done.env_steps == 160
+    half = learn(pendulum, tmp_path, "gail", "Pendulum-v1", **IMITATE | {"trainer.max_epoch": 1})
+    longer(half.run_dir, 2)
+    argosy.resume(half.run_dir, show_progress=False)
+    assert equal(last_state(half.run_dir)["algorithm"], last_state(done.run_dir)["algorithm"])
+
+
+def test_it_is_refused_without_them(tmp_path):
+    with pytest.raises(ConfigError, match=r"gail learns from a data set; which\? --data FILE"):
+        argosy.train("gail", "Pendulum-v1", runs=tmp_path)
+    with pytest.raises(ConfigError, match=r"gail learns from a data set here, a fleet from what its actors play"):
+        PolicySpec(experiment=argosy.preset("gail", "Pendulum-v1"))
+    with pytest.raises(ConfigError, match=r"trainer.offline_updates is 5, but gail learns on-policy"):
+        argosy.preset("gail", "Pendulum-v1", data="a.hdf5", **{"trainer.offline_updates": 5})
+
+
 def test_a_fleet_refuses_data_by_name():
     experiment = argosy.preset("dqn", "CartPole-v1", data="a.hdf5")
     with pytest.raises(ConfigError, match=r"dqn learns from a data set here, a fleet from what its actors play"):

@@ -17,9 +17,10 @@ from parts import MemoryLogger, counting, envs, parts
 
 from argosy.algorithm import ALGORITHMS, Task, algorithm_class
 from argosy.collect import Collector
-from argosy.data import Priority, VectorReplayBuffer
+from argosy.data import Priority, ReplayBuffer, VectorReplayBuffer
 from argosy.env import DummyVectorEnv, VectorEnvNormObs
 from argosy.errors import CheckpointError
+from argosy.policy import RandomPolicy
 from argosy.trainer import (
     BaseTrainer,
     OfflineTrainer,
@@ -61,8 +62,16 @@ def make_trainer(name: str, seed: int = 1, norm: bool = False, max_epoch: int = 
         "show_progress": False,
     }
     if cls.kind == "onpolicy":
-        return OnpolicyTrainer(step_per_collect=60, **common)
+        data = expert_rows(make_env(1)) if cls.expert_rows else None
+        return OnpolicyTrainer(step_per_collect=60, data=data, **common)
     return OffpolicyTrainer(step_per_collect=6, update_per_step=0.3, batch_size=16, start_steps=60, **common)
+
+
+def expert_rows(env: Any) -> ReplayBuffer:
+    policy, data = RandomPolicy(env.single_observation_space, env.single_action_space), ReplayBuffer(40, seed=0)
+    policy.seed(0)
+    Collector(policy, env, data, seed=0).collect(n_step=40)
+    return data
 
 
 def everything(trainer: BaseTrainer[Any]) -> dict[str, Any]:

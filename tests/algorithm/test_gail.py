@@ -1,0 +1,165 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from probes import BOX, GAMMA, NET, OBS_SPACE, Probe, collect, greedy
+from stand_ins import Recorder
+
+from argosy.algorithm import GAIL, GAILConfig, OptimConfig, Task
+from argosy.data import Batch
+from argosy.errors import DataError
+from argosy.policy.rollouts import advantage_rows
+
+SMALL = {"repeat_per_collect": 2, "batch_size": 16, "reward_sizes": (8,)}
+CASES = {
+    "discrete": (GAILConfig(**SMALL), spaces.Discrete(3)),
+    "multi-discrete": (GAILConfig(**SMALL, return_scaling=True), spaces.MultiDiscrete([2, 3])),
+    "box": (GAILConfig(**{**SMALL, "batch_size": None}), spaces.Box(-2.0, 2.0, (2,), np.float32)),
+    "airl": (GAILConfig(**SMALL, airl=True), spaces.Box(-2.0, 2.0, (2,), np.float32)),
+}
+LEARNS = ("policy", "reward")
+FOLLOWS = ("shaping",)
+RANGES = [("reward_steps", 0), ("clip_ratio", -0.1)]
+ZERO = dict.fromkeys(("loss_reward", "expert_accuracy", "own_accuracy"), 0.0)
+RESUME = {"batch_size": 32, "repeat_per_collect": 2}
+
+
+def make(space=None, **config):
+    task = Task(observation_space=OBS_SPACE, action_space=space or spaces.Discrete(2), net=NET)
+    return GAIL.make(GAILConfig(**config), task, seed=0)
+
+
+def expert_of(probe, count=64, seed=1):
+    """Rows of who always does the right thing in the probe "both"."""
+    rng = np.random.default_rng(seed)
+    obs = rng.choice([-1.0, 1.0], (count, 1)).astype(np.float32)
+    act = (obs[:, 0] > 0).astype(np.int64)
+    return Batch(obs=obs, act=act, obs_next=obs, terminated=np.ones(count, bool))
+
+
+def rollout(algorithm, steps=4):
+    batch = collect(algorithm, Probe("both", 8, np.random.default_rng(0)), steps)
+    batch.expert = expert_of("both", 8 * steps)
+    return batch
+
+
+def with_logits(algorithm, monkeypatch, own, expert):
+    """Let the discriminator say a number for the policy's rows and one for the expert's, which have no wrong action."""
+    monkeypatch.setattr(algorithm.reward, "value", lambda rows, act: torch.where(_right(rows, act), expert, own)[None])
+    algorithm.reward_optim = Recorder()
+
+
+def _right(rows, act):
+    return (rows.obs[..., 0] > 0) == (act > 0)
+
+
+def test_discriminator_s_loss_by_hand(monkeypatch):
+    algorithm = make(reward_steps=1)
+    with_logits(algorithm, monkeypatch, torch.tensor(-2.0), torch.tensor(1.0))
+    batch = rollout(algorithm)
+    batch.act = (batch.obs[..., 0] <= 0).astype(np.int64)  # always wrong
+    stats = algorithm.update(batch)
+    cross_entropy = math.log1p(math.exp(-2.0)) + math.log1p(math.exp(-1.0))  # -log(1 - D) at -2, -log D at 1
+    assert algorithm.reward_optim.losses[0].item() == pytest.approx(cross_entropy)
+    assert stats.loss_reward == pytest.approx(cross_entropy)
+    assert (stats.expert_accuracy, stats.own_accuracy) == (1.0, 1.0)
+    assert stats.reward_mean == pytest.approx(math.log1p(math.exp(-2.0)))
+
+
+def test_the_policy_learns_from_minus_log_1_minus_d_instead_of_what_the_env_pays(monkeypatch):
+    seen = []
+
+    def look(policy, batch, *how):
+        seen.append(batch)
+        return advantage_rows(policy, batch, *how)
+
+    monkeypatch.setattr("argosy.algorithm.ppo.advantage_rows", look)
+    algorithm = make(reward_steps=1)
+    with_logits(algorithm, monkeypatch, torch.tensor(-2.0), torch.tensor(1.0))
+    batch = rollout(algorithm)
+    algorithm.update(batch)
+    right = (batch.obs[..., 0] > 0) == (batch.act > 0)
+    expected = np.where(right, math.log1p(math.exp(1.0)), math.log1p(math.exp(-2.0)))
+    np.testing.assert_allclose(seen[0].rew, expected, rtol=1e-6)
+    assert right.any()
+    assert not right.all()
+
+
+def test_logit_of_airl_by_hand(monkeypatch):
+    algorithm = make(airl=True, gamma=0.5)
+    monkeypatch.setattr(algorithm.reward, "value", lambda rows, act: torch.tensor([[3.0, 3.0]]))
+    monkeypatch.setattr(algorithm.shaping, "value", lambda rows: torch.tensor([[1.0, 1.0]]))
+    monkeypatch.setattr(algorithm.shaping, "next_value", lambda rows: torch.tensor([[4.0, 4.0]]))
+    rows = Batch(act=torch.zeros(2), terminated=torch.tensor([False, True]))
+    rows.logp = torch.tensor([-0.5, -0.25])
+    assert algorithm._score(rows).tolist() == [3.0 + 0.5 * 4.0 - 1.0, 3.0 - 1.0]  # nothing follows a termination
+    assert algorithm._logit(rows).tolist() == [4.5, 2.25]
+
+
+@pytest.mark.parametrize("airl", [False, True])
+def test_it_comes_to_do_as_the_expert_does_whatever_the_env_pays(airl):
+    algorithm = make(
+        airl=airl, gamma=GAMMA, optim=OptimConfig(lr=0.02), reward_optim=OptimConfig(lr=0.02), repeat_per_collect=4
+    )
+    probe = Probe("both", 8, np.random.default_rng(0))
+    for seed in range(30):
+        batch = collect(algorithm, probe, 8)
+        batch.rew = -batch.rew  # the opposite of what the expert is after
+        batch.expert = expert_of("both", seed=seed)
+        algorithm.update(batch)
+    assert greedy(algorithm, 1.0) == 1
+    assert greedy(algorithm, -1.0) == 0
+
+
+def test_actions_beyond_the_bounds_do_not_betray_the_policy(monkeypatch):
+    algorithm, seen = make(BOX), []
+    monkeypatch.setattr(algorithm, "_learn_reward", lambda own, expert: seen.append(own.act) or {**ZERO})
+    batch = rollout(algorithm)
+    batch.expert.act = np.zeros((32, 1), np.float32)
+    batch.act[:2] = 7.0  # the env took 1
+    algorithm.update(batch)
+    assert (seen[0].reshape(4, 8)[:2] == 1.0).all()
+    np.testing.assert_allclose(seen[0].reshape(4, 8, 1)[2:], batch.act[2:].clip(-1, 1), atol=1e-6)
+
+
+def test_a_discriminator_that_cannot_tell_says_a_half():
+    algorithm = make(reward_optim=OptimConfig(lr=0.01), repeat_per_collect=1)
+    for _ in range(60):
+        batch = rollout(algorithm, steps=8)
+        batch.expert = Batch(
+            {name: batch[name].reshape(-1, *batch[name].shape[2:]) for name in ("obs", "act", "obs_next", "terminated")}
+        )
+        stats = algorithm.update(batch)
+    assert stats.loss_reward == pytest.approx(math.log(4.0), abs=0.05)
+    assert stats.reward_mean == pytest.approx(math.log(2.0), abs=0.15)
+
+
+def test_fewer_rows_of_an_expert_than_steps_are_learned_from_all_the_same():
+    algorithm = make()
+    batch = rollout(algorithm)
+    batch.expert = batch.expert[:2]
+    assert math.isfinite(algorithm.update(batch).loss_reward)
+
+
+def test_rows_that_a_mask_hides_are_not_learned_from():
+    def reward(hide, act):
+        algorithm = make()
+        batch = rollout(algorithm)
+        batch.mask = np.ones((4, 8), bool)
+        batch.mask[0] = not hide
+        batch.act[0] = act
+        algorithm.update(batch)
+        return torch.cat([p.detach().flatten() for p in algorithm.reward.parameters()])
+
+    assert torch.equal(reward(True, 0), reward(True, 1))
+    assert not torch.equal(reward(False, 0), reward(False, 1))
+
+
+def test_a_rollout_without_an_expert_is_refused():
+    algorithm = make()
+    batch = rollout(algorithm)
+    del batch.expert
+    with pytest.raises(DataError, match=r"GAIL learns from rollouts beside which an expert's rows lie.*--data FILE"):
+        algorithm.update(batch)
