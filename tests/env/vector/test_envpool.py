@@ -270,14 +270,14 @@ def test_near_names_of_the_control_suite_are_offered():
 
 @pytest.mark.parametrize("algorithm", ["sac", "ppo", "td3"])
 def test_presets_for_the_control_suite_train(algorithm, tmp_path):
-    small = {"trainer.max_epoch": 1, "trainer.step_per_epoch": 64, "trainer.step_per_collect": 64}
+    small = {"trainer.max_epoch": 1, "trainer.step_per_epoch": 64}
     small |= {"env.max_episode_steps": 20, "env.num_envs": 4, "stop.episodes": 2}
-    more = {} if algorithm == "ppo" else {"trainer.start_steps": 32, "trainer.update_per_step": 0.1}
+    more = {"trainer.step_per_collect": 64} if algorithm == "ppo" else {"trainer.start_steps": 48}
     experiment = preset(algorithm, "WalkerWalk-v1", **small, **more)
     assert experiment.net.norm_obs
     result = argosy.train(experiment, runs=tmp_path, show_progress=False)
-    assert result.env_step == 64
-    assert result.gradient_step > 0
+    assert result.env_steps == 64
+    assert result.gradient_steps > 0
 
 
 def test_unknown_task_for_envpool():
