@@ -272,7 +272,11 @@ def test_near_names_of_the_control_suite_are_offered():
 def test_presets_for_the_control_suite_train(algorithm, tmp_path):
     small = {"trainer.max_epoch": 1, "trainer.step_per_epoch": 64}
     small |= {"env.max_episode_steps": 20, "env.num_envs": 4, "stop.episodes": 2}
-    more = {"trainer.step_per_collect": 64} if algorithm == "ppo" else {"trainer.start_steps": 48}
+    more = (
+        {"trainer.step_per_collect": 64}
+        if algorithm == "ppo"
+        else {"trainer.start_steps": 48, "trainer.batch_size": 16}
+    )
     experiment = preset(algorithm, "WalkerWalk-v1", **small, **more)
     assert experiment.net.norm_obs
     result = argosy.train(experiment, runs=tmp_path, show_progress=False)
