@@ -72,5 +72,5 @@ def test_help_loads_neither_torch_nor_tyro():
 
 
 def test_commands_are_frozen():
-    runs = ["train", "resume", "eval", "watch", "export", "pack", "collect", "bench", "tune", "report"]
+    runs = ["train", "resume", "eval", "watch", "export", "pack", "collect", "data", "bench", "tune", "report"]
     assert list(COMMANDS) == [*runs, "compare", "dash", "launch", "fleet", "algorithms", "doctor", "check-env"]

@@ -18,6 +18,7 @@ COMMANDS = {
     "export": ("argosy.cli.export", "export RUN -o FILE: a policy as ONNX or TorchScript, to act without argosy"),
     "pack": ("argosy.cli.pack", "pack RUN -o FILE: a policy with its card, to be shared; eval and watch take it"),
     "collect": ("argosy.cli.collect", "collect RUN --steps N -o FILE: a data set of a run's best policy"),
+    "data": ("argosy.cli.data", "data FILE: what a data set holds, what is wrong with it | data convert SRC DST"),
     "bench": ("argosy.cli.bench", "bench SUITE: algorithms x tasks x seeds, side by side; runs what is missing"),
     "tune": ("argosy.cli.tune", "tune ALGO --task TASK --trials N: look for better settings"),
     "report": ("argosy.cli.report", "report RUN... -o FILE: curves, scores and how sure they are, as one page"),

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 import numpy as np
@@ -61,8 +61,17 @@ def load_data(
     return buffer
 
 
-def fitted(source: Source, observation_space: Space, action_space: Space, *, clip: bool = False) -> Source:
-    """Return a data set as a task would have made it: numbers of the same widths; with `clip`, actions within bounds.
+def fitted(
+    source: Source, observation_space: Space, action_space: Space, *, bounds: Literal["check", "clip"] | None = None
+) -> Source:
+    """Return a data set as a task would have made it: its numbers have the types of the spaces.
+
+    Args:
+        source: the data set.
+        observation_space: of the task.
+        action_space: of the task.
+        bounds: what becomes of actions in the env's scale that are out of bounds: an error as they are read, or they
+            are cut to the bounds; None: they are not looked at.
 
     Raises:
         DataError: observations or actions have other names, shapes or kinds of numbers than the spaces; says both.
@@ -70,7 +79,8 @@ def fitted(source: Source, observation_space: Space, action_space: Space, *, cli
     row = next(source.parts(finite=False))
     stack = source.options.get("stack_num", 1)
     forms: dict[str, Form] = {}
-    differs = clip
+    is_bounded = bounds is not None and source.attributes.get("action_scale") == "env"
+    differs = is_bounded
     for name, space in (("obs", observation_space), ("act", action_space)):
         before = (stack,) if name == "obs" and stack > 1 else ()
         found: Form = {at: (before + np.shape(leaf)[1:], np.asarray(leaf).dtype) for at, leaf in tree.leaves(row[name])}
@@ -86,11 +96,15 @@ def fitted(source: Source, observation_space: Space, action_space: Space, *, cli
         return source
 
     def read(size: int) -> Iterator[Batch]:
+        done = 0
         for part in source.read(size):
             for name in ("obs", "act", "obs_next"):
                 part[name] = _cast(part[name], forms["act" if name == "act" else "obs"])
-            if clip and isinstance(action_space, gym.spaces.Box):
+            if is_bounded and bounds == "clip" and isinstance(action_space, gym.spaces.Box):
                 part.act = part.act.clip(action_space.low, action_space.high)
+            elif is_bounded:
+                check_bounds(source.path, part.act, action_space, done)
+            done += len(part.rew)
             yield part
 
     return dataclasses.replace(source, read=read, whole=None)

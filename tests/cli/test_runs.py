@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import argosy
@@ -158,6 +159,47 @@ def test_collect_writes_a_data_set_and_reports(trained, tmp_path, capsys):
     assert len(argosy.ReplayBuffer.load_hdf5(tmp_path / "a.hdf5")) == 200
     assert cli.main(["collect", run, "--steps=200", f"--output={tmp_path / 'b.hdf5'}", "--quiet"]) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_data_shows_a_card_and_draws_the_returns(trained, tmp_path, capsys):
+    pytest.importorskip("h5py")
+    file = tmp_path / "a.hdf5"
+    argosy.collect_data(trained[1]["run_dir"], file, steps=300)
+    picture = tmp_path / "a.png"
+    assert cli.main(["data", str(file), "-o", str(picture), "--task", "CartPole-v1"]) == 0
+    out = capsys.readouterr().out
+    assert f"data     {file} (argosy, " in out
+    assert "rows     300 transitions" in out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert cli.main(["data", str(file), "--task", "Pendulum-v1"]) == 1
+    assert "wrong    data is" in capsys.readouterr().out
+    assert cli.main(["data", str(file), "-o", str(tmp_path / "nowhere" / "a.png")]) == 1
+    assert "nowhere/a.png' cannot be written" in capsys.readouterr().err
+    assert cli.main(["data", str(tmp_path / "nothing")]) == 1
+    assert "there is no file" in capsys.readouterr().err
+
+
+def test_data_convert_checks_and_clips(tmp_path, capsys):
+    pytest.importorskip("h5py")
+    zero, ends = np.zeros((20, 3)), np.arange(20) % 5 == 4
+    act = np.where(np.arange(20)[:, None] == 7, 2.5, 0.5)
+    np.savez(tmp_path / "a.npz", obs=zero, act=act, rew=np.ones(20), terminals=ends, timeouts=ends & False)
+    source, file = str(tmp_path / "a.npz"), tmp_path / "a.hdf5"
+    assert cli.main(["data", "convert", source, str(file), "--task", "Pendulum-v1"]) == 1
+    assert "1 of 20 actions are out of bounds, the first in row 7: [2.5]" in capsys.readouterr().err
+    assert not file.exists()
+    assert cli.main(["data", "convert", source, str(file), "--task", "Pendulum-v1", "--clip"]) == 0
+    assert capsys.readouterr().out.splitlines() == ["rows     20 transitions (npz)", f"file     {file}"]
+    data = argosy.ReplayBuffer.load_hdf5(file)
+    assert data.act.max() == 2.0
+    assert data.obs.dtype == np.float32
+    assert cli.main(["data", "convert", source, str(file), "--clip"]) == 2
+    assert "--clip needs --task" in capsys.readouterr().err
+    result = argosy.train(
+        "td3_bc", "Pendulum-v1", data=str(file), runs=tmp_path, show_progress=False, stop={"episodes": 1},
+        trainer={"max_epoch": 1, "step_per_epoch": 3, "batch_size": 4, "episode_per_test": 1},
+    )  # fmt: skip
+    assert result.gradient_steps > 0
 
 
 def test_a_wrapper_of_one_s_own(tmp_path):

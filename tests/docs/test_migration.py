@@ -101,5 +101,6 @@ def test_every_script_of_tianshou_has_its_row():
     scripts = {f"{family}_{member}.py" for family, names in members.items() for member in names.split()}
     box2d = ("acrobot_dualdqn", "bipedal_bdq", "bipedal_hardcore_sac", "lunarlander_dqn", "mcc_sac")
     scripts |= {f"box2d/{name}.py" for name in box2d}
+    scripts |= {"offline/convert_rl_unplugged_atari.py"}
     scripts |= {"mujoco/fetch_her_ddpg.py", "inverse/irl_gail.py", "modelbased/psrl.py", "discrete/discrete_dqn.py"}
     assert set(re.findall(r"`(\w+/\w+\.py)`", SCRIPTS)) == scripts

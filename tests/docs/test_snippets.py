@@ -37,6 +37,7 @@ def test_the_documentation_has_snippets():
 EXAMPLES = {
     "classic/cartpole_by_hand.py": "training",
     "memory/replay_by_hand.py": "memory",
+    "offline/pendulum.py": "data",
     "own/algorithm.py": "own-algorithm",
     "own/environment.py": "own-environment",
     "own/network.py": "own-network",

@@ -97,12 +97,14 @@ def _open_columns(path: str, kind: str, columns: Mapping[str, Columns]) -> Sourc
     }
     terminated, truncated = ends["terminated"], ends["truncated"]
     notes = []
-    left_out = none
+    left_out = cut = none
     if not with_next and rows:
         # nobody knows the successor of a row at which the recording of an episode stops, but the row before it is one
         left_out = truncated & ~terminated
         left_out[-1] |= not terminated[-1]
+        ended = truncated
         truncated = np.append(left_out[1:], False) & ~terminated
+        cut = truncated & ~np.append(ended[1:], False)
         if left_out.any():
             notes.append(
                 f"{int(left_out.sum()):,} rows at which an episode was cut are left out: it has no 'next_observations'"
@@ -119,6 +121,7 @@ def _open_columns(path: str, kind: str, columns: Mapping[str, Columns]) -> Sourc
                 rew=as_rewards(columns["rew"].read(start, stop), NAMES["rew"][0]),
                 terminated=terminated[start:stop],
                 truncated=truncated[start:stop],
+                cut=cut[start:stop],
             )
             seen = Batch(obs=part.obs)
             following = seen[1:] if stop < rows else Batch.cat([seen[1:], seen[-1:]])

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from argosy.data.batch import Batch
 from argosy.data.datasets.source import Source, as_flags, as_rewards, check_lengths, read_rows
 from argosy.data.hdf5 import HDF5Tree
@@ -97,13 +99,15 @@ def _open_episode(root: HDF5Tree, name: str) -> _Episode:
 def _read_episode(group: HDF5Tree, episode: _Episode, start: int, stop: int) -> Batch:
     seen = Batch(obs=read_rows(_columns(group, "observations"), start, stop + 1))
     truncated = as_flags(group.lazy("truncations").read(start, stop), "truncations")
-    truncated[-1] |= episode.cut and stop == episode.steps
+    cut = np.zeros_like(truncated)
+    cut[-1] = episode.cut and stop == episode.steps
     return Batch(
         obs=seen[:-1].obs,
         act=read_rows(_columns(group, "actions"), start, stop),
         rew=as_rewards(group.lazy("rewards").read(start, stop), "rewards"),
         terminated=as_flags(group.lazy("terminations").read(start, stop), "terminations"),
-        truncated=truncated,
+        truncated=truncated | cut,
+        cut=cut,
         obs_next=seen[1:].obs,
     )
 

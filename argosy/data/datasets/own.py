@@ -69,7 +69,8 @@ def _read(stored: Stored, stop: np.ndarray, size: int) -> Iterator[Batch]:
             terminated=as_flags(columns["terminated"].read(start, end), "terminated"),
             truncated=as_flags(columns["truncated"].read(start, end), "truncated"),
         )
-        part.truncated = part.truncated | (at_end & ~part.terminated)
+        part.cut = at_end & ~(part.terminated | part.truncated)
+        part.truncated = part.truncated | part.cut
         if ends_only:  # the next row's, but for the last rows of segments
             after = Batch.cat([seen[1:], seen[: 0 if end < rows else 1]])  # the last row of all has its own successor
             if at_end.any():

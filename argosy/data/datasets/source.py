@@ -36,7 +36,8 @@ class Source:
 
     A part has obs, act, rew, terminated, truncated and obs_next [n, ...], whose `obs_next` is the true successor
     wherever `terminated` is not set. A row that is neither terminated nor truncated is followed by its successor, in
-    this part or the next, unless it is the last one of all.
+    this part or the next, unless it is the last one of all. Where `cut` [n] is given and set, a row is truncated for
+    no reason of the episode's: only the recording stopped.
     """
 
     path: str

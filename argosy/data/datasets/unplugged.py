@@ -44,7 +44,7 @@ def open_unplugged(path: str, files: Sequence[Path]) -> Source:
         waiting: list[dict[str, Any]] = []
         for record, starts in _linked(files):
             if starts and waiting and not waiting[-1]["terminated"]:
-                waiting[-1]["truncated"] = True
+                waiting[-1]["truncated"] = waiting[-1]["cut"] = True
             if len(waiting) > size:  # whether a row is cut is known when the next one is there
                 yield _part(waiting[:-1])
                 waiting = waiting[-1:]
@@ -108,6 +108,7 @@ def _row(record: _Record, frames: _Frames, single: bool) -> dict[str, Any]:
         "rew": np.float32(record.rew),
         "terminated": record.terminated,
         "truncated": False,
+        "cut": False,
         "obs_next": obs_next[-1] if single else np.stack(obs_next),
     }
 

@@ -1,0 +1,131 @@
+"""`argosy data FILE`: what a data set holds, what is wrong with it; `argosy data convert SRC DST`: as argosy's own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from argosy.cli.flags import parse
+from argosy.data.datasets import Source, convert, open_source
+from argosy.data.datasets.card import Card, histogram, make_card
+from argosy.env import make_vector_env
+from argosy.errors import ConfigError, DataError, require
+from argosy.logger import ProgressBar
+from argosy.run.dataset import fitted
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataFlags:
+    """What `argosy data` takes."""
+
+    file: Annotated[str, tyro.conf.Positional]
+    """A file, or a folder of Minari or of TFRecords."""
+    output: Annotated[str | None, tyro.conf.arg(aliases=["-o"])] = None
+    """A picture of the returns, PNG."""
+    task: str | None = None
+    """Environment whose spaces it must fit."""
+    quiet: bool = False
+    """No progress bar."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertFlags:
+    """What `argosy data convert` takes."""
+
+    source: Annotated[str, tyro.conf.Positional]
+    """A file, or a folder of Minari or of TFRecords."""
+    output: Annotated[str, tyro.conf.Positional]
+    """The file, HDF5; one that is there is replaced in the end."""
+    task: str | None = None
+    """Environment whose spaces it must fit."""
+    clip: bool = False
+    """Cut actions to the bounds of the task's."""
+    unpacked: bool = False
+    """Do not compress images: the file takes more room, but it is mapped, not read, when it is learned from."""
+    quiet: bool = False
+    """No progress bar and no report."""
+
+
+def main(args: Sequence[str]) -> int:
+    """Show a card, or convert; 1 when something is wrong with the data."""
+    return _convert(args[1:]) if args and args[0] == "convert" else _show(args)
+
+
+def _show(args: Sequence[str]) -> int:
+    described = (
+        "Say what a data set holds and what is wrong with it. `argosy data convert SRC DST` makes argosy's own of it."
+    )
+    flags = parse(DataFlags, args, prog="argosy data", description=described)
+    bar = ProgressBar(not flags.quiet, unit="row")
+    with open_source(flags.file) as source, contextlib.closing(bar):
+        bar.open(source.rows, 0)
+        card = make_card(source, bar.move)
+        if flags.task is not None and source.rows:
+            card.wrong += _misfits(source, flags.task)
+    if flags.output is not None:
+        _draw(card, flags.output)
+    for line in card.lines():
+        print(line)
+    if flags.output is not None:
+        print(f"picture  {flags.output}")
+    return 1 if card.wrong else 0
+
+
+def _convert(args: Sequence[str]) -> int:
+    described = "Write a data set as argosy's own, in constant memory."
+    flags = parse(ConvertFlags, args, prog="argosy data convert", description=described)
+    if flags.clip and flags.task is None:
+        raise ConfigError("--clip needs --task TASK, whose bounds actions are cut to")
+    bar = ProgressBar(not flags.quiet, unit="row")
+    with open_source(flags.source) as source, contextlib.closing(bar):
+        bar.open(source.rows, 0)
+        made = source if flags.task is None else _fitted(source, flags.task, "clip" if flags.clip else "check")
+        convert(made, flags.output, bar.move, packed=not flags.unpacked)
+    if not flags.quiet:
+        print(f"rows     {source.rows:,} transitions ({source.format})")
+        print(f"file     {flags.output}")
+    return 0
+
+
+def _fitted(source: Source, task: str, bounds: Literal["check", "clip"]) -> Source:
+    env = make_vector_env(task, 1, test=True)
+    with contextlib.closing(env):
+        return fitted(source, env.single_observation_space, env.single_action_space, bounds=bounds)
+
+
+def _misfits(source: Source, task: str) -> list[str]:
+    """Return in what a data set does not fit a task."""
+    try:
+        for _ in _fitted(source, task, "check").parts(finite=False):
+            pass
+    except DataError as error:
+        return [str(error)]
+    return []
+
+
+def _draw(card: Card, path: str) -> None:
+    """Draw the returns' histogram.
+
+    Raises:
+        DataError: no episode has a return, or the picture cannot be written.
+    """
+    require("matplotlib", "plot")
+    from matplotlib.figure import Figure
+
+    if not card.returns:
+        raise DataError(f"there is nothing to draw: no episode of {card.path} ends")
+    figure = Figure(figsize=(7, 4), dpi=120, layout="constrained")
+    axes = figure.add_subplot()
+    counts, edges = histogram(card.returns, 40)
+    axes.stairs(counts, edges, fill=True, color="#58a")
+    axes.set(xlabel="return", ylabel="episodes", title=f"{Path(card.path).name}: {len(card.returns):,} episodes")
+    axes.grid(alpha=0.3)
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as error:  # a folder that is not there, a kind of picture that there is not
+        raise DataError(f"the picture {path!r} cannot be written: {error}") from error

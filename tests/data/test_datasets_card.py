@@ -1,0 +1,93 @@
+"""What a data set's card says."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("h5py")
+
+from filed import atari_rows, columns, write_hdf5, write_minari, write_records
+
+from argosy.data import Batch, VectorReplayBuffer
+from argosy.data.datasets import open_source
+from argosy.data.datasets.card import histogram, make_card
+
+
+def card_of(path):
+    with open_source(path) as source:
+        return make_card(source)
+
+
+@pytest.mark.parametrize("part_rows", [3, 1 << 14])
+def test_sizes_ranges_ends_and_returns(tmp_path, part_rows, monkeypatch):
+    monkeypatch.setattr("argosy.data.datasets.source.PART_ROWS", part_rows)
+    given = columns()
+    card = card_of(write_hdf5(tmp_path / "a.hdf5", given))
+    assert (card.format, card.rows) == ("D4RL", 12)
+    assert card.bytes == (tmp_path / "a.hdf5").stat().st_size
+    assert (card.terminated, card.truncated, card.unfinished) == (1, 1, 1)
+    assert card.lengths == [4, 3]
+    np.testing.assert_allclose(card.returns, [given["rewards"][:4].sum(), given["rewards"][4:7].sum()], rtol=1e-5)
+    np.testing.assert_array_equal(card.columns["obs"].low, given["observations"].min(axis=0))
+    np.testing.assert_array_equal(card.columns["act"].high, given["actions"].max(axis=0))
+    assert card.columns["rew"].total == pytest.approx(given["rewards"].sum(), rel=1e-5)
+    assert card.wrong == []
+    text = "\n".join(card.lines())
+    assert "ends     1 terminated, 1 truncated, 1 without an end" in text
+    assert "lengths  3 .. 4, median 4" in text
+    assert f"act      (2,) float32, {given['actions'].min():.4g} .. {given['actions'].max():.4g}" in text
+    assert text.count("█" * 30) == 2  # two returns, two bars of one episode
+
+
+def test_what_is_wrong_is_said(tmp_path):
+    given = columns()
+    given["observations"][[2, 5], 1] = np.nan
+    given["observations"][:, 2] = 7.0
+    given["next_observations"][:, 2] = 7.0
+    given["rewards"][:] = 0.0
+    given["terminals"][:] = given["timeouts"][:] = False
+    card = card_of(write_hdf5(tmp_path / "a.hdf5", given))
+    assert card.wrong == [
+        "obs holds 2 NaN or infinite numbers, the first in row 2",
+        "obs[2] never changes",
+        "every reward is 0: nothing tells good from bad",
+        "no episode ends in 12 rows: nobody knows what came of it",
+    ]
+    assert card.columns["obs"].high[1] == np.nanmax(given["observations"][:, 1])
+    assert f"wrong    {card.wrong[0]}" in list(card.lines())
+    np.savez(tmp_path / "b.npz", **{name: value[:0] for name, value in given.items()})
+    assert card_of(tmp_path / "b.npz").wrong == ["it holds no transitions"]
+    assert list(card_of(tmp_path / "b.npz").lines())
+
+
+def test_rewards_that_are_none_are_counted_and_their_episodes_have_no_return(tmp_path):
+    given = columns()
+    given["rewards"][1] = np.nan
+    card = card_of(write_hdf5(tmp_path / "a.hdf5", given))
+    assert card.wrong == ["rew holds 1 NaN or infinite numbers, the first in row 1"]
+    np.testing.assert_allclose(card.returns, [given["rewards"][4:7].sum()], rtol=1e-5)
+
+
+def test_minari_and_images(tmp_path):
+    card = card_of(write_minari(tmp_path / "m", columns()))
+    assert (card.attributes["task"], card.unfinished, card.lengths) == ("Hopper-v5", 1, [4, 3])
+    assert "task     Hopper-v5" in list(card.lines())
+    card = card_of(write_records(tmp_path / "run", atari_rows()))
+    assert (card.terminated, card.unfinished, card.lengths) == (1, 1, [7])
+    assert card.columns["obs"].shape == (4, 8, 8)
+
+
+def test_the_end_of_a_buffer_s_ring_is_no_end_of_an_episode(tmp_path):
+    buffer = VectorReplayBuffer(10, 2)
+    for t in range(5):
+        zero = np.zeros(2, np.float32)
+        done = np.array([t == 2, t == 4])
+        buffer.add(Batch(obs=zero + t, act=zero, rew=zero + 1, terminated=done, truncated=done & False, obs_next=zero))
+    buffer.save_hdf5(tmp_path / "a.hdf5")
+    card = card_of(tmp_path / "a.hdf5")
+    assert (card.returns, card.terminated, card.truncated, card.unfinished) == ([3.0, 5.0], 2, 0, 1)
+
+
+def test_a_histogram_of_one_value_has_one_bin():
+    counts, edges = histogram([2.0, 2.0])
+    assert (counts.tolist(), len(edges)) == ([2], 2)
+    assert histogram([0.0, 1.0])[0].sum() == 2
