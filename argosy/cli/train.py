@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -46,6 +47,8 @@ class Output(Common):
     """Several runs instead of one: 0-4, or 1,3,5. They lie in a folder of their own; `argosy resume` takes it."""
     jobs: int = 0
     """How many of these run side by side; 0: as many as cores."""
+    profile: bool = False
+    """Say in the end where the time went, and draw it (flame.svg in the run's folder)."""
 
 
 OutputT = TypeVar("OutputT", bound=Common)
@@ -105,6 +108,8 @@ def run_and_report(experiment: Experiment, output: Output, source: str) -> int:
     """Train, with a report before and after."""
     from argosy.run.train import train
 
+    if output.profile and output.seeds is not None:
+        raise ConfigError("--profile is of one run; leave out --seeds")
     if not output.quiet:
         show_start(experiment, source, to_stderr=output.json)
     if output.seeds is not None:
@@ -112,7 +117,11 @@ def run_and_report(experiment: Experiment, output: Output, source: str) -> int:
 
         group = many.new_group(experiment, output.seeds, output.runs)
         return many.run_and_report(group, output.jobs, as_json=output.json, quiet=output.quiet)
-    result: Result = train(experiment, runs=output.runs, show_progress=not output.quiet)
+    result: Result = train(experiment, runs=output.runs, show_progress=not output.quiet, profile=output.profile)
+    if output.profile and not output.quiet:
+        from argosy.run.profile import profile_table
+
+        print(profile_table(result.run_dir), file=sys.stderr if output.json else sys.stdout)
     return finish(result, json=output.json, quiet=output.quiet)
 
 

@@ -23,6 +23,7 @@ from argosy.run.checkpoints import Checkpoints
 from argosy.run.folder import RunFolder
 from argosy.run.loggers import make_loggers
 from argosy.run.machine import machine
+from argosy.run.profile import profiled
 from argosy.run.result import BestPolicy, Result
 from argosy.run.saved import write_description
 from argosy.run.standstill import Watch
@@ -38,6 +39,7 @@ def train(
     runs: str | Path = "runs",
     show_progress: bool = True,
     callbacks: Sequence[object] = (),
+    profile: bool = False,
     **changes: Any,
 ) -> Result:
     """Train in a new folder under `runs`, as an experiment or the preset for an algorithm and a task says.
@@ -55,6 +57,7 @@ def train(
         show_progress: a progress bar and a line per epoch, on standard error.
         callbacks: objects that are told what happens, see `argosy.trainer.callbacks`; those of which a name is given
             ("MODULE:CLASS") become part of the experiment, so that `resume` makes them, too.
+        profile: note where the time goes, in the run's profile.json and flame.svg.
         changes: settings, named as the command's flags are; a section (env, net, buffer, trainer, ...) takes a dict.
 
     Raises:
@@ -79,7 +82,8 @@ def train(
     folder = RunFolder.create(runs, experiment.task, algorithm_name(experiment.algorithm), experiment.seed)
     try:
         with folder.claimed():
-            return _train(experiment, folder, show_progress, [one for one in callbacks if not isinstance(one, str)])
+            objects = [one for one in callbacks if not isinstance(one, str)]
+            return _train(experiment, folder, show_progress, objects, profile=profile)
     finally:
         folder.remove_if_empty()
 
@@ -125,6 +129,7 @@ def _train(
     *,
     from_checkpoint: bool = False,
     extends: bool = False,
+    profile: bool = False,
 ) -> Result:
     with contextlib.ExitStack() as stack:
         stack.enter_context(tuned_process())
@@ -152,7 +157,8 @@ def _train(
         best = BestPolicy(experiment, folder, trainer)
         watch.follow(trainer, lambda: best.steps)
         trainer.logger, trainer.stop_fn, trainer.save_best_fn = logger, best.reaches_target, best.save
-        interrupted = _loop(experiment.trainer.checkpoint_epochs, checkpoints, trainer)
+        with profiled(folder.path) if profile else contextlib.nullcontext():
+            interrupted = _loop(experiment.trainer.checkpoint_epochs, checkpoints, trainer)
         checkpoints.save(trainer)
         return best.result(interrupted)
 

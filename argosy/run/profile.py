@@ -1,0 +1,155 @@
+"""Where the time of a run goes: a table of parts, and a flame picture of functions.
+
+A timer interrupts the main thread every few milliseconds, and the functions that it is in then are given the time since
+the last look: so all times add up to that of the run, and no call gets slower. What a function in C (PyTorch, a
+simulator) takes counts for who has called it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from html import escape
+from pathlib import Path
+from types import CodeType, FrameType
+
+from argosy.errors import ConfigError
+from argosy.files import read_json, write_atomically
+
+PROFILE, FLAME = "profile.json", "flame.svg"
+"""Files in the run's folder."""
+PARTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "test": {"trainer/base": ("_test",)},
+    "acting": {"collect/collector": ("_act",), "collect/async_collector": ("_send",)},
+    "storing": {"collect/collector": ("_record", "_flush"), "collect/async_collector": ("_take_in",)},
+    "sampling": {"data/buffer/": ("sample", "rollout", "update_weight")},
+    "update": {"trainer/base": ("_update",)},
+    "logging": {"trainer/base": ("_report", "_log")},
+    "saving": {"run/checkpoints": ("save",)},
+    "waiting": {"env/worker/process": ("finish_step", "recv", "wait_any"), "env/worker/ray": ("recv", "wait_any")},
+    "env": {"env/vector/": ()},
+}
+"""Files, or folders, and functions in them by which a part is known; () stands for all. What these call belongs to it,
+too; "waiting" is for environments in processes of their own."""
+_EVERY_S = 0.005
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
+_ROW, _WIDTH, _LEAST = 18, 1200.0, 0.001
+Stack = tuple[CodeType, ...]
+
+
+@contextmanager
+def profiled(folder: Path) -> Iterator[None]:
+    """Write profile.json, the seconds of each part, and flame.svg into `folder` in the end.
+
+    Raises:
+        ConfigError: this is not the main thread, or a system without such a timer, or the timer is in use.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        raise ConfigError("a profile needs the main thread and a timer that interrupts it (Linux, macOS)")
+    if signal.getitimer(signal.ITIMER_REAL)[0]:
+        raise ConfigError("a profile needs the timer SIGALRM, which something else in this process uses")
+    stacks: dict[Stack, float] = {}
+    last = time.perf_counter()
+
+    def look(number: int, frame: FrameType | None) -> None:
+        nonlocal last
+        if frame is not None and frame.f_code is look.__code__:
+            return  # one look is under way
+        stack = []
+        while frame is not None:
+            stack.append(frame.f_code)
+            frame = frame.f_back
+        now = time.perf_counter()
+        key = tuple(stack)
+        stacks[key] = stacks.get(key, 0.0) + now - last
+        last = now
+
+    before = signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, _EVERY_S, _EVERY_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+        from_root = {stack[::-1]: seconds for stack, seconds in stacks.items()}
+        write_atomically(folder / PROFILE, (json.dumps(parts_of(from_root)) + "\n").encode())
+        write_atomically(folder / FLAME, flame(from_root).encode("utf-8", "replace"))
+
+
+def profile_table(folder: str | Path) -> str:
+    """Return what `profiled` has written, as a table."""
+    parts = {str(name): float(seconds) for name, seconds in read_json(Path(folder) / PROFILE).items()}
+    whole = sum(parts.values()) or 1.0
+    rows = [f"  {name:<8} {seconds:9.2f} s {100 * seconds / whole:5.1f} %" for name, seconds in parts.items()]
+    return "\n".join(["", *rows, f"  picture  {Path(folder) / FLAME}"])
+
+
+def parts_of(stacks: Mapping[Stack, float]) -> dict[str, float]:
+    """Return the seconds of each part and of the rest, the largest first."""
+    parts = dict.fromkeys([*PARTS, "other"], 0.0)
+    for stack, seconds in stacks.items():
+        parts[_part(stack)] += seconds
+    return dict(sorted(parts.items(), key=lambda part: -part[1]))
+
+
+def _part(stack: Stack) -> str:
+    """Return the first part that is entered; of an environment's step, whether it is waited for."""
+    found = [part for code in stack if (part := _part_of(code)) is not None]
+    first = found[0] if found else "other"
+    return "waiting" if first == "env" and "waiting" in found else first
+
+
+def _part_of(code: CodeType) -> str | None:
+    file = code.co_filename.removeprefix(_PACKAGE)
+    for part, places in PARTS.items():
+        for place, names in places.items():
+            if file.startswith(place) and (not names or code.co_name in names):
+                return part
+    return None
+
+
+def flame(stacks: Mapping[Stack, float]) -> str:
+    """Return a picture: each function a bar as wide as its time, below who has called it; the name on touching it."""
+    whole = sum(stacks.values()) or 1.0
+    levels = zip(*stacks, strict=False)
+    shared = sum(1 for _ in itertools.takewhile(lambda codes: len(set(codes)) == 1, levels))
+    bars: list[str] = []
+    deepest = 0
+
+    def draw(stacks: Mapping[Stack, float], left: float, depth: int) -> None:
+        nonlocal deepest
+        callees: dict[CodeType, dict[Stack, float]] = {}
+        for stack, seconds in stacks.items():
+            if stack:
+                callees.setdefault(stack[0], {})[stack[1:]] = seconds
+        for code, inner in sorted(callees.items(), key=lambda one: one[0].co_qualname):
+            seconds = sum(inner.values())
+            width = seconds / whole * _WIDTH
+            if seconds / whole >= _LEAST:
+                deepest = max(deepest, depth)
+                bars.append(_bar(code, left, depth, width, f"{seconds:.2f} s, {100 * seconds / whole:.1f} %"))
+                draw(inner, left, depth + 1)
+            left += width
+
+    draw({stack[shared:]: seconds for stack, seconds in stacks.items()}, 0.0, 0)
+    height = (deepest + 1) * _ROW
+    style = "text{font:11px monospace;pointer-events:none}rect{stroke:#fff;stroke-width:.5}"
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {height}" font-size="11">'
+    return f"{head}<style>{style}</style>{''.join(bars)}</svg>\n"
+
+
+def _bar(code: CodeType, left: float, depth: int, width: float, says: str) -> str:
+    file = code.co_filename.removeprefix(_PACKAGE)
+    part = _part_of(code)
+    hue = 40 if part is None else 40 + 320 * (1 + list(PARTS).index(part)) // (len(PARTS) + 1)
+    top, fits = depth * _ROW, int(width / 6.8)
+    text = f'<text x="{left + 3:.1f}" y="{top + 13}">{escape(code.co_qualname[:fits])}</text>' if fits > 3 else ""
+    title = escape(f"{code.co_qualname} ({file}:{code.co_firstlineno}): {says}")
+    rect = f'<rect x="{left:.2f}" y="{top}" width="{width:.2f}" height="{_ROW}" fill="hsl({hue} 60% 75%)"/>'
+    return f"<g><title>{title}</title>{rect}{text}</g>"
