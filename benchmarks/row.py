@@ -2,8 +2,8 @@
 
 A side is a folder of row files (`ours`, `floor`) or a peer's file (`peers/NAME.py`). A row file offers
 `prepare(seed) -> run`, and `run(count) -> facts`: do `count` units of the row's work and say what was done. A peer's
-file, and a side's `updates.py`, hold a table `ROWS` of such `prepare` functions. Only `run` is timed. This file needs
-torch and the standard library alone, because it also runs in the peers' environments.
+file, and a side's `updates.py` and `products.py`, hold a table `ROWS` of such `prepare` functions. Only `run` is timed.
+This file needs torch and the standard library alone, because it also runs in the peers' environments.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def find(side: str, row: str) -> Prepare | None:
 
 def files(side: str, row: str) -> list[Path]:
     """Where a side may have a row."""
-    peers, updates = HERE / "peers", row.startswith("update_")
+    peers, kind = HERE / "peers", f"{row.split('_')[0]}s"  # "updates", "products"
     if (peers / f"{side}.py").exists():
-        return [peers / f"{side}_updates.py"] * updates + [peers / f"{side}.py"]
-    return [HERE / side / f"{row}.py"] + [HERE / side / "updates.py"] * updates
+        return [peers / f"{side}_{kind}.py", peers / f"{side}.py"]
+    return [HERE / side / f"{row}.py", HERE / side / f"{kind}.py"]
 
 
 def main() -> None:

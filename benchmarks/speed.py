@@ -4,6 +4,9 @@ Every row is done by argosy (`benchmarks/ours/`), by the floor (`benchmarks/floo
 same work and nothing else) and by each peer whose environment `benchmarks/peers/setup.sh` has made. Each measurement is
 a fresh process on one thread; the sides alternate, so that a change of the machine's speed meets all of them. A ratio
 is the median over the repeats of the ratio within one repeat.
+
+What was measured is kept in benchmarks/speed.json, from which the table in docs/benchmarks.md is made: some rows may be
+measured again, and the others stay.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from row import files
 from tqdm import tqdm
 
 HERE = Path(__file__).resolve().parent
-DOC = HERE.parent / "docs" / "benchmarks.md"
+DOC, KEPT = HERE.parent / "docs" / "benchmarks.md", HERE / "speed.json"
 BEGIN, END = "<!-- speed table: written by make bench -->", "<!-- end of the speed table -->"
 PEERS = {"tianshou1": "Tianshou 1.0.0", "tianshou2": "Tianshou 2.0.1", "sb3": "SB3 2.9.2"}
 VERSIONS = ("torch", "numpy", "gymnasium", "envpool", "mujoco")
@@ -156,6 +159,25 @@ ROWS = (
         warmup=30,
         floor=0.9,
         peer=("sb3", 1.3),
+    ),
+    Row(
+        name="train_dqn_cartpole",
+        title="DQN CartPole-v1 end to end: 8 envs, one update per step of all, batch 64, MLP 128x2, plain target",
+        unit="env steps",
+        count=16_000,
+        warmup=1_600,
+        peer=("sb3", 2.2),
+    ),
+    *(
+        Row(
+            name=f"product_{name.lower()}",
+            title=f"{name} HalfCheetah-v5 end to end: batch 256, MLP 256x2 (floor: an update's matrix products alone)",
+            unit="env steps",
+            count=300,
+            warmup=30,
+            floor=0.85,
+        )
+        for name in ("SAC", "TD3")
     ),
     Row(
         name="collect_pong",
@@ -376,6 +398,15 @@ def table(results: Sequence[Result]) -> str:
     return "\n".join(lines)
 
 
+def keep(results: Sequence[Result], path: Path = KEPT) -> list[Result]:
+    """Put results beside those of earlier runs; returns all of them in the table's order."""
+    rates: dict[str, dict[str, list[float]]] = json.loads(path.read_text()) if path.exists() else {}
+    rates |= {result.row.name: result.rates for result in results}
+    names = [row.name for row in ROWS if row.name in rates]
+    path.write_text(json.dumps({name: rates[name] for name in names}, indent=1) + "\n")
+    return [Result(row, rates[row.name]) for row in ROWS if row.name in names]
+
+
 def write_doc(text: str, path: Path = DOC) -> None:
     """Replace what stands between the markers in a page, which is made if there is none."""
     old = path.read_text() if path.exists() else f"# Benchmarks\n\n{BEGIN}\n{END}\n"
@@ -410,8 +441,9 @@ def main() -> int:
     if args.json:
         document = {"machine": machine(), "repeats": args.repeats, "rows": [result.as_dict() for result in results]}
         args.json.write_text(json.dumps(document, indent=1) + "\n")
-    if rows == list(ROWS) and args.clock == "wall" and not missing and not args.no_write:
-        write_doc(f"{shown}\n\nMedians of {args.repeats} runs each, one thread. {machine()}.")
+    if args.clock == "wall" and args.scale == 1.0 and not missing and not args.no_write:
+        kept = keep(results)
+        write_doc(f"{table(kept)}\n\nMedians of the runs of each side, one thread. {machine()}.")
         print(f"\nwritten to {DOC.relative_to(HERE.parent)}")
     return int(any(result.verdict() == "FAIL" for result in results))
 

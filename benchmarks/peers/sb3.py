@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stable_baselines3 import PPO, SAC
+from stable_baselines3 import DQN, PPO, SAC
 from stable_baselines3.common.env_util import make_vec_env
 
 
@@ -24,6 +24,35 @@ def prepare_train_ppo_cartpole(seed):
         before, updates = model.num_timesteps, model._n_updates
         model.learn(count, reset_num_timesteps=False)
         return {"steps": model.num_timesteps - before, "gradient_steps": (model._n_updates - updates) * 4}
+
+    return run
+
+
+def prepare_train_dqn_cartpole(seed):
+    model = DQN(
+        "MlpPolicy",
+        make_vec_env("CartPole-v1", n_envs=8, seed=seed),
+        buffer_size=20_000,
+        batch_size=64,
+        learning_rate=1e-3,
+        learning_starts=800,
+        train_freq=1,
+        gradient_steps=1,
+        target_update_interval=4_000,  # env steps, that is 500 updates
+        exploration_initial_eps=0.1,
+        exploration_final_eps=0.1,
+        max_grad_norm=10,
+        policy_kwargs={"net_arch": [128, 128]},
+        seed=seed,
+        device="cpu",
+        verbose=0,
+    )
+    model.learn(800)
+
+    def run(count):
+        before, updates = model.num_timesteps, model._n_updates
+        model.learn(count, reset_num_timesteps=False)
+        return {"steps": model.num_timesteps - before, "gradient_steps": model._n_updates - updates}
 
     return run
 

@@ -23,7 +23,12 @@ def load(name):
 speed, row = load("speed"), load("row")
 TINY = {"train_ppo_cartpole": 1024, "train_sac_halfcheetah": 2}
 AT_ONCE = {"step_async": 8, "collect_pong_async": 8}  # envs that may come together: the last of them can be too many
-LIBRARIES = {"collect_pong": "envpool", "train_sac_halfcheetah": "mujoco"}
+LIBRARIES = {
+    "collect_pong": "envpool",
+    "train_sac_halfcheetah": "mujoco",
+    "product_sac": "mujoco",
+    "product_td3": "mujoco",
+}
 
 
 @pytest.mark.parametrize("name", [r.name for r in speed.ROWS])
@@ -94,6 +99,15 @@ def test_the_table_goes_between_the_markers(tmp_path):
     assert (
         "| t | u | 90 | 100 | 30 | 0.90 of the floor (0.8), 3.00 x Tianshou 1.0.0 (2), 90.00 u/s (50) | pass |" in text
     )
+
+
+def test_rows_that_are_not_measured_again_stay(tmp_path):
+    first, second = speed.ROWS[:2]
+    kept = tmp_path / "speed.json"
+    speed.keep([speed.Result(first, {"ours": [1.0]}), speed.Result(second, {"ours": [2.0]})], kept)
+    results = speed.keep([speed.Result(first, {"ours": [3.0], "floor": [1.5]})], kept)
+    assert [(r.row.name, r.rates["ours"]) for r in results] == [(first.name, [3.0]), (second.name, [2.0])]
+    assert results[0].ratio("floor") == 2.0
 
 
 def test_the_machine_is_not_named():
