@@ -34,6 +34,7 @@ FORMAT = 1
 NO_CODE = (
     "device",
     "data",
+    "expert",
     "init",
     "buffer.device",
     "buffer.storage_dir",
@@ -87,6 +88,9 @@ class Experiment:
     """Data set to learn from: a file that `argosy collect` wrote, or of any kind that `argosy data` knows; nothing is
     collected then and the task is for tests, but with `trainer.offline_updates`, and where an on-policy algorithm takes
     it for what an expert does."""
+    expert: str | None = None
+    """Run, or a policy's file, that says what it would have done in the place of the policy, whose actions are played;
+    for algorithms that learn from that."""
     init: str | None = None
     """Run, or a policy's file, whose parameters the run begins with; optimisers and all else are new."""
 
@@ -125,6 +129,10 @@ class Experiment:
         elif self.trainer.offline_updates or self.trainer.data_share is not None:
             self._check_both_sources(cls)
 
+        if self.expert is not None and not (cls.needs_expert and self.collects):
+            why = "collects nothing here" if cls.needs_expert else "learns from what its own actions bring"
+            raise ConfigError(f"expert is {self.expert!r}, but {self.algorithm} {why}; leave it out")
+
     def _check_both_sources(self, cls: type[Algorithm[Any, Any]]) -> None:
         """Check a run that learns from a data set first, and then goes on in the env."""
         if self.data is None:
@@ -143,6 +151,14 @@ class Experiment:
         """Whether envs are played for what is learned from, not for tests alone."""
         kind = algorithm_class(self.algorithm).kind
         return kind == "onpolicy" or self.trainer.offline_updates > 0 or (self.data is None and kind != "offline")
+
+    @property
+    def beside(self) -> str | None:
+        """What is learned from beside, or in the place of, what the algorithm itself does; None: nothing else."""
+        cls = algorithm_class(self.algorithm)
+        if cls.needs_expert:
+            return "an expert"
+        return "a data set" if self.data is not None or cls.kind == "offline" or cls.expert_rows else None
 
     @property
     def unit(self) -> str:

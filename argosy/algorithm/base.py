@@ -74,6 +74,8 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
     """Whether what it collects itself is worth learning from after a data set."""
     expert_rows: ClassVar[bool] = False
     """Whether a rollout is to come with rows [N, ...] of a data set beside it, `expert`."""
+    needs_expert: ClassVar[bool] = False
+    """Whether what it collects is to hold an expert's actions, `Experiment.expert`."""
     is_joint: ClassVar[bool] = False
     """Whether it learns for several agents at once: rows with an axis of agents, rewards [B, N]."""
     corrects_staleness: ClassVar[bool] = False

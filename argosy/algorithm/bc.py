@@ -18,6 +18,7 @@ from gymnasium import spaces
 
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean
 from argosy.algorithm.optim import OptimConfig
+from argosy.algorithm.task import Kind
 from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import NetConfig
 from argosy.policy import ActorCriticPolicy
@@ -50,7 +51,7 @@ class BCStats(TrainingStats):
 class BC(Algorithm[BCConfig, BCStats]):
     """Imitation of the actions in a data set."""
 
-    kind = "offline"
+    kind: Kind = "offline"
     config_type = BCConfig
     action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
     goes_online = False

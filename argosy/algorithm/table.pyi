@@ -8,6 +8,7 @@ from argosy.algorithm.branching_dqn import BranchingDQN as BranchingDQN, Branchi
 from argosy.algorithm.c51 import C51 as C51, C51Config as C51Config
 from argosy.algorithm.cql import CQL as CQL, CQLConfig as CQLConfig
 from argosy.algorithm.crossq import CrossQ as CrossQ, CrossQConfig as CrossQConfig
+from argosy.algorithm.dagger import DAgger as DAgger, DAggerConfig as DAggerConfig
 from argosy.algorithm.ddpg import DDPG as DDPG, DDPGConfig as DDPGConfig
 from argosy.algorithm.discrete_bcq import DiscreteBCQ as DiscreteBCQ, DiscreteBCQConfig as DiscreteBCQConfig
 from argosy.algorithm.discrete_cql import DiscreteCQL as DiscreteCQL, DiscreteCQLConfig as DiscreteCQLConfig

@@ -17,7 +17,7 @@ def show_start(experiment: Experiment, source: str, *, to_stderr: bool) -> None:
     """Print what is trained and with which settings."""
     stream = sys.stderr if to_stderr else sys.stdout
     print(f"argosy: {experiment.algorithm} on {experiment.task}, seed {experiment.seed}   ({source})", file=stream)
-    for name, path in (("data", experiment.data), ("init", experiment.init)):
+    for name, path in (("data", experiment.data), ("expert", experiment.expert), ("init", experiment.init)):
         if path is not None:
             print(f"  {name:<8} {path}", file=stream)
     for section in ("config", "net", "env", "buffer", "trainer", "stop"):

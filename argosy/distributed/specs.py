@@ -83,10 +83,10 @@ class PolicySpec(PlayerSpec):
         super().__post_init__()
         check_range(self, "trainers", "publish_updates", "save_updates", ge=1)
         check_range(self, "workers", "buffers", ge=0)
-        takes_data = self.kind == "offline" or self._own_class.expert_rows
-        if self.learns and (self.experiment.data is not None or takes_data):
+        beside = "a data set" if self.kind == "offline" else self.experiment.beside
+        if self.learns and beside is not None:
             raise ConfigError(
-                f"{self.experiment.algorithm} learns from a data set here, a fleet from what its actors play; train it "
+                f"{self.experiment.algorithm} learns from {beside} here, a fleet from what its actors play; train it "
                 "with argosy.train, or set learns=False"
             )
         if self.staleness.rule == "drop" and self.staleness.max_lag < self.publish_updates - 1:

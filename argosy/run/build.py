@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from argosy.algorithm import algorithm_class
 from argosy.algorithm.base import Algorithm
 from argosy.collect import AsyncCollector, Collector
+from argosy.collect.labels import LabellingCollector
 from argosy.data import VectorReplayBuffer
 from argosy.env import make_vector_env
 from argosy.errors import ConfigError
@@ -16,6 +19,7 @@ from argosy.experiment import Experiment
 from argosy.logger import Logger
 from argosy.rng import spawn_seeds
 from argosy.run.dataset import load_data
+from argosy.run.expert import load_expert
 from argosy.run.warm import warm_start
 from argosy.trainer import OfflineToOnlineTrainer, OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 from argosy.trainer.callbacks import make_callbacks
@@ -57,6 +61,14 @@ def build(
             f"{experiment.algorithm} learns from a data set; which? --data FILE (in Python: data=), for instance one "
             "that `argosy collect RUN --steps 100000 -o FILE` has written"
         )
+    if cls.needs_expert and experiment.collects:
+        if experiment.expert is None:
+            raise ConfigError(
+                f"{experiment.algorithm} learns from what an expert would have done; which one? --expert RUN (in "
+                "Python: expert=), the folder of a run or the file of a policy"
+            )
+        if config.wait_num is not None:
+            raise ConfigError(f"env.wait_num is {config.wait_num}, but an expert is asked in step; leave it out")
     seeds, callbacks = spawn_seeds(experiment.seed, 4), make_callbacks(experiment.callbacks)
     with contextlib.ExitStack() as on_error:
         num_test_envs = min(config.test_num_envs, settings.episode_per_test)
@@ -98,7 +110,9 @@ def build(
         env = make_vector_env(experiment.task, config.num_envs, config=config)
         on_error.callback(env.close)
         buffer = _make_buffer(experiment, algorithm, seeds[1])
-        collector = Collector if config.wait_num is None else AsyncCollector
+        collector: Callable[..., Collector] = Collector if config.wait_num is None else AsyncCollector
+        if experiment.expert is not None:
+            collector = partial(LabellingCollector, expert=load_expert(experiment, test_env))
         common |= {
             "train_collector": collector(algorithm.policy, env, buffer, exploration_noise=True, seed=seeds[2]),
             "step_per_epoch": settings.step_per_epoch,

@@ -75,7 +75,7 @@ def train(
         raise ConfigError(f"which task? argosy.train({algorithm!r}, task), for instance with task 'CartPole-v1'")
     else:
         experiment = preset(algorithm, task, **changes)
-    for name, path in (("data", experiment.data), ("init", experiment.init)):
+    for name, path in (("data", experiment.data), ("expert", experiment.expert), ("init", experiment.init)):
         if path is not None:  # so that `resume` finds it from anywhere
             experiment = experiment.replaced({name: str(Path(path).resolve())})
     warn_of_unread(experiment)

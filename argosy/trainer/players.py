@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-from argosy.algorithm import algorithm_class
 from argosy.algorithm.base import Algorithm, Space, seeded
 from argosy.config import check_arguments
 from argosy.errors import ConfigError
@@ -81,7 +80,7 @@ class PlayerSpec:
 
 
 _OBEYED = ("experiment", "learns", "policy", "args", "algorithm", "load")
-_UNUSED = ("logger", "callbacks", "data", "init", "stop.episodes", "trainer.checkpoint_epochs")
+_UNUSED = ("logger", "callbacks", "init", "stop.episodes", "trainer.checkpoint_epochs")
 
 
 def player_spec(name: str, policy: Experiment | PlayerSpec) -> PlayerSpec:
@@ -101,9 +100,10 @@ def player_spec(name: str, policy: Experiment | PlayerSpec) -> PlayerSpec:
     if not spec.learns:
         return spec
     experiment = spec.experiment
-    kind = algorithm_class(experiment.algorithm).kind
-    if kind == "offline":
-        raise ConfigError(f"policy {name!r}: {experiment.algorithm} learns from a data set, not from what agents play")
+    if experiment.beside is not None:
+        raise ConfigError(
+            f"policy {name!r}: {experiment.algorithm} learns from {experiment.beside}, not from what agents play"
+        )
     plain = Experiment(task=experiment.task, algorithm=experiment.algorithm, config=experiment.config)
     for setting in _UNUSED:
         value, usual = map(attrgetter(setting), (experiment, plain))

@@ -111,6 +111,7 @@ REFUSED = {
     "trainer.checkpoint_epochs": 5,
     "trainer.keep_checkpoints": 5,
     "data": "file.hdf5",
+    "expert": "run",
     "trainer.offline_updates": 5,
     "trainer.data_share": 0.5,
 }

@@ -36,6 +36,7 @@ def test_the_documentation_has_snippets():
 
 EXAMPLES = {
     "classic/cartpole_by_hand.py": "training",
+    "imitation/three_ways.py": "imitation",
     "memory/replay_by_hand.py": "memory",
     "offline/pendulum.py": "data",
     "own/algorithm.py": "own-algorithm",
