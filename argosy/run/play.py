@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from argosy.collect.video import DEFAULT_FPS, checked_picture, fps_of, picture
 from argosy.data import CollectStats
 from argosy.env import VectorEnv, make_vector_env
 from argosy.errors import CheckpointError, ConfigError, EnvError
+from argosy.experiment import Experiment
 from argosy.policy import Policy
 from argosy.process import computing_threads
 from argosy.run.fleet import play, read_fleet
@@ -120,13 +121,7 @@ def film(
         EnvError: the environment gives no pictures.
         MissingExtraError: the writer, or what the environment draws with, is not installed.
     """
-    check_video_path(path)
-    for name, value in (("episodes", episodes), ("max_steps", max_steps)):
-        if value < 1:
-            raise ConfigError(f"{name} is {value}; it must be >= 1")
-    if not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
-        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws without a screen, and without complaints
-    camera = _Camera(max_steps)
+    camera = _camera(path, episodes, max_steps)
     if fleet_policies(run_dir):
         fleet = read_fleet(Path(run_dir), policy, version, tag, trust=trust)
         with _drawn():
@@ -134,16 +129,66 @@ def film(
         write_video(path, camera.frames, camera.fps)
         return stats
     saved = read_policy(run_dir, policy=policy, version=version, tag=tag, trust=trust)
-    experiment = saved.experiment
-    with environment_of(run_dir), _drawn():
-        env = make_vector_env(experiment.task, 1, test=True, config=experiment.env, render_mode="rgb_array")
-    with contextlib.closing(env), computing_threads(experiment.threads):
-        collector = Collector(load_policy(saved, env), env, hooks=[camera], seed=seed)
+    with environment_of(run_dir):
+        env = _drawing_env(saved.experiment)
+    return _film(env, saved.experiment.threads, lambda: load_policy(saved, env), path, camera, episodes, seed)
+
+
+def film_policy(
+    experiment: Experiment,
+    ready: Callable[[VectorEnv], Policy],
+    path: str | Path,
+    *,
+    episodes: int = 1,
+    seed: int = 0,
+    max_steps: int = 2000,
+) -> CollectStats:
+    """Film a policy that is at hand; errors as of `film`.
+
+    Args:
+        experiment: says what it plays.
+        ready: returns the policy, having made the env ready for it.
+        path: the film, .gif or .mp4.
+        episodes: episodes to show.
+        seed: of the environment.
+        max_steps: frames of the film at most.
+    """
+    camera, env = _camera(path, episodes, max_steps), _drawing_env(experiment)
+    return _film(env, experiment.threads, lambda: ready(env), path, camera, episodes, seed)
+
+
+def _film(
+    env: VectorEnv,
+    threads: int,
+    ready: Callable[[], Policy],
+    path: str | Path,
+    camera: _Camera,
+    episodes: int,
+    seed: int,
+) -> CollectStats:
+    with contextlib.closing(env), computing_threads(threads):
+        collector = Collector(ready(), env, hooks=[camera], seed=seed)
         stats = CollectStats()
         with contextlib.suppress(_FilmFullError):
             stats = collector.collect(n_episode=episodes)
     write_video(path, camera.frames, camera.fps)
     return stats
+
+
+def _camera(path: str | Path, episodes: int, max_steps: int) -> _Camera:
+    """Return what takes the pictures; nothing has been played yet when something is refused."""
+    check_video_path(path)
+    for name, value in (("episodes", episodes), ("max_steps", max_steps)):
+        if value < 1:
+            raise ConfigError(f"{name} is {value}; it must be >= 1")
+    if not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws without a screen, and without complaints
+    return _Camera(max_steps)
+
+
+def _drawing_env(experiment: Experiment) -> VectorEnv:
+    with _drawn():
+        return make_vector_env(experiment.task, 1, test=True, config=experiment.env, render_mode="rgb_array")
 
 
 @contextlib.contextmanager

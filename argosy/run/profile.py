@@ -37,7 +37,7 @@ PARTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 """Files, or folders, and functions in them by which a part is known; () stands for all. What these call belongs to it,
 too; "waiting" is for environments in processes of their own."""
-_EVERY_S = 0.005
+_EVERY_S = 0.01
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 _ROW, _WIDTH, _LEAST = 18, 1200.0, 0.001
 Stack = tuple[CodeType, ...]
@@ -54,7 +54,8 @@ def profiled(folder: Path) -> Iterator[None]:
         raise ConfigError("a profile needs the main thread and a timer that interrupts it (Linux, macOS)")
     if signal.getitimer(signal.ITIMER_REAL)[0]:
         raise ConfigError("a profile needs the timer SIGALRM, which something else in this process uses")
-    stacks: dict[Stack, float] = {}
+    stacks: dict[tuple[int, ...], float] = {}
+    codes: dict[int, CodeType] = {}  # by their ids: to hash one is to hash all of its bytecode
     last = time.perf_counter()
 
     def look(number: int, frame: FrameType | None) -> None:
@@ -63,7 +64,9 @@ def profiled(folder: Path) -> Iterator[None]:
             return  # one look is under way
         stack = []
         while frame is not None:
-            stack.append(frame.f_code)
+            code = frame.f_code
+            codes[id(code)] = code
+            stack.append(id(code))
             frame = frame.f_back
         now = time.perf_counter()
         key = tuple(stack)
@@ -77,7 +80,7 @@ def profiled(folder: Path) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
-        from_root = {stack[::-1]: seconds for stack, seconds in stacks.items()}
+        from_root = {tuple(codes[one] for one in reversed(stack)): seconds for stack, seconds in stacks.items()}
         write_atomically(folder / PROFILE, (json.dumps(parts_of(from_root)) + "\n").encode())
         write_atomically(folder / FLAME, flame(from_root).encode("utf-8", "replace"))
 

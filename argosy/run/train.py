@@ -157,6 +157,9 @@ def _train(
         best = BestPolicy(experiment, folder, trainer)
         watch.follow(trainer, lambda: best.steps)
         trainer.logger, trainer.stop_fn, trainer.save_best_fn = logger, best.reaches_target, best.save
+        for callback in trainer.callbacks:
+            if hasattr(callback, "begin"):
+                callback.begin(folder.path)
         with profiled(folder.path) if profile else contextlib.nullcontext():
             interrupted = _loop(experiment.trainer.checkpoint_epochs, checkpoints, trainer)
         checkpoints.save(trainer)

@@ -8,6 +8,10 @@ An object has any of these methods; each gets the trainer first, whose `state` c
 | `on_update(trainer, stats)` | after each update, with its `TrainingStats` |
 | `on_eval(trainer, stats)` | after each test, with its `CollectStats` |
 | `on_epoch(trainer, stats)` | after each epoch, with its `EpochStats` |
+| `begin(folder)` | once, with the folder of a run that has one, before it begins or goes on |
+
+`trainer.logger.log({"my/metric": 1.0}, env_step=trainer.position)` adds to the metrics of a run. Some callbacks that
+many runs want have names: early_stop, keep_checkpoints, video (`argosy.run.callbacks`).
 """
 
 from __future__ import annotations
@@ -21,7 +25,8 @@ from argosy.errors import CallbackError, ConfigError
 from argosy.named import Registry
 
 EVENTS = ("on_step", "on_update", "on_eval", "on_epoch")
-_CALLBACKS = Registry("callback")
+_BUILT_IN = {"early_stop": "EarlyStop", "keep_checkpoints": "KeepCheckpoints", "video": "Video"}
+_CALLBACKS = Registry("callback", {name: (cls, "argosy.run.callbacks") for name, cls in _BUILT_IN.items()})
 
 register_callback = _CALLBACKS.register
 """Give a class of callbacks a name for `Experiment.callbacks`."""

@@ -1,0 +1,144 @@
+"""Callbacks that many runs want, by name: `--callbacks 'early_stop(tests=5)' 'video(every=3)'`.
+
+Those that write files need a run with a folder, `argosy.train` and `resume`: its trainer is given by `begin`.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from argosy.collect.state import HasState
+from argosy.config import check_range
+from argosy.data import CollectStats
+from argosy.env import VectorEnv
+from argosy.errors import ConfigError
+from argosy.policy import Policy
+from argosy.run.folder import RunFolder
+from argosy.run.play import film_policy
+from argosy.trainer.base import BaseTrainer
+from argosy.trainer.checkpoint import save_checkpoint
+
+
+class EarlyStop:
+    """Ends a run that gets no better, as if it had reached its length: it is evaluated then.
+
+    Args:
+        tests: how many in a row must not have been better than the best before.
+        at_least: by how much a mean return must be higher to be better.
+    """
+
+    def __init__(self, tests: int = 10, at_least: float = 0.0) -> None:
+        self.tests, self.at_least = tests, at_least
+        check_range(self, "tests", ge=1)
+        check_range(self, "at_least", ge=0.0)
+        self.best, self.since = -math.inf, 0
+
+    def on_eval(self, trainer: BaseTrainer, stats: CollectStats) -> None:
+        """Count a test."""
+        mean = float(stats.returns.mean())
+        if mean > self.best + self.at_least:
+            self.best, self.since = mean, 0
+            return
+        self.since += 1
+        if self.since >= self.tests:
+            trainer.state.stopped = True
+
+    def state_dict(self) -> dict[str, float]:
+        """Return what a checkpoint keeps."""
+        return {"best": self.best, "since": self.since}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where `state` was taken."""
+        self.best, self.since = float(state["best"]), int(state["since"])
+
+
+class _InFolder:
+    """Knows the run's folder."""
+
+    folder: RunFolder | None = None
+
+    def begin(self, folder: Path) -> None:
+        """Be told the run's folder before it begins, or goes on."""
+        self.folder = RunFolder(folder)
+
+    def _path(self, name: str) -> Path:
+        if self.folder is None:
+            raise ConfigError(f"{type(self).__name__} needs a run with a folder: argosy.train or resume")
+        return self.folder.path / name
+
+
+class KeepCheckpoints(_InFolder):
+    """Keeps full checkpoints on the way, `step-N.safetensors`, beside those that `resume` goes on from.
+
+    `argosy.load` takes each. To go on from one, copy it over the run's checkpoint.safetensors.
+
+    Args:
+        every: steps (offline: updates) between two.
+        keep: newest ones to keep; 0: all.
+    """
+
+    def __init__(self, every: int = 100_000, keep: int = 3) -> None:
+        self.every, self.keep, self.saved = every, keep, 0
+        check_range(self, "every", ge=1)
+        check_range(self, "keep", ge=0)
+
+    def on_step(self, trainer: BaseTrainer) -> None:
+        """Save when another multiple of `every` has been passed."""
+        if trainer.position // self.every <= self.saved:
+            return
+        self.saved = trainer.position // self.every
+        path = self._path(f"step-{self.saved * self.every}.safetensors")
+        save_checkpoint(path, trainer)
+        kept = sorted(path.parent.glob("step-*.safetensors"), key=lambda file: int(file.stem.removeprefix("step-")))
+        for old in kept[: -self.keep] if self.keep else []:
+            old.unlink()
+
+    def state_dict(self) -> dict[str, int]:
+        """Return what a checkpoint keeps."""
+        return {"saved": self.saved}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where `state` was taken."""
+        self.saved = int(state["saved"])
+
+
+class Video(_InFolder):
+    """Films the policy after every k-th test, `video-N.gif` after N steps (offline: updates).
+
+    Args:
+        every: tests between two films.
+        episodes: to show.
+        max_steps: frames of a film at most.
+    """
+
+    def __init__(self, every: int = 5, episodes: int = 1, max_steps: int = 500) -> None:
+        self.every, self.episodes, self.max_steps, self.tests = every, episodes, max_steps, 0
+        check_range(self, "every", "episodes", "max_steps", ge=1)
+
+    def on_eval(self, trainer: BaseTrainer, stats: CollectStats) -> None:
+        """Count a test, and film."""
+        self.tests += 1
+        if self.tests % self.every:
+            return
+        path = self._path(f"video-{trainer.position}.gif")
+        assert self.folder is not None
+        assert trainer.test_collector is not None
+        tested = trainer.test_collector.env
+
+        def ready(env: VectorEnv) -> Policy:
+            if isinstance(env, HasState) and isinstance(tested, HasState):
+                env.load_state_dict(tested.state_dict())
+            return trainer.algorithm.policy
+
+        experiment = self.folder.experiment(trust=True)  # it is this run's own
+        film_policy(experiment, ready, path, episodes=self.episodes, max_steps=self.max_steps)
+
+    def state_dict(self) -> dict[str, int]:
+        """Return what a checkpoint keeps."""
+        return {"tests": self.tests}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where `state` was taken."""
+        self.tests = int(state["tests"])

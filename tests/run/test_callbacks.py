@@ -1,0 +1,89 @@
+"""Callbacks that have names: they do what they say, also over a resume."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from short import QUICK, quick
+
+import argosy
+from argosy.errors import ConfigError
+from argosy.logger import read_jsonl
+from argosy.presets import preset
+from argosy.run.callbacks import EarlyStop, KeepCheckpoints
+from argosy.trainer.statefile import read_state
+
+LONG = {**QUICK["trainer"], "max_epoch": 6}
+
+
+class Scripted:
+    """Makes tests as good as it is told."""
+
+    def __init__(self, *means):
+        self.means = iter(means)
+
+    def on_eval(self, trainer, stats):
+        stats.returns[:] = next(self.means)
+
+
+def test_a_run_that_gets_no_better_ends_and_is_evaluated(tmp_path):
+    told = Scripted(1.0, 5.0, 5.5, 5.9, 8.0, 9.0)
+    result = quick(tmp_path, trainer=LONG, callbacks=[told, EarlyStop(tests=2, at_least=1.0)])
+    assert result.env_steps == 4 * 200
+    assert not result.interrupted
+    assert result.test_episodes == QUICK["stop"]["episodes"]
+    assert math.isfinite(result.test_return_mean)
+
+
+def test_early_stop_goes_on_counting_after_a_resume():
+    first, again = EarlyStop(tests=3), EarlyStop(tests=3)
+    first.best, first.since = 7.0, 2
+    again.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    assert (again.best, again.since) == (7.0, 2)
+
+
+def test_checkpoints_on_the_way_are_kept_and_can_be_loaded_and_gone_on_from(tmp_path):
+    result = quick(tmp_path, callbacks=["keep_checkpoints(every=100, keep=2)"])
+    run = Path(result.run_dir)
+    assert {file.name for file in run.glob("step-*")} == {"step-300.safetensors", "step-400.safetensors"}
+    assert argosy.load(run / "step-300.safetensors").version > 0
+    assert read_state(run / "step-300.safetensors", "checkpoint")["trainer"]["env_step"] == 300
+
+    for file in run.glob("checkpoint*"):
+        file.unlink()
+    (run / "step-300.safetensors").rename(run / "checkpoint.safetensors")
+    (run / "step-400.safetensors").unlink()
+    (run / "result.json").unlink()
+    again = argosy.resume(run, show_progress=False)
+    assert again.env_steps == 400
+    assert [file.name for file in run.glob("step-*")] == ["step-400.safetensors"]
+
+
+def test_every_k_th_test_is_filmed(tmp_path):
+    pytest.importorskip("PIL.Image")
+    pytest.importorskip("pygame")
+    trainer = {**QUICK["trainer"], "max_epoch": 3}
+    result = quick(tmp_path, trainer=trainer, callbacks=["video(every=2, max_steps=5)"], net={"norm_obs": True})
+    assert [file.name for file in Path(result.run_dir).glob("video-*")] == ["video-400.gif"]
+
+
+def test_metrics_of_ones_own_are_the_run_s(tmp_path):
+    class Mine:
+        def on_epoch(self, trainer, stats):
+            trainer.logger.log({"mine/epoch": 10.0 * stats.epoch}, env_step=trainer.position)
+
+    result = quick(tmp_path, callbacks=[Mine()])
+    rows = [row for row in read_jsonl(Path(result.run_dir) / "metrics.jsonl") if "mine/epoch" in row]
+    assert [(row["env_step"], row["mine/epoch"]) for row in rows] == [(200, 10.0), (400, 20.0)]
+
+
+def test_what_makes_no_sense_is_refused():
+    experiment = preset("dqn", "CartPole-v1", **QUICK)
+    for call, said in [("early_stop(tests=0)", "must be >= 1"), ("video(evry=2)", "'evry', which Video does not take"),
+                       ("early_stp", "did you mean 'early_stop'?")]:  # fmt: skip
+        with pytest.raises(ConfigError, match=r".") as error:
+            argosy.build(experiment.replaced({"callbacks": (call,)}))
+        assert said in str(error.value)
+    with pytest.raises(ConfigError, match="needs a run with a folder"):
+        KeepCheckpoints()._path("x")
