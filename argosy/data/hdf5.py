@@ -31,10 +31,11 @@ _MAPPED = "iuf"
 _FILTERS = (None, "gzip", "lzf")
 _BLOCK = 512  # the smallest user block there is
 _ALIGNED_BYTES = 64
-_MARK = b"argosy crc32 "
+_MARK, _OLD_MARK = b"argosy sum64 ", b"argosy crc32 "
 _BEHIND_SUM = len(_MARK) + 8
 _HDF5 = b"\x89HDF\r\n\x1a\n"
-_CHUNK = 1 << 16
+_CHUNK = 1 << 18
+_WEIGHTS = np.arange(1, 65, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) | np.uint64(1)
 
 
 def create_hdf5(path: str | PathLike[str]) -> Any:
@@ -52,7 +53,7 @@ def sign_hdf5(path: str | PathLike[str]) -> None:
     with open(path, "r+b") as file:
         if file.read(8) == _HDF5:
             raise DataError(f"{os.fspath(path)} has no room for a checksum, and is read without one")
-        digest = _crc(file)
+        digest = _checksum(file)
         file.seek(0)
         file.write(_MARK + b"%08x" % digest)
 
@@ -68,11 +69,12 @@ def open_hdf5(path: str | PathLike[str]) -> Any:
     try:
         with open(path, "rb") as file:
             head = file.read(_BEHIND_SUM)
-            if not head.startswith((_MARK, _HDF5)):
+            if not head.startswith((_MARK, _OLD_MARK, _HDF5)):
                 raise DataError(
                     f"{name} cannot be read as an HDF5 file: it is none, or damaged; it begins with {head[:12]!r}"
                 )
-            if head.startswith(_MARK) and b"%08x" % _crc(file) != head[len(_MARK) :]:
+            summed = {_MARK: _checksum, _OLD_MARK: _crc}.get(head[: len(_MARK)])
+            if summed is not None and b"%08x" % summed(file) != head[len(_MARK) :]:
                 raise DataError(
                     f"{name} is damaged: its checksum does not fit. If you have changed it yourself, say so with "
                     f"argosy.data.sign_hdf5({name!r})"
@@ -85,11 +87,29 @@ def open_hdf5(path: str | PathLike[str]) -> Any:
 def is_hdf5(path: str | PathLike[str]) -> bool:
     """Say whether a file begins as an HDF5 file does, or one of argosy's."""
     with open(path, "rb") as file:
-        return file.read(len(_MARK)).startswith((_MARK, _HDF5))
+        return file.read(len(_MARK)).startswith((_MARK, _OLD_MARK, _HDF5))
+
+
+def _checksum(file: Any) -> int:
+    """Checksum of all that stands behind it, as fast as memory is read: a CRC-32 alone takes three times as long.
+
+    It is the CRC-32 of sums of blocks of words, [512, 64] of 8 bytes: a weighted sum for each row, which says in which
+    word something changed, and a sum for each column, so that nothing that changed in two words of a row is lost.
+    """
+    file.seek(_BEHIND_SUM)
+    buffer = bytearray(_CHUNK)
+    words = np.frombuffer(buffer, "<u8").reshape(-1, len(_WEIGHTS))
+    crc = length = 0
+    while count := file.readinto(buffer):
+        buffer[count:] = bytes(_CHUNK - count)
+        for sums in (np.einsum("ij,j", words, _WEIGHTS), np.add.reduce(words, axis=0)):
+            crc = zlib.crc32(sums.astype("<u8"), crc)
+        length += count
+    return zlib.crc32(length.to_bytes(8, "little"), crc)
 
 
 def _crc(file: Any) -> int:
-    """Checksum of all that stands behind it."""
+    """Checksum of files of before, likewise."""
     file.seek(_BEHIND_SUM)
     crc = 0
     while part := file.read(_CHUNK):

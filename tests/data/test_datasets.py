@@ -116,3 +116,84 @@ def test_a_file_of_another_kind_is_named(tmp_path):
     (tmp_path / "a.hdf5").write_text("text")
     with pytest.raises(DataError, match=r"a.hdf5 cannot be read as an HDF5 file"):
         read_attributes(tmp_path / "a.hdf5")
+
+
+# reading: columns are mapped
+
+
+def is_mapped(column):
+    base = column
+    while base is not None and not isinstance(base, np.memmap):
+        base = base.base
+    return isinstance(base, np.memmap)
+
+
+def test_columns_that_lie_in_the_file_as_in_memory_are_mapped_and_the_file_stays_as_it_is(tmp_path):
+    path = written(tmp_path / "a.hdf5", steps(12, 3), [5, 7])
+    before = path.read_bytes()
+    loaded = ReplayBuffer.load_hdf5(path)
+    assert all(is_mapped(getattr(loaded, name)) for name in ("obs", "act", "rew", "obs_next"))
+    assert not is_mapped(loaded.terminated)  # a file could hold a 7 there
+    own = loaded[:]
+    loaded.act[...] = 3
+    loaded.add(steps(1, 3, seed=1)[0])
+    assert (loaded.act == 3).sum() == 36 - 3 + (steps(1, 3, seed=1).act == 3).sum()
+    assert path.read_bytes() == before
+    path.unlink()  # what is mapped stays
+    assert loaded[1].obs.tolist() == own[1].obs.tolist()
+
+
+def test_a_ring_that_is_not_full_or_has_gone_round_is_read(tmp_path):
+    for rows in (3, 7):
+        buffer = VectorReplayBuffer(10, 2)
+        for t in range(rows):
+            buffer.add(steps(rows, 2)[t])
+        buffer.save_hdf5(tmp_path / "a.hdf5")
+        loaded = ReplayBuffer.load_hdf5(tmp_path / "a.hdf5")
+        assert not is_mapped(loaded.obs)
+        assert loaded[:] == buffer[:]
+        np.testing.assert_array_equal(loaded.last_index, buffer.last_index)
+
+
+def test_files_with_the_checksum_of_before_are_read_and_checked(tmp_path):
+    import zlib
+
+    path = written(tmp_path / "a.hdf5", steps(12, 3), [12])
+    own = ReplayBuffer.load_hdf5(path)[:]
+    data = bytearray(path.read_bytes())
+    data[:21] = b"argosy crc32 " + b"%08x" % zlib.crc32(data[21:])
+    path.write_bytes(data)
+    assert ReplayBuffer.load_hdf5(path)[:] == own
+    data[-5] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DataError, match="its checksum does not fit"):
+        ReplayBuffer.load_hdf5(path)
+
+
+def test_no_few_flips_are_lost_by_the_checksum(tmp_path):
+    """Of the same bit of two words in a row, or in a column, highest bits above all; and blocks change places."""
+    path = written(tmp_path / "a.hdf5", steps(20_000, 1), [20_000])
+    data = path.read_bytes()
+    assert len(data) > 3 << 18
+    word = 21 + (1 << 18) + 8 * 640  # of the second block
+    for flips in (
+        [(word, 63), (word + 8, 63)],
+        [(word, 63), (word + 512, 63)],
+        [(word, 5), (word, 6)],
+        [(word, 62), (word + 16, 62)],
+    ):
+        changed = bytearray(data)
+        for at, bit in flips:
+            changed[at + bit // 8] ^= 1 << bit % 8
+        path.write_bytes(changed)
+        with pytest.raises(DataError, match="its checksum does not fit"):
+            read_attributes(path)
+    blocks = [data[21 + (i << 18) : 21 + ((i + 1) << 18)] for i in range(2)]
+    path.write_bytes(data[:21] + blocks[1] + blocks[0] + data[21 + (2 << 18) :])
+    with pytest.raises(DataError, match="its checksum does not fit"):
+        read_attributes(path)
+    path.write_bytes(data + b"\0")
+    with pytest.raises(DataError, match="its checksum does not fit"):
+        read_attributes(path)
+    path.write_bytes(data)
+    assert "options" in read_attributes(path)

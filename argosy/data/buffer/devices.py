@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from argosy.data.buffer.columns import Array, Column, ColumnMaker
-from argosy.data.buffer.rings import IntArray
+from argosy.data.buffer.rings import IntArray, Rings
 from argosy.errors import ConfigError, DataError
 
 NOT_ON_DEVICES = frozenset(("uint16", "uint32", "uint64", np.dtype("g").name, np.dtype("G").name))
@@ -36,11 +36,11 @@ def column_maker(device: str | None, storage_dir: str | PathLike[str] | None) ->
     return Column if storage_dir is None else partial(MappedColumn, directory=str(storage_dir))
 
 
-def adopted(column: Column, index: IntArray, rows: Array | int) -> bool:
+def adopted(column: Column, rings: Rings, rows: Array | int) -> bool:
     """Make a column of rows that are mapped from a file, where they are just what it holds; return whether they are."""
     if type(column) is not Column or not isinstance(rows, np.memmap) or rows.dtype != column.dtype:
         return False
-    if len(index) != len(column.data) or not np.array_equal(index, np.arange(len(index))):
+    if rings.total < rings.slots or len(rows) != rings.slots or (rings.head != rings.offset).any():
         return False
     column._hold(np.asarray(rows))
     return True

@@ -121,7 +121,7 @@ def restore(storage: Storage, columns: Mapping[str, Tree], index: IntArray) -> N
                 successors.store(rows[part], writes)
                 continue
             for column, value in writes:
-                if not adopted(column, rows, value):
+                if not adopted(column, storage.rings, value):
                     column.put(rows[part], value)
     if storage.priorities is not None:
         storage.priorities.added(index)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -133,9 +134,8 @@ def _check(part: Batch, form: dict[str, Any] | None, done: int, finite: bool) ->
             found[path] = (array.shape[1:], array.dtype)
             if len(array) != len(part.rew):
                 raise DataError(f"{path} has {len(array)} rows where rew has {len(part.rew)}")
-            if finite and array.dtype.kind in "fc" and not np.isfinite(array).all():
-                row = int(np.argwhere(~np.isfinite(array))[0][0])
-                raise DataError(f"{path} holds NaN or infinite numbers, the first in row {done + row}")
+            if finite:
+                _check_finite(array, path, done)
     for name in ("obs", "obs_next"):
         if not any(path.split(".")[0] == name for path in found):
             raise DataError(f"{name} holds no arrays")
@@ -147,15 +147,23 @@ def _check(part: Batch, form: dict[str, Any] | None, done: int, finite: bool) ->
     return found
 
 
+def _check_finite(array: np.ndarray, name: str, first_row: int) -> None:
+    if array.dtype.kind != "f":
+        return
+    flat = array.reshape(-1)
+    with np.errstate(all="ignore"):
+        squares = flat.dot(flat)  # NaN and infinity stay in it; a tenth of the time that looking at each number takes
+    if not math.isfinite(squares) and not np.isfinite(flat).all():
+        row = first_row + int(np.argwhere(~np.isfinite(array))[0][0])
+        raise DataError(f"{name} holds NaN or infinite numbers, the first in row {row}")
+
+
 def _check_numbers(buffer: ReplayBuffer) -> None:
     """Check that no column of a buffer holds numbers that are none; a part of it is looked at at a time."""
     for name in REQUIRED:
         for key, column in buffer.fields[name].columns.items():
-            for start in range(0, len(column.data) if column.dtype.kind in "fc" else 0, PART_ROWS):
-                finite = np.isfinite(column.data[start : start + PART_ROWS])
-                if not finite.all():
-                    row = start + int(np.argwhere(~finite)[0][0])
-                    raise DataError(f"{'.'.join((name, *key))} holds NaN or infinite numbers, the first in row {row}")
+            for start in range(0, len(column.data), PART_ROWS):
+                _check_finite(column.data[start : start + PART_ROWS], ".".join((name, *key)), start)
 
 
 def as_flags(value: np.ndarray, name: str) -> np.ndarray:
@@ -165,7 +173,9 @@ def as_flags(value: np.ndarray, name: str) -> np.ndarray:
         DataError: it is something else.
     """
     flat = value.reshape(len(value)) if value.ndim == 2 and value.shape[1] == 1 else value
-    if flat.ndim != 1 or flat.dtype.kind not in "biuf" or not np.isin(flat, (0, 1)).all():
+    if flat.dtype == np.bool_ and flat.ndim == 1:
+        return flat
+    if flat.ndim != 1 or flat.dtype.kind not in "iuf" or not np.isin(flat, (0, 1)).all():
         raise DataError(f"{name} has shape {value.shape} and type {value.dtype}; it must hold a flag (0 or 1) per row")
     return flat.astype(np.bool_)
 
