@@ -9,7 +9,7 @@ from tqdm import tqdm
 
 
 class ProgressBar:
-    """Steps of the whole run, with the numbers of interest; nothing where stderr is no terminal."""
+    """Steps of the whole run, with the numbers of interest; nothing where stderr is neither terminal nor notebook."""
 
     def __init__(self, enabled: bool, unit: str = "step") -> None:
         self.enabled, self.unit = enabled, unit
@@ -21,7 +21,8 @@ class ProgressBar:
         """Show the bar at `position`, if it is not there yet."""
         self._total = total
         if self._bar is None and self.enabled:
-            self._bar = tqdm(total=total, initial=position, unit=self.unit, dynamic_ncols=True, disable=None)
+            disable = False if in_notebook() else None
+            self._bar = tqdm(total=total, initial=position, unit=self.unit, dynamic_ncols=True, disable=disable)
 
     def move(self, position: int) -> None:
         """Move to `position` (no further than the end)."""
@@ -44,3 +45,9 @@ class ProgressBar:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+
+def in_notebook() -> bool:
+    """Whether what is written to stderr is shown below the cell of a notebook."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and type(ipython.get_ipython()).__name__ == "ZMQInteractiveShell"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import math
+from html import escape
+from pathlib import Path
 
 from argosy.algorithm import algorithm_name
 from argosy.collect import Collector
@@ -54,6 +57,25 @@ class Result:
         names = [name for name, _ in values]
         shown = values[: names.index("run_dir") + 1]
         return json.dumps({k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in shown})
+
+    def _repr_html_(self) -> str:
+        """Show the result in a notebook: numbers, and the learning curve."""
+        score = f"{self.test_return_mean:.1f} ± {self.test_return_std:.1f} over {self.test_episodes} episodes"
+        rows = {
+            "run": f"{self.algorithm} on {self.task}, seed {self.seed}{', interrupted' if self.interrupted else ''}",
+            "return": score,
+            "steps": f"{self.env_steps:,} in {self.wall_s:.1f} s",
+            "files": self.run_dir,
+        }
+        cells = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
+        picture = base64.b64encode(self._repr_png_() or b"").decode("ascii")
+        shown = picture and f'<img alt="learning curve" src="data:image/png;base64,{picture}">'
+        return f"<table>{cells}</table>{shown}"
+
+    def _repr_png_(self) -> bytes | None:
+        """Return the learning curve for a notebook; None: it was not drawn, or is gone."""
+        file = None if self.curve is None else Path(self.curve)
+        return file.read_bytes() if file is not None and file.is_file() else None
 
 
 class BestPolicy:
