@@ -39,6 +39,7 @@ NO_CODE = (
     "buffer.device",
     "buffer.storage_dir",
     "logger.wandb_project",
+    "logger.mlflow",
 )
 """Settings in which a colon means something else than code."""
 _OWN_CLASS, _OWN_WRAPPERS, _OWN_CODE = "(class)", "(wrappers)", "(code)"

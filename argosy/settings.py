@@ -185,6 +185,8 @@ class LoggerConfig:
     """Send metrics to Weights & Biases, or keep them for `wandb sync`."""
     wandb_project: str = "argosy"
     """Project at Weights & Biases."""
+    mlflow: str | None = None
+    """Send metrics to MLflow: a server, http://HOST:5000, or a data base without one, sqlite:///FILE (None: not)."""
 
 
 def _scratch_folder(parent: str) -> tempfile.TemporaryDirectory[str]:

@@ -29,6 +29,7 @@ EXTRAS: dict[str, tuple[tuple[str, str], ...]] = {
     "video": (("PIL", "pillow"), ("pygame", "pygame"), ("imageio_ffmpeg", "imageio-ffmpeg")),
     "tensorboard": (("tensorboard", "tensorboard"),),
     "wandb": (("wandb", "wandb"),),
+    "mlflow": (("mlflow", "mlflow-skinny"), ("sqlalchemy", "SQLAlchemy"), ("alembic", "alembic")),
     "hdf5": (("h5py", "h5py"),),
     "multiagent": (("pettingzoo", "pettingzoo"), ("pygame", "pygame")),
     "fleet": (("ray", "ray"),),

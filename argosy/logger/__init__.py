@@ -1,8 +1,9 @@
-"""Loggers: JSON lines, TensorBoard, Weights & Biases, console, and several at once; the progress bar."""
+"""Loggers: JSON lines, TensorBoard, Weights & Biases, MLflow, console, and several at once; the progress bar."""
 
 from argosy.logger.base import Logger, Loggers, LoggerWarning, SafeLogger
 from argosy.logger.console import ConsoleLogger
 from argosy.logger.jsonl import JSONLLogger, read_jsonl
+from argosy.logger.mlflow import MlflowLogger
 from argosy.logger.progress import ProgressBar
 from argosy.logger.tensorboard import TensorBoardLogger
 from argosy.logger.wandb import WandbLogger
@@ -13,6 +14,7 @@ __all__ = [
     "Logger",
     "LoggerWarning",
     "Loggers",
+    "MlflowLogger",
     "ProgressBar",
     "SafeLogger",
     "TensorBoardLogger",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from argosy.config import Plain
-from argosy.logger import JSONLLogger, Logger, Loggers, TensorBoardLogger, WandbLogger
+from argosy.logger import JSONLLogger, Logger, Loggers, MlflowLogger, TensorBoardLogger, WandbLogger
 from argosy.settings import LoggerConfig
 
 
@@ -28,8 +28,11 @@ def make_loggers(
     loggers: list[Logger] = [JSONLLogger(folder / "metrics.jsonl", resume_step=resume_step)]
     if settings.tensorboard:
         loggers.append(TensorBoardLogger(folder / "tensorboard", resume_step=resume_step))
+    name = "-".join(folder.absolute().parts[-3:])
+    if settings.mlflow is not None:
+        parameters = {key: value for key, value in description.items() if not isinstance(value, dict)}
+        loggers.append(MlflowLogger(settings.mlflow, name=name, config=parameters))
     if settings.wandb != "off":
-        name = "-".join(folder.absolute().parts[-3:])
         loggers.append(
             WandbLogger(
                 settings.wandb_project, name=name, save_dir=folder, config=description, mode=settings.wandb, run_id=name

@@ -15,6 +15,7 @@ from argosy.logger import (
     JSONLLogger,
     Loggers,
     LoggerWarning,
+    MlflowLogger,
     SafeLogger,
     TensorBoardLogger,
     WandbLogger,
@@ -205,3 +206,39 @@ def test_an_interrupt_is_not_swallowed():
 
     with warnings.catch_warnings(), pytest.raises(KeyboardInterrupt):
         Interrupted().log({}, env_step=0)
+
+
+@pytest.mark.slow  # the data base is made: ten seconds
+def test_mlflow_without_a_server_keeps_runs_and_goes_on_with_them(tmp_path):
+    mlflow = pytest.importorskip("mlflow")
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    first = MlflowLogger(uri, experiment="mine", name="cart 'pole'", config={"algorithm": "dqn", "long": "x" * 9999})
+    first.log({"episode/return_mean": 1.5}, env_step=10, gradient_step=2)
+    first.close()
+    again = MlflowLogger(uri, experiment="mine", name="cart 'pole'")
+    again.log({"episode/return_mean": 2.5}, env_step=20, gradient_step=4)
+    again.close()
+    again.close()
+
+    client = mlflow.MlflowClient(tracking_uri=uri)
+    (run,) = client.search_runs([client.get_experiment_by_name("mine").experiment_id])
+    history = client.get_metric_history(run.info.run_id, "episode/return_mean")
+    assert [(one.step, one.value) for one in history] == [(10, 1.5), (20, 2.5)]
+    assert run.data.metrics["gradient_step"] == 4
+    assert run.data.params["algorithm"] == "dqn"
+    assert run.info.status == "FINISHED"
+
+
+def test_an_mlflow_that_is_down_is_tried_once_and_warned_about(monkeypatch):
+    mlflow = pytest.importorskip("mlflow")
+    tries = []
+
+    def down(tracking_uri):
+        tries.append(tracking_uri)
+        raise ConnectionError("refused")
+
+    monkeypatch.setattr(mlflow, "MlflowClient", down)
+    logger = MlflowLogger("http://127.0.0.1:1")
+    with pytest.warns(LoggerWarning, match=r"MlflowLogger.*refused"):
+        log_steps(logger, 3)
+    assert tries == ["http://127.0.0.1:1"]
