@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from argosy.config import check_range
 from argosy.data import Hindsight, Priority, VectorReplayBuffer
-from argosy.env.goals import GoalReward
+from argosy.env.tasks import GoalReward
 from argosy.errors import ConfigError
 from argosy.process import usable_device
 

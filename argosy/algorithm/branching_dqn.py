@@ -3,7 +3,7 @@
 An action of D parts with n choices each has n^D values; this learns D * n of them. Details that matter:
 
 1. The layers up to the last hidden one are shared. From there a value stream, and an advantage stream for each part of
-   the action, make Q_d = V + A_d - mean(A_d) (`net/branching.py`), in which each part chooses by itself.
+   the action, make Q_d = V + A_d - mean(A_d) (`net/heads.py`), in which each part chooses by itself.
 2. All parts learn towards one target: the reward and the discounted mean, over the parts, of the value that the target
    network gives the online network's choices.
 3. The loss is the mean over the parts of the squared error, the priority the sum of its sizes.

@@ -3,7 +3,7 @@
 from argosy.collect.async_collector import AsyncCollector
 from argosy.collect.collector import Collector
 from argosy.collect.hooks import CollectHook, EpisodeEvent, MonteCarloReturns, StepEvent
-from argosy.collect.returns import compute_episodic_return, compute_nstep_return
+from argosy.collect.postprocess import compute_episodic_return, compute_nstep_return
 from argosy.collect.state import CollectorState
 from argosy.collect.video import VideoRecorder
 

@@ -108,14 +108,13 @@ class AsyncCollector(Collector):
         if not len(ids):
             return first, ids, ids
         part = rows.take(ids)
-        obs_next = take(got.obs, which)
+        flags = got.terminated[which], got.truncated[which]
+        outcome = (take(got.obs, which), got.rew[which], *flags, _select(got.info, which))
         last = {name: tree.index(value, ids) for name, value in self._acted.items()}
         act = last["act"]
         assert isinstance(act, np.ndarray)
-        flags = got.terminated[which], got.truncated[which]
-        info = _select(got.info, which)
-        done = self._record(part, act, last.get("stored"), obs_next, got.rew[which], *flags, info, ended)
-        part.advance(obs_next, last.get("state"))
+        done = self._record(part, act, last.get("stored"), outcome, ended)
+        part.advance(outcome[0], last.get("state"))
         rows.put(ids, part)
         return first, ids, ids[:0] if done is None else ids[done]
 

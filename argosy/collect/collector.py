@@ -10,15 +10,16 @@ from typing import TypeAlias
 import numpy as np
 
 from argosy.collect.hooks import CollectHook, EpisodeEvent, StepEvent
-from argosy.collect.random_actions import act_randomly, mixed
 from argosy.collect.rows import Rows, Staging, with_state
 from argosy.collect.state import CollectorState, HasState
 from argosy.data import Batch, ReplayBuffer, tree
 from argosy.data.stats import CollectStats
-from argosy.env import Infos, Obs, VectorEnv, as_vector_env, info_column
+from argosy.env import Obs, VectorEnv, as_vector_env, info_column
 from argosy.env.vector.border import Border
+from argosy.env.vector.protocol import StepReturn
 from argosy.errors import ConfigError
 from argosy.policy import Policy, RolloutRequest
+from argosy.policy.forward import act_randomly, mixed
 from argosy.rng import Rng, spawn_seeds
 
 _EMPTY = Batch()
@@ -228,9 +229,9 @@ class Collector:
         while remaining > 0:
             ids = None if rows.is_all else rows.env_ids
             act, env_act, policy_state, stored = self._act(rows, random)
-            obs_next, rew, terminated, truncated, info = env.step(env_act, ids)
-            done = self._record(rows, act, stored, obs_next, rew, terminated, truncated, info, ended)
-            rows.advance(obs_next, policy_state)
+            outcome = env.step(env_act, ids)
+            done = self._record(rows, act, stored, outcome, ended)
+            rows.advance(outcome[0], policy_state)
             if render is not None:
                 self._show(render)
             if quota is None:
@@ -303,18 +304,10 @@ class Collector:
         return act, env_act, result.policy_state, with_state(policy, result.analyzed_result, rows.policy_state)
 
     def _record(
-        self,
-        rows: Rows,
-        act: np.ndarray,
-        stored: object,
-        obs_next: Obs,
-        rew: np.ndarray,
-        terminated: np.ndarray,
-        truncated: np.ndarray,
-        info: Infos,
-        ended: Ended,
+        self, rows: Rows, act: np.ndarray, stored: object, outcome: StepReturn, ended: Ended
     ) -> np.ndarray | None:
         """Check, store and count one vector step; return the indices of the rows that are done, None if none is."""
+        obs_next, rew, terminated, truncated, info = outcome
         self._border.check_step(obs_next, rew, terminated, truncated, rows.env_ids, rows.lens)
         slots = None
         if self.buffer is not None:

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from argosy.collect.random_actions import act_randomly
 from argosy.collect.rows import begin_anew, put_rows, with_state
 from argosy.collect.seats import Arena, Seat, Stepped
 from argosy.data import tree
 from argosy.data.stats import CollectStats
 from argosy.env.spaces import take
 from argosy.policy import Policy, RolloutRequest, RolloutResult
+from argosy.policy.forward import act_randomly
 
 
 @dataclass(frozen=True, slots=True)

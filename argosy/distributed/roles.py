@@ -29,10 +29,9 @@ from argosy.distributed.streams.inference import ParameterReader, Remote
 from argosy.distributed.streams.samples import QueueStream, RoundRobin, SampleStream, Zipped
 from argosy.distributed.streams.shared_memory import Shared
 from argosy.distributed.workers.actor import ActorWorker, Group, Seated
-from argosy.distributed.workers.buffer import BufferWorker
 from argosy.distributed.workers.evaluation import EvalWorker
 from argosy.distributed.workers.group import TrainerGroup
-from argosy.distributed.workers.policy import PolicyWorker
+from argosy.distributed.workers.serving import BufferWorker, PolicyWorker
 from argosy.distributed.workers.trainer import TrainerWorker
 from argosy.env.spaces import Space
 from argosy.errors import ConfigError

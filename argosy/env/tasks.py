@@ -1,4 +1,4 @@
-"""From the name of a task to environments."""
+"""From the name of a task to environments, and to what transitions would have earned, had the goal been another."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from typing import Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
 from gymnasium.envs.registration import load_env_creator
+from numpy.typing import NDArray
 
 from argosy.config import check_arguments
 from argosy.env.agents.registry import (
@@ -25,7 +28,7 @@ from argosy.env.config import EnvConfig
 from argosy.env.spaces import Space
 from argosy.env.vector.envpool import EnvPoolVectorEnv, Pool
 from argosy.env.vector.kinds import DummyVectorEnv, RayVectorEnv, ShmemVectorEnv, SubprocVectorEnv
-from argosy.env.vector.protocol import VectorEnv
+from argosy.env.vector.protocol import Info, VectorEnv
 from argosy.env.worker.base import EnvFn
 from argosy.env.wrappers import wrapped
 from argosy.errors import ConfigError, MissingExtraError, nearest, require
@@ -45,6 +48,11 @@ FAMILIES: dict[str, Family] = {
 """By what stands in the entry point of a gymnasium id."""
 ROBOTICS = ("Fetch", "HandManipulate", "HandReach", "AntMaze", "PointMaze", "Adroit", "FrankaKitchen")
 ATARI_NAME = re.compile(r"(?:ALE/)?([A-Za-z0-9]+?)(?:NoFrameskip|Deterministic)?(?:-v[045])?")
+Goals: TypeAlias = "NDArray[Any]"
+GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
+GoalReward: TypeAlias = Callable[["Goals", "Goals", Info], "NDArray[np.floating[Any]]"]
+"""`compute_reward` of an env with goals, as Gymnasium-Robotics has it: the rewards [N] of achieved goals [N, *goal] for
+desired goals [N, *goal]."""
 
 
 def make_vector_env(
@@ -306,3 +314,28 @@ def _make_pool(
             return thread.submit(make, seeds).result()
 
     return EnvPoolVectorEnv(make_in_background if background else make, seeds)
+
+
+def goal_reward(task: str, config: EnvConfig) -> GoalReward:
+    """Return the method `compute_reward` of an env of the task; wrappers around it count if they have one, too.
+
+    Raises:
+        ConfigError: the task has no goals: its observations lack "achieved_goal" or "desired_goal", or the env has no
+            `compute_reward`.
+    """
+    env = env_factory(task, config)()
+    space = env.observation_space
+    found = list(space) if isinstance(space, spaces.Dict) else []
+    if not set(GOAL_KEYS[1:]) <= set(found):
+        raise ConfigError(
+            f"buffer.hindsight needs an env with goals, whose observations are a dict of {', '.join(GOAL_KEYS)}; those of "
+            f"{task!r} are {space}"
+        )
+    try:
+        reward: GoalReward = env.get_wrapper_attr("compute_reward")
+    except AttributeError:
+        raise ConfigError(
+            f"buffer.hindsight needs the env's method compute_reward(achieved_goal, desired_goal, info), which {task!r}"
+            " lacks"
+        ) from None
+    return reward

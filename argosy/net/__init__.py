@@ -7,8 +7,7 @@ from argosy.net.encoder import Encoder, register_encoder
 from argosy.net.ensemble import EnsembleCritic, EnsembleLinear, EnsembleMLP
 from argosy.net.heads import DuelingHead
 from argosy.net.memory import Memory
-from argosy.net.scaling import ScaledLinear
-from argosy.net.statistics import RunningStatistics
+from argosy.net.statistics import RunningStatistics, ScaledLinear
 from argosy.net.targets import TargetUpdate, frozen_copy, orthogonal_
 
 __all__ = [

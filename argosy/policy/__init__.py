@@ -11,14 +11,13 @@ from argosy.policy.base import (
 )
 from argosy.policy.boxes import ActionBound
 from argosy.policy.explore import EpsilonConfig, EpsilonGreedy, Exploration
-from argosy.policy.forward import ForwardPolicy
+from argosy.policy.forward import ForwardPolicy, RandomPolicy
 from argosy.policy.noise import ActionNoise, GaussianNoise, NoiseConfig, OUNoise
 from argosy.policy.normaliser import Normaliser
 from argosy.policy.q import QAnalysis, QPolicy
 from argosy.policy.registry import policy_class, register_policy
 from argosy.policy.single import SingleModelPytorchPolicy
 from argosy.policy.squashed_gaussian import SquashedGaussianAnalysis, SquashedGaussianPolicy
-from argosy.policy.uniform import RandomPolicy
 
 __all__ = [
     "ActionBound",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from torch import nn
 
 from argosy.data import Batch, SampleBatch
 from argosy.data.protocols import ObsBatchProtocol
+from argosy.env.spaces import Space
 from argosy.errors import ConfigError, SpaceError
 from argosy.net import Backbone, Linear, NetConfig, ScaledLinear, orthogonal_
 from argosy.ops import (
@@ -153,7 +154,7 @@ class GaussianHead(nn.Module):
         return gaussian_kl(*distribution.unbind(-2), *other.unbind(-2))
 
 
-def _action_head(space: spaces.Space[Any], in_features: int, log_std_init: float) -> CategoricalHead | GaussianHead:
+def _action_head(space: Space, in_features: int, log_std_init: float) -> CategoricalHead | GaussianHead:
     if isinstance(space, spaces.Box):
         return GaussianHead(in_features, space.shape, log_std_init)
     if isinstance(space, spaces.Discrete):
@@ -261,12 +262,12 @@ class ActorCriticPolicy(NetPolicy):
         ConfigError: `log_std_init` is out of range.
     """
 
-    action_spaces: ClassVar[tuple[type[spaces.Space[Any]], ...]] = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
+    action_spaces: ClassVar[tuple[type[Space], ...]] = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
 
     def __init__(
         self,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
+        observation_space: Space,
+        action_space: Space,
         net: NetConfig | None = None,
         *,
         log_std_init: float = 0.0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import torch
@@ -12,10 +12,11 @@ from torch import nn
 
 from argosy.data import Batch, NamedArray, SampleBatch, namedarray, tree
 from argosy.data.protocols import Obs, ObsBatchProtocol
-from argosy.env.masks import find_mask_key
+from argosy.env.actions import find_mask_key
+from argosy.env.spaces import Space
 from argosy.errors import CheckpointError, SpaceError
 from argosy.net import Backbone, NetConfig, SmallForward
-from argosy.policy.boxes import ActionBound, BoxMap, action_mapping
+from argosy.policy.boxes import ActionBound, ActionMapping, BoxMap, action_mapping
 from argosy.policy.explore import Exploration
 from argosy.policy.normaliser import Normaliser
 from argosy.policy.predict import predict
@@ -81,13 +82,13 @@ class Policy(nn.Module, ABC):
     """Rows of a sequence that a policy with memory learns from."""
     burn_in: int = 0
     """Rows before them that only warm its state up."""
-    action_spaces: ClassVar[tuple[type[spaces.Space[Any]], ...]] = ()
+    action_spaces: ClassVar[tuple[type[Space], ...]] = ()
     """Spaces that the policy can act in."""
 
     def __init__(
         self,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
+        observation_space: Space,
+        action_space: Space,
         *,
         action_scaling: bool | None = None,
         action_bound_method: ActionBound = "auto",
@@ -249,25 +250,13 @@ class NetPolicy(Policy):
         observation_space: space of one observation; a Dict may hold an action mask.
         action_space: space of one action.
         net: shape of the networks.
-        action_scaling: see `Policy`.
-        action_bound_method: see `Policy`.
+        **mapping: see `Policy`.
     """
 
     def __init__(
-        self,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
-        net: NetConfig,
-        *,
-        action_scaling: bool | None = None,
-        action_bound_method: ActionBound = "auto",
+        self, observation_space: Space, action_space: Space, net: NetConfig, **mapping: Unpack[ActionMapping]
     ) -> None:
-        super().__init__(
-            observation_space,
-            action_space,
-            action_scaling=action_scaling,
-            action_bound_method=action_bound_method,
-        )
+        super().__init__(observation_space, action_space, **mapping)
         self.sequence_length, self.burn_in = net.sequence_length, net.burn_in
         self.normaliser = Normaliser(observation_space, self._no_input) if net.norm_obs else None
         self._memory_size = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +11,7 @@ from torch import nn
 
 from argosy.data import Batch, SampleBatch
 from argosy.data.protocols import ObsBatchProtocol
-from argosy.env.spaces import is_bounded
+from argosy.env.spaces import Space, is_bounded
 from argosy.errors import SpaceError
 from argosy.net import MLP, Backbone, EnsembleCritic, NetConfig
 from argosy.policy.base import NetPolicy, PolicyState, RolloutRequest, RolloutResult
@@ -88,8 +87,8 @@ class BatchConstrainedPolicy(NetPolicy):
 
     def __init__(
         self,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
+        observation_space: Space,
+        action_space: Space,
         net: NetConfig | None = None,
         *,
         num_critics: int = 2,

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict
 
 import numpy as np
 from gymnasium import spaces
 
-from argosy.env.spaces import is_bounded
+from argosy.env.spaces import Space, is_bounded
 from argosy.errors import ConfigError
 
 ActionBound: TypeAlias = Literal["auto", "clip", "tanh"] | None
 Method: TypeAlias = Literal["clip", "tanh"] | None
+
+
+class ActionMapping(TypedDict, total=False):
+    """How `Policy.map_action` takes actions to the env's scale; see `Policy`."""
+
+    action_scaling: bool | None
+    action_bound_method: ActionBound
 
 
 class BoxMap:
@@ -65,7 +72,7 @@ class BoxMap:
         return np.asarray(out, dtype=np.float32)
 
 
-def action_mapping(space: spaces.Space[Any], scaling: bool | None, bound: ActionBound) -> tuple[bool, Method]:
+def action_mapping(space: Space, scaling: bool | None, bound: ActionBound) -> tuple[bool, Method]:
     """Resolve "auto" settings for `space`.
 
     Raises:

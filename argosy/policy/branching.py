@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
+from argosy.env.spaces import Space
 from argosy.errors import ConfigError, SpaceError
 from argosy.net import Backbone, NetConfig
-from argosy.net.branching import BranchingHead
+from argosy.net.heads import BranchingHead
 from argosy.policy.base import OneNetPolicy, RolloutRequest, RolloutResult
 
 ArrayT = TypeVar("ArrayT", np.ndarray, torch.Tensor)
@@ -71,8 +72,8 @@ class BranchingPolicy(OneNetPolicy[BranchingAnalysis]):
 
     def __init__(
         self,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
+        observation_space: Space,
+        action_space: Space,
         net: NetConfig | None = None,
         *,
         bins: int = 25,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
-from argosy.env.spaces import is_bounded
+from argosy.env.spaces import Space, is_bounded
 from argosy.errors import SpaceError
 from argosy.net import Backbone, Linear, NetConfig
 from argosy.policy.base import OneNetPolicy, RolloutRequest, RolloutResult
@@ -37,9 +36,7 @@ class DeterministicPolicy(OneNetPolicy[DeterministicAnalysis]):
 
     action_spaces = (spaces.Box,)
 
-    def __init__(
-        self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], net: NetConfig | None = None
-    ) -> None:
+    def __init__(self, observation_space: Space, action_space: Space, net: NetConfig | None = None) -> None:
         if isinstance(action_space, spaces.Box) and not is_bounded(action_space):
             raise SpaceError(f"{type(self).__name__} squashes actions into bounds; {action_space} has infinite ones")
         net = net or NetConfig(hidden_sizes=(256, 256))

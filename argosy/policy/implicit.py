@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from gymnasium import spaces
 
+from argosy.env.spaces import Space
 from argosy.net import Backbone, NetConfig
 from argosy.net.implicit import EqualFractions, ImplicitHead, ProposedFractions
 from argosy.policy.base import OneNetPolicy, RolloutRequest, RolloutResult
@@ -66,8 +66,8 @@ class ImplicitPolicy(OneNetPolicy[ImplicitAnalysis]):
 
     def __init__(
         self,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
+        observation_space: Space,
+        action_space: Space,
         net: NetConfig | None = None,
         *,
         num_fractions: int = 32,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
-from gymnasium import spaces
 
+from argosy.env.spaces import Space
 from argosy.net import NetConfig
 from argosy.policy.actor_critic import FORBIDDEN
 from argosy.policy.q import QAnalysis, QPolicy
@@ -34,8 +33,8 @@ class LikelyPolicy(QPolicy[LikelyAnalysis]):
 
     def __init__(
         self,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
+        observation_space: Space,
+        action_space: Space,
         net: NetConfig | None = None,
         *,
         threshold: float = 0.3,

@@ -11,6 +11,7 @@ from torch import nn
 
 from argosy.data import tree
 from argosy.data.protocols import Obs
+from argosy.env.spaces import Space
 from argosy.errors import ConfigError
 from argosy.net import RunningStatistics
 
@@ -26,12 +27,12 @@ class Normaliser(nn.Module):
         ConfigError: there is no Box of floats.
     """
 
-    def __init__(self, space: spaces.Space[Any], skip: Collection[str] = ()) -> None:
+    def __init__(self, space: Space, skip: Collection[str] = ()) -> None:
         super().__init__()
         self.paths: list[tuple[str, ...]] = []
         parts: list[RunningStatistics] = []
 
-        def visit(part: spaces.Space[Any], path: tuple[str, ...]) -> None:
+        def visit(part: Space, path: tuple[str, ...]) -> None:
             if isinstance(part, spaces.Dict):
                 for key, value in part.spaces.items():
                     if path or key not in skip:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from gymnasium import spaces
 
 from argosy.data import SampleBatch
+from argosy.env.spaces import Space
 from argosy.net import Linear, NetConfig
 from argosy.policy.actor_critic import ActorCriticAnalysis, ActorCriticPolicy
 
@@ -32,8 +32,8 @@ class PhasicPolicy(ActorCriticPolicy):
 
     def __init__(
         self,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
+        observation_space: Space,
+        action_space: Space,
         net: NetConfig | None = None,
         **options: Any,
     ) -> None:

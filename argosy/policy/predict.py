@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 
 from argosy.data import Batch, to_numpy, tree
-from argosy.env.spaces import is_array_space
+from argosy.env.spaces import Space, is_array_space
 from argosy.errors import SpaceError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _first_axis(leaf: Any) -> Any:
     return leaf[None]
 
 
-def _rows(space: spaces.Space[Any], obs: Any, name: str) -> tuple[Any, bool]:
+def _rows(space: Space, obs: Any, name: str) -> tuple[Any, bool]:
     """Return arrays of the space's dtypes, and whether they are one observation (else a batch).
 
     Raises:

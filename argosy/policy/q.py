@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, Generic, cast
+from typing import Generic, cast
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from gymnasium import spaces
 from torch import nn
 from typing_extensions import TypeVar  # with a default
 
+from argosy.env.spaces import Space
 from argosy.net import Backbone, DuelingHead, Linear, NetConfig
 from argosy.net.noisy import add_noise
 from argosy.policy.base import OneNetPolicy, RolloutRequest, RolloutResult
@@ -68,8 +69,8 @@ class QPolicy(OneNetPolicy[QAnalysisT_co], Generic[QAnalysisT_co]):
 
     def __init__(
         self,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
+        observation_space: Space,
+        action_space: Space,
         net: NetConfig | None = None,
         *,
         dueling: bool = False,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
-from gymnasium import spaces
 
+from argosy.env.spaces import Space
 from argosy.net import NetConfig
 from argosy.policy.q import QAnalysis, QPolicy
 
@@ -40,8 +39,8 @@ class QuantilePolicy(QPolicy[QuantileAnalysis]):
 
     def __init__(
         self,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
+        observation_space: Space,
+        action_space: Space,
         net: NetConfig | None = None,
         *,
         num_quantiles: int = 200,

@@ -13,7 +13,7 @@ _POLICIES = Registry(
     {
         "actor-critic": ("ActorCriticPolicy", "argosy.policy.actor_critic"),
         "q": ("QPolicy", "argosy.policy.q"),
-        "random": ("RandomPolicy", "argosy.policy.uniform"),
+        "random": ("RandomPolicy", "argosy.policy.forward"),
         "squashed-gaussian": ("SquashedGaussianPolicy", "argosy.policy.squashed_gaussian"),
     },
 )

@@ -9,6 +9,7 @@ from torch import nn
 
 from argosy.config import check_range
 from argosy.data import Batch
+from argosy.env.spaces import Space
 from argosy.policy.base import Policy, PolicyState
 from argosy.policy.predict import request
 
@@ -42,8 +43,8 @@ class SingleModelPytorchPolicy(Policy):
 
     def __init__(
         self,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
+        observation_space: Space,
+        action_space: Space,
         net: nn.Module,
         *,
         default_policy_state: PolicyState = None,

@@ -18,6 +18,7 @@ from gymnasium import spaces
 from torch import nn
 
 from argosy.data import Batch
+from argosy.env.spaces import Space
 from argosy.net import Backbone, Linear, NetConfig, orthogonal_
 from argosy.ops import gaussian_entropy, gaussian_log_prob, gaussian_sample
 from argosy.policy.actor_critic import ActorCriticPolicy, GaussianHead
@@ -95,8 +96,8 @@ class StateDependentGaussianPolicy(SquashedGaussianPolicy):
 
     def __init__(
         self,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
+        observation_space: Space,
+        action_space: Space,
         net: NetConfig | None = None,
         *,
         noise_steps: int,
@@ -163,8 +164,8 @@ class StateDependentActorCriticPolicy(ActorCriticPolicy):
 
     def __init__(
         self,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Space[Any],
+        observation_space: Space,
+        action_space: Space,
         net: NetConfig | None = None,
         *,
         noise_steps: int,

@@ -10,6 +10,7 @@ from gymnasium import spaces
 
 from argosy.data import Batch, SampleBatch, tree
 from argosy.data.protocols import ObsBatchProtocol
+from argosy.env.spaces import Space
 from argosy.errors import SpaceError
 from argosy.policy.base import Policy, PolicyState, RolloutRequest, RolloutResult
 from argosy.policy.q import QAnalysis
@@ -28,7 +29,7 @@ class TabularPolicy(Policy):
 
     action_spaces = (spaces.Discrete,)
 
-    def __init__(self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any]) -> None:
+    def __init__(self, observation_space: Space, action_space: Space) -> None:
         super().__init__(observation_space, action_space)
         if not isinstance(observation_space, spaces.Discrete):
             raise SpaceError(f"TabularPolicy observes Discrete spaces, not {observation_space}")

@@ -8,7 +8,7 @@ from argosy.algorithm import algorithm_class
 from argosy.algorithm.base import Algorithm, Space, Task
 from argosy.algorithm.wrapper import wrapped
 from argosy.data import VectorReplayBuffer
-from argosy.env.goals import goal_reward
+from argosy.env.tasks import goal_reward
 from argosy.experiment import Experiment
 from argosy.policy import Policy
 from argosy.process import usable_device

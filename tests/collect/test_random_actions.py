@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from argosy.collect.random_actions import random_actions
 from argosy.errors import SpaceError
+from argosy.policy.forward import random_actions
 
 SPACES = [
     spaces.Discrete(3, start=-1),

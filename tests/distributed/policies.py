@@ -9,7 +9,7 @@ from gymnasium import spaces
 from argosy.collect.player import Inline
 from argosy.data import Batch, NamedArray
 from argosy.distributed.host.base import Progress
-from argosy.distributed.workers.policy import PolicyWorker
+from argosy.distributed.workers.serving import PolicyWorker
 from argosy.policy import Policy, RolloutResult
 from argosy.trainer.blob import encode
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec, StalenessConfig
-from argosy.distributed.standstill import Standstill
+from argosy.distributed.snapshot import Standstill
 from argosy.errors import ConfigError
 from argosy.presets import preset
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from argosy.env.random_actions import random_actions
+from argosy.env.actions import random_actions
 from argosy.env.spaces import is_bounded
 from argosy.errors import SpaceError
 from argosy.policy import ActorCriticPolicy, SquashedGaussianPolicy

@@ -8,7 +8,7 @@ from gymnasium import spaces
 from argosy.data import Batch
 from argosy.errors import ConfigError, SpaceError
 from argosy.net import NetConfig
-from argosy.net.branching import BranchingHead
+from argosy.net.heads import BranchingHead
 from argosy.policy import EpsilonConfig, RolloutRequest
 from argosy.policy.branching import BranchingPolicy
 

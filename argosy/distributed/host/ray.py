@@ -28,9 +28,8 @@ from argosy.distributed.host.base import (
     Worker,
     failed,
 )
+from argosy.distributed.host.cluster import VitalSigns, choose_auth_mode, keep_token_private, set_auth_mode
 from argosy.distributed.host.guardian import Guardian
-from argosy.distributed.host.token import choose_auth_mode, keep_token_private, set_auth_mode
-from argosy.distributed.host.vital import VitalSigns
 from argosy.errors import ArgosyError, ConfigError, require
 from argosy.process import tune_process, yield_cpu
 

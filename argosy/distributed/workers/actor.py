@@ -1,13 +1,15 @@
 """The actor worker: steps environments with policies and sends what happens, cut into segments.
 
 Its environments stand in a ring of groups. While one group steps, the others wait for their actions, so that the time
-an answer takes does not matter as long as it is shorter than the steps of the other groups.
+an answer takes does not matter as long as it is shorter than the steps of the other groups. Environments that fail are
+made anew, as often as is tolerated; the run's folder says what the failures were.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +22,7 @@ from argosy.collect.seats import Arena
 from argosy.distributed.host.base import Progress
 from argosy.distributed.streams.inference import ParameterReader
 from argosy.distributed.streams.samples import SampleStream
-from argosy.distributed.workers.env_failures import Tolerance
+from argosy.errors import EnvError
 from argosy.rng import Rng
 
 _WAIT_S = 0.005
@@ -235,3 +237,32 @@ def _deliver(group: Group) -> None:
             seated.stream.poll()
             while seated.outbox and seated.stream.offer(seated.outbox[0]):
                 seated.outbox.popleft()
+
+
+class Tolerance:
+    """Counts the failures of a worker's environments.
+
+    Args:
+        allowed: how many may happen.
+        setting: what says so, for the error.
+    """
+
+    def __init__(self, allowed: int, setting: str) -> None:
+        self._allowed, self._setting = allowed, setting
+        self.count = 0
+        self.last = ""
+        """Traceback of the last failure."""
+
+    def note(self, error: Exception) -> None:
+        """Count a failure that is being handled.
+
+        Raises:
+            EnvError: that has happened too often.
+        """
+        self.count += 1
+        self.last = traceback.format_exc()
+        if self.count > self._allowed:
+            raise EnvError(
+                f"environments failed {self.count} times, more than {self._setting}={self._allowed} allows; the last "
+                f"time: {error!r}"
+            ) from error

@@ -14,7 +14,7 @@ from argosy.collect.seats import Arena
 from argosy.data.stats import CollectStats
 from argosy.distributed.host.base import Context, Peer, PeerLostError, Progress
 from argosy.distributed.streams.inference import ParameterReader
-from argosy.distributed.workers.env_failures import Tolerance
+from argosy.distributed.workers.actor import Tolerance
 from argosy.errors import CheckpointError
 from argosy.policy import Policy
 from argosy.rng import Rng

@@ -15,13 +15,11 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from argosy.env.actions import choices, without_choice
+from argosy.env.check.aspects import InfoChecker, check_determinism, check_goals, check_render
 from argosy.env.check.finding import Env, Finding, StopCheckError, leaves, legal_action, mask_of, same
-from argosy.env.check.infos import InfoChecker
-from argosy.env.check.optional import check_goals, check_render
-from argosy.env.check.seeds import check_determinism
 from argosy.env.check.spaces import check_spaces
 from argosy.env.config import EnvConfig
-from argosy.env.masks import choices, without_choice
 from argosy.env.spaces import is_bounded, mismatch
 from argosy.env.tasks import env_factory
 

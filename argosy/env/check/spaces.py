@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from gymnasium import spaces
 
+from argosy.env.actions import find_mask_key
 from argosy.env.check.finding import Env, Finding, StopCheckError
-from argosy.env.masks import find_mask_key
 from argosy.env.spaces import Space, check_sizes, is_array_space, is_bounded
 from argosy.errors import SpaceError
 

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar  # with a default
 
 from argosy.env.spaces import Space, join_received, take
-from argosy.env.vector.actions import action_rows, select_rows
 from argosy.env.vector.protocol import Ids, Infos, Obs, Received, StepReturn, check_ids, env_seeds
-from argosy.env.worker.base import EnvFn, EnvWorker, StepArrays, common_spaces
+from argosy.env.worker.base import EnvFn, EnvWorker, StepArrays, action_rows, common_spaces, select_rows
 from argosy.errors import ConfigError, EnvError
 
 WorkerT = TypeVar("WorkerT", bound=EnvWorker, default=EnvWorker)

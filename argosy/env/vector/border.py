@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from argosy.env.masks import choices, find_mask_key, without_choice
+from argosy.env.actions import choices, find_mask_key, without_choice
 from argosy.env.spaces import Space
 from argosy.env.vector.protocol import Obs
 from argosy.errors import EnvError

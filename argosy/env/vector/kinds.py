@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from argosy.env.spaces import is_array_space, take
-from argosy.env.vector.actions import action_rows
 from argosy.env.vector.base import BaseVectorEnv
 from argosy.env.vector.protocol import Obs, StepReturn
-from argosy.env.worker.base import EnvFn
-from argosy.env.worker.local import DummyEnvWorker
+from argosy.env.worker.base import EnvFn, action_rows
+from argosy.env.worker.group import DummyEnvWorker
 from argosy.env.worker.process import ProcessWorker, StartMethod
 from argosy.env.worker.shared import SharedArrays
 from argosy.errors import SpaceError

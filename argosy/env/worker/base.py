@@ -1,4 +1,4 @@
-"""A worker holds some consecutive envs of a vector env, in this process or in another one."""
+"""A worker holds some consecutive envs of a vector env, in this process or in another one, each with its own action."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Self, TypeAlias
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from argosy.env.spaces import Space, allocate, copy_rows, merge_bounds
@@ -74,12 +75,12 @@ def common_spaces(of_envs: Mapping[int, EnvSpaces]) -> EnvSpaces:
         EnvError: they differ in more; names an env.
     """
     (first, common), *others = of_envs.items()
-    for index, spaces in others:
-        observation = merge_bounds(common.observation, spaces.observation, narrow=False)
-        action = merge_bounds(common.action, spaces.action, narrow=True)
-        if observation is None or action is None or spaces.reward_shape != common.reward_shape:
+    for index, own in others:
+        observation = merge_bounds(common.observation, own.observation, narrow=False)
+        action = merge_bounds(common.action, own.action, narrow=True)
+        if observation is None or action is None or own.reward_shape != common.reward_shape:
             raise EnvError(
-                f"env {index} has other spaces than env {first}: {spaces} and {common}; the envs of a vector env may "
+                f"env {index} has other spaces than env {first}: {own} and {common}; the envs of a vector env may "
                 "differ in bounds alone (shapes and dtypes are the same), and have an action in common"
             )
         common = EnvSpaces(observation, action, common.reward_shape)
@@ -156,3 +157,44 @@ class EnvWorker(ABC):
 
     def start_close(self) -> None:  # noqa: B027  # most workers have nothing to begin
         """Begin closing without waiting, so that several workers close at the same time."""
+
+
+def action_rows(action: object, n: int, space: Space) -> Actions:
+    """Return actions in a form whose i-th element is env i's action.
+
+    Args:
+        action: array or list [n, ...], or stacked parts (dict, tuple) for Dict and Tuple action spaces.
+        n: how many envs.
+        space: one env's action space.
+
+    Raises:
+        EnvError: not `n` actions.
+    """
+    rows: Actions
+    if isinstance(action, np.ndarray):
+        rows = action
+    elif hasattr(action, "keys") or (isinstance(space, spaces.Tuple) and isinstance(action, tuple)):
+        rows = [_action_at(action, i, space) for i in range(n)]
+    elif isinstance(action, list | tuple):
+        rows = action
+    else:
+        rows = np.asarray(action)
+    count = 1 if isinstance(rows, np.ndarray) and rows.ndim == 0 else len(rows)
+    if count != n or (isinstance(rows, np.ndarray) and rows.ndim == 0):
+        raise EnvError(f"step: {count} action(s) for {n} env(s); give one row per env")
+    return rows
+
+
+def _action_at(action: Any, row: int, space: Space) -> object:
+    """Cut one env's action out of stacked parts."""
+    if isinstance(space, spaces.Dict):
+        return {key: _action_at(action[key], row, part) for key, part in space.items()}
+    if isinstance(space, spaces.Tuple):
+        numbered = action if isinstance(action, tuple | list) else [action[str(i)] for i in range(len(space.spaces))]
+        return tuple(_action_at(numbered[i], row, part) for i, part in enumerate(space.spaces))
+    return action[row]
+
+
+def select_rows(actions: Actions, rows: list[int]) -> Actions:
+    """Return the actions of some rows."""
+    return actions[rows] if isinstance(actions, np.ndarray) else [actions[row] for row in rows]

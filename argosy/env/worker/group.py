@@ -1,10 +1,11 @@
-"""The envs of one worker, where they live: the loop over envs that every kind of worker runs."""
+"""The envs of one worker, where they live: the loop over envs that every kind of worker runs, and the simplest one."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Self
 
 import gymnasium as gym
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from argosy.env.spaces import Space, check_sizes, mismatch, normal_form, put, write
 from argosy.env.vector.protocol import Info
-from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, StepArrays, common_spaces
+from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, StepArrays, common_spaces
 from argosy.errors import ArgosyError, EnvError
 
 FAILURES = (Exception, SystemExit)
@@ -236,3 +237,35 @@ def spaces_of(env: object) -> EnvSpaces:
     except AttributeError:
         reward_shape = ()
     return EnvSpaces(normal_form(env.observation_space), env.action_space, reward_shape)
+
+
+class DummyEnvWorker(EnvWorker):
+    """Runs its envs one after the other when their results are asked for."""
+
+    def __init__(self, env_fns: Sequence[EnvFn], first: int = 0) -> None:
+        super().__init__(first, len(env_fns))
+        self.group = EnvGroup(env_fns, first)
+
+    def _made(self) -> EnvSpaces:
+        return self.group.spaces
+
+    def send_step(self, ids: Sequence[int] | None, actions: Actions) -> None:  # noqa: D102
+        self._sent.append(lambda out, rows: self.group.step(ids, actions, out, rows))
+
+    def send_reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> None:  # noqa: D102
+        self._sent.append(lambda out, rows: self.group.reset(ids, kwargs, out, rows))
+
+    def recv(self, out: StepArrays, rows: Sequence[int]) -> list[Info]:  # noqa: D102
+        infos: list[Info] = self._sent.popleft()(out, rows)
+        return infos
+
+    @classmethod
+    def wait_any(cls, workers: Sequence[Self], timeout_s: float | None) -> list[Self]:  # noqa: D102
+        return [worker for worker in workers if worker._sent]
+
+    def call(self, name: str, ids: Sequence[int], *args: object, **kwargs: object) -> list[object]:  # noqa: D102
+        result: list[object] = getattr(self.group, name)(ids, *args, **kwargs)
+        return result
+
+    def close(self, deadline: float) -> None:  # noqa: D102
+        self.group.close()

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from argosy.distributed.host import token
+from argosy.distributed.host import cluster
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def modes(monkeypatch):
     os.environ.pop("RAY_AUTH_MODE", None)
 
 
-@pytest.mark.parametrize(("answer", "told_modes"), [(token._ASKS, ["token"]), (token._OPEN, ["disabled"]), (1, [])])
+@pytest.mark.parametrize(("answer", "told_modes"), [(cluster._ASKS, ["token"]), (cluster._OPEN, ["disabled"]), (1, [])])
 def test_mode_is_what_the_cluster_asks_for(answer, told_modes, modes, monkeypatch):
     told, ray = modes
     asked = []
@@ -37,8 +37,8 @@ def test_mode_is_what_the_cluster_asks_for(answer, told_modes, modes, monkeypatc
         asked.append((command[-1], env["RAY_AUTH_MODE"]))
         return SimpleNamespace(returncode=answer)
 
-    monkeypatch.setattr(token.subprocess, "run", run)
-    assert token.choose_auth_mode(ray, "auto") == bool(told_modes)
+    monkeypatch.setattr(cluster.subprocess, "run", run)
+    assert cluster.choose_auth_mode(ray, "auto") == bool(told_modes)
     assert asked == [("auto", "disabled")]
     assert told == told_modes
 
@@ -50,8 +50,8 @@ def test_mode_that_is_set_is_respected(mode, address, modes, monkeypatch):
     told, ray = modes
     if mode is not None:
         monkeypatch.setenv("RAY_AUTH_MODE", mode)
-    monkeypatch.setattr(token.subprocess, "run", None)  # is not asked
-    assert not token.choose_auth_mode(ray, address)
+    monkeypatch.setattr(cluster.subprocess, "run", None)  # is not asked
+    assert not cluster.choose_auth_mode(ray, address)
     assert told == []
 
 
@@ -60,7 +60,7 @@ def test_nobody_at_the_address(modes):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))  # and does not listen
         with pytest.raises(ConnectionError):
-            token.choose_auth_mode(ray, f"127.0.0.1:{silent.getsockname()[1]}")
+            cluster.choose_auth_mode(ray, f"127.0.0.1:{silent.getsockname()[1]}")
 
 
 FLEET = """
@@ -118,7 +118,7 @@ def free_ports(count):
 
 
 def environment(home):
-    path = os.pathsep.join([str(Path(token.__file__).parents[3]), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(Path(cluster.__file__).parents[3]), os.environ.get("PYTHONPATH", "")])
     rest = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     return {**rest, "HOME": str(home), "PYTHONPATH": path}
 

@@ -1,0 +1,255 @@
+"""Workers that serve others: policy workers act for many askers, buffer workers prepare experience for a trainer.
+
+Who asks leaves a question in the worker's mailbox, and gets a future. Buffer workers stand between the actors and a
+trainer, so that neither spends the time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+from argosy.collect.player import Reply
+from argosy.collect.postprocess import Postprocess
+from argosy.collect.recorder import Segment
+from argosy.data import NamedArray, tree
+from argosy.data.join import cat
+from argosy.distributed.host.base import Context, Peer, PeerLostError, Progress, failed
+from argosy.distributed.streams.inference import ParameterReader
+from argosy.distributed.streams.shared_memory import Address, SharedServer
+from argosy.policy import Policy, RolloutRequest
+
+_MAX_BATCH = 4096
+"""Rows per forward pass at most (a single larger request passes whole)."""
+QuestionT = TypeVar("QuestionT")
+AnswerT = TypeVar("AnswerT")
+_WAIT_S = 0.005
+
+
+class Mailbox(Generic[QuestionT, AnswerT]):
+    """Many threads ask; one, the worker's, takes the questions out.
+
+    Args:
+        owner: whose it is, for those who are sent away.
+    """
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self._letters: deque[tuple[QuestionT, Future[AnswerT]]] = deque()
+        self._arrived = threading.Condition()
+        self._closed = False
+
+    def ask(self, question: QuestionT) -> Future[AnswerT]:
+        """Leave a question."""
+        answer: Future[AnswerT] = Future()
+        with self._arrived:
+            if self._closed:
+                return failed(self._gone())
+            self._letters.append((question, answer))
+            self._arrived.notify()
+        return answer
+
+    def wait(self, timeout_s: float) -> bool:
+        """Return whether there is a question, at the latest after `timeout_s`."""
+        with self._arrived:
+            return bool(self._letters) or self._arrived.wait(timeout_s)
+
+    def peek(self) -> QuestionT:
+        """Return the oldest question."""
+        return self._letters[0][0]
+
+    def take(self) -> tuple[QuestionT, Future[AnswerT]]:
+        """Take the oldest question out."""
+        return self._letters.popleft()
+
+    def __len__(self) -> int:
+        return len(self._letters)
+
+    def close(self) -> None:
+        """Send away those who wait, and whoever comes later."""
+        with self._arrived:
+            self._closed = True
+        while self._letters:
+            self._letters.popleft()[1].set_exception(self._gone())
+
+    def _gone(self) -> PeerLostError:
+        return PeerLostError(f"the {self._owner} was stopped")
+
+
+class PolicyWorker:
+    """Serves a policy: what arrives while the network computes is the next batch, so that batches size themselves.
+
+    Args:
+        context: where it runs.
+        policy: made for this worker.
+        name: of the policy in the store.
+        store: name of the parameter server.
+        extra_s: added to each pass, to measure what latency costs.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        policy: Policy,
+        *,
+        name: str,
+        store: str = "parameters",
+        extra_s: float = 0.0,
+    ) -> None:
+        self._policy, self._extra_s = policy, extra_s
+        self._reader = ParameterReader(context.connect(store), name, policy)
+        self._mail: Mailbox[RolloutRequest, Reply] = Mailbox("policy worker")
+        self._batches = self._rows = 0
+        self._shared = SharedServer(self.infer)
+
+    def connect_shared(self, block: Address, bell: Address) -> tuple[Address, int] | None:
+        """Let an asker on this machine use shared memory; see `SharedServer.connect`."""
+        return self._shared.connect(block, bell)
+
+    def infer(self, request: RolloutRequest) -> Future[Reply]:
+        """Take a request; its answer comes after one of the next forward passes."""
+        return self._mail.ask(request)
+
+    def poll(self) -> Progress:
+        """One forward pass over all that has arrived."""
+        self._reader.poll()
+        if self._reader.token == 0:
+            return Progress.IDLE  # nothing was published yet: who asks has to wait
+        batch = self._take()
+        if not batch:
+            return Progress.BUSY
+        requests = [request for request, _ in batch]
+        sizes = [_rows(request) for request in requests]
+        try:
+            result = self._policy.rollout(join_requests(requests))
+        except Exception as error:
+            for _, answer in batch:  # those who ask must hear of it before this worker is restarted
+                answer.set_exception(PeerLostError(f"the policy failed: {error!r}"))
+            raise
+        if self._extra_s > 0:
+            time.sleep(self._extra_s)
+        start = 0
+        for (_, answer), size in zip(batch, sizes, strict=True):
+            answer.set_result(Reply(tree.index(result, slice(start, start + size)), self._policy.version))
+            start += size
+        self._batches += 1
+        self._rows += start
+        return Progress.BUSY
+
+    def stats(self) -> Mapping[str, float]:
+        """Return rows and batches so far, and requests that wait."""
+        return {
+            "rows": float(self._rows),
+            "batches": float(self._batches),
+            "queue": float(len(self._mail)),
+            "version": float(self._policy.version),
+        }
+
+    def close(self) -> None:
+        """Let those who wait know that no answer will come."""
+        self._mail.close()
+        self._shared.close()  # last: answers go out through it
+
+    def _take(self) -> list[tuple[RolloutRequest, Future[Reply]]]:
+        batch: list[tuple[RolloutRequest, Future[Reply]]] = []
+        rows = 0
+        self._mail.wait(_WAIT_S)
+        while self._mail and (not batch or rows + _rows(self._mail.peek()) <= _MAX_BATCH):
+            batch.append(self._mail.take())
+            rows += _rows(batch[-1][0])
+        return batch
+
+
+def join_requests(requests: Sequence[RolloutRequest]) -> RolloutRequest:
+    """Put requests under one another; flags that only some of them have are False in the others."""
+    return requests[0] if len(requests) == 1 else cat(requests, like=requests[0])
+
+
+def _rows(request: RolloutRequest) -> int:
+    return int(next(len(leaf) for _, leaf in tree.leaves(request.obs) if leaf is not None))
+
+
+class BufferWorker:
+    """Processes segments with the newest parameters (targets, relabelled goals, augmented images) and sends them on.
+
+    A sender hears that its segment was taken when the trainer has taken it. So what this worker holds when it dies is
+    sent again, and a trainer that waits makes the senders wait.
+
+    Args:
+        context: where it runs.
+        policy: made for this worker.
+        process: applied to the fields [T, B, ...] of each segment.
+        trainer: who gets the segments.
+        name: of the policy in the store.
+        store: name of the parameter server.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        policy: Policy,
+        process: Postprocess,
+        trainer: Peer,
+        *,
+        name: str,
+        store: str = "parameters",
+    ) -> None:
+        self._policy, self._process, self._trainer = policy, process, trainer
+        self._reader = ParameterReader(context.connect(store), name, policy)
+        self._mail: Mailbox[Segment, bool] = Mailbox("buffer worker")
+        self._segments = 0
+        self._process_s = 0.0
+
+    def put(self, segment: Segment) -> Future[bool]:
+        """Take a segment; the future says when the trainer has taken it."""
+        return self._mail.ask(segment)
+
+    def poll(self) -> Progress:
+        """Process one segment."""
+        self._reader.poll()
+        if self._reader.token == 0:
+            return Progress.IDLE  # nothing was published yet
+        if not self._mail.wait(_WAIT_S):
+            return Progress.BUSY
+        segment, answer = self._mail.take()
+        start = time.perf_counter()
+        try:
+            fields = self._process(dict(segment.data.items()), self._policy)
+        except Exception as error:
+            answer.set_exception(PeerLostError(f"processing failed: {error!r}"))  # the sender keeps the segment
+            raise
+        self._process_s += time.perf_counter() - start
+        self._segments += 1
+        sent = self._trainer.call("put", dataclasses.replace(segment, data=NamedArray(**dict(fields))))
+        sent.add_done_callback(functools.partial(_pass_on, answer))
+        return Progress.BUSY
+
+    def stats(self) -> Mapping[str, float]:
+        """Return segments processed and the seconds that took, and segments that wait."""
+        return {
+            "segments": float(self._segments),
+            "process_s": self._process_s,
+            "queue": float(len(self._mail)),
+            "version": float(self._policy.version),
+        }
+
+    def close(self) -> None:
+        """Send away those who wait."""
+        self._mail.close()
+
+
+def _pass_on(answer: Future[bool], sent: Future[bool]) -> None:
+    """Give the trainer's answer to the sender, unless that has gone."""
+    if answer.cancelled():
+        return
+    error = sent.exception()
+    if error is None:
+        answer.set_result(sent.result())
+    else:
+        answer.set_exception(error)
