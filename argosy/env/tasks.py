@@ -328,8 +328,8 @@ def goal_reward(task: str, config: EnvConfig) -> GoalReward:
     found = list(space) if isinstance(space, spaces.Dict) else []
     if not set(GOAL_KEYS[1:]) <= set(found):
         raise ConfigError(
-            f"buffer.hindsight needs an env with goals, whose observations are a dict of {', '.join(GOAL_KEYS)}; those of "
-            f"{task!r} are {space}"
+            f"buffer.hindsight needs an env with goals, whose observations are a dict of {', '.join(GOAL_KEYS)}; those "
+            f"of {task!r} are {space}"
         )
     try:
         reward: GoalReward = env.get_wrapper_attr("compute_reward")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
 from gymnasium import spaces
+from torch import nn
 
 from argosy.env.spaces import Space, is_bounded
 from argosy.errors import SpaceError
 from argosy.net import Backbone, Linear, NetConfig
-from argosy.policy.base import OneNetPolicy, RolloutRequest, RolloutResult
+from argosy.policy.base import AnalysisT_co, OneNetPolicy, RolloutRequest, RolloutResult
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,8 @@ class DeterministicAnalysis:
     """[..., *act] actions in [-1, 1], differentiable."""
 
 
-class DeterministicPolicy(OneNetPolicy[DeterministicAnalysis]):
-    """tanh of a network's output, in [-1, 1] and scaled to the Box's bounds; noise comes from the `exploration`.
+class SquashingPolicy(OneNetPolicy[AnalysisT_co]):
+    """Base of policies that squash actions into [-1, 1] by tanh; from there they are scaled to the Box's bounds.
 
     Args:
         observation_space: space of one observation.
@@ -35,16 +37,23 @@ class DeterministicPolicy(OneNetPolicy[DeterministicAnalysis]):
     """
 
     action_spaces = (spaces.Box,)
+    outputs: ClassVar[int] = 1
+    """Of the network, for each element of an action."""
 
     def __init__(self, observation_space: Space, action_space: Space, net: NetConfig | None = None) -> None:
         if isinstance(action_space, spaces.Box) and not is_bounded(action_space):
             raise SpaceError(f"{type(self).__name__} squashes actions into bounds; {action_space} has infinite ones")
         net = net or NetConfig(hidden_sizes=(256, 256))
+        # tanh is part of the policy, of its density, too: there is nothing left to bound at the border
         super().__init__(observation_space, action_space, net, action_scaling=True, action_bound_method=None)
         self.action_shape = action_space.shape or ()
         self.actor = Backbone(observation_space, net)
-        self.head = Linear(self.actor.out_features, self.action_dim)
+        self.head: nn.Module = Linear(self.actor.out_features, self.outputs * self.action_dim)
         self._remember(self.actor)
+
+
+class DeterministicPolicy(SquashingPolicy[DeterministicAnalysis]):
+    """tanh of a network's output; noise comes from the `exploration`. Arguments are those of `SquashingPolicy`."""
 
     def rollout(self, requests: RolloutRequest) -> RolloutResult:
         """Actions [B, *act] in [-1, 1]."""

@@ -6,14 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from gymnasium import spaces
-from torch import nn
 
-from argosy.env.spaces import Space, is_bounded
-from argosy.errors import SpaceError
-from argosy.net import Backbone, Linear, NetConfig
 from argosy.ops import squashed_gaussian_log_prob
-from argosy.policy.base import OneNetPolicy, RolloutRequest, RolloutResult
+from argosy.policy.base import RolloutRequest, RolloutResult
+from argosy.policy.deterministic import SquashingPolicy
 
 LOG_STD_MIN, LOG_STD_MAX = -20.0, 2.0
 
@@ -47,30 +43,10 @@ class SquashedGaussianAnalysis:
         return act if len(self.shape) == 1 else act.reshape(*act.shape[:-1], *self.shape)
 
 
-class SquashedGaussianPolicy(OneNetPolicy[SquashedGaussianAnalysis]):
-    """tanh(mean + std * noise); evaluating rows take tanh(mean). Actions are in [-1, 1] and scaled to the Box's bounds.
+class SquashedGaussianPolicy(SquashingPolicy[SquashedGaussianAnalysis]):
+    """tanh(mean + std * noise); evaluating rows take tanh(mean). Arguments are those of `SquashingPolicy`."""
 
-    Args:
-        observation_space: space of one observation.
-        action_space: a Box with finite bounds.
-        net: shape of the actor.
-
-    Raises:
-        SpaceError: the Box has infinite bounds.
-    """
-
-    action_spaces = (spaces.Box,)
-
-    def __init__(self, observation_space: Space, action_space: Space, net: NetConfig | None = None) -> None:
-        if isinstance(action_space, spaces.Box) and not is_bounded(action_space):
-            raise SpaceError(f"{type(self).__name__} squashes actions into bounds; {action_space} has infinite ones")
-        net = net or NetConfig(hidden_sizes=(256, 256))
-        # tanh is part of the policy's density, so there is nothing left to bound at the border
-        super().__init__(observation_space, action_space, net, action_scaling=True, action_bound_method=None)
-        self.action_shape = action_space.shape or ()
-        self.actor = Backbone(observation_space, net)
-        self.head: nn.Module = Linear(self.actor.out_features, 2 * self.action_dim)
-        self._remember(self.actor)
+    outputs = 2
 
     def rollout(self, requests: RolloutRequest) -> RolloutResult:
         """Sampled actions [B, *act] in [-1, 1]."""

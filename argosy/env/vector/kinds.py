@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -59,9 +60,7 @@ class SubprocVectorEnv(BaseVectorEnv[ProcessWorker]):
         hang_timeout_s: float | None = 300.0,
         context: StartMethod | None = None,
     ) -> None:
-        def worker_fn(fns: Sequence[EnvFn], first: int) -> ProcessWorker:
-            return ProcessWorker(fns, first, hang_timeout_s=hang_timeout_s, start_method=context)
-
+        worker_fn = functools.partial(ProcessWorker, hang_timeout_s=hang_timeout_s, start_method=context)
         if envs_per_worker is None:
             is_async = wait_num is not None or timeout is not None
             envs_per_worker = 1 if is_async else max(1, -(-len(env_fns) // num_cores()))
@@ -143,8 +142,5 @@ class RayVectorEnv(BaseVectorEnv):
         from argosy.env.worker.ray import RayEnvWorker, cores_of_each
 
         cores = cores_of_each(-(-len(env_fns) // max(1, envs_per_worker)), num_cpus)
-
-        def worker_fn(fns: Sequence[EnvFn], first: int) -> RayEnvWorker:
-            return RayEnvWorker(fns, first, num_cpus=cores, hang_timeout_s=hang_timeout_s)
-
+        worker_fn = functools.partial(RayEnvWorker, num_cpus=cores, hang_timeout_s=hang_timeout_s)
         super().__init__(env_fns, worker_fn, wait_num, timeout, envs_per_worker=envs_per_worker)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Self
+from typing import Any, Literal, Self, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -16,6 +16,7 @@ from argosy.env.vector.protocol import Info
 from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, StepArrays, common_spaces
 from argosy.errors import ArgosyError, EnvError
 
+Answer: TypeAlias = tuple[StepArrays, list[Info]]
 FAILURES = (Exception, SystemExit)
 """What an env may raise; a KeyboardInterrupt is the user's."""
 NUMBERS = (float, int, np.floating, np.integer, np.bool_)
@@ -143,6 +144,16 @@ class EnvGroup:
             infos.append(info)
         self.current[0] = -1
         return infos
+
+    def answer(self, command: Literal["step", "reset"], ids: Sequence[int] | None, given: Any) -> Answer:
+        """Step the envs `ids` (None: all) with actions, or reset them with keyword arguments, into arrays of their own.
+
+        Raises:
+            EnvError: see there.
+        """
+        rows = range(len(self.envs) if ids is None else len(ids))
+        out = StepArrays.empty(self.spaces, len(rows))
+        return out, getattr(self, command)(ids, given, out, rows)
 
     def get_attr(self, ids: Sequence[int], name: str) -> list[object]:
         """Return the attribute `name` of each env; it is looked up through the wrappers."""

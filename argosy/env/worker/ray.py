@@ -17,30 +17,11 @@ from argosy.env.worker.shared import as_slice
 from argosy.errors import EnvError, require
 
 
-class _Actor:
-    """What runs in the actor: the group, with results in arrays of its own."""
+class _Actor(EnvGroup):
+    """What runs in the actor, of which only methods can be asked for."""
 
-    def __init__(self, env_fns: Sequence[EnvFn], first: int) -> None:
-        self.group = EnvGroup(env_fns, first)
-
-    def spaces(self) -> EnvSpaces:
-        return self.group.spaces
-
-    def step(self, ids: Sequence[int] | None, actions: Actions) -> tuple[StepArrays, list[Info]]:
-        rows = range(len(self.group.envs) if ids is None else len(ids))
-        out = StepArrays.empty(self.group.spaces, len(rows))
-        return out, self.group.step(ids, actions, out, rows)
-
-    def reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> tuple[StepArrays, list[Info]]:
-        out = StepArrays.empty(self.group.spaces, len(ids))
-        return out, self.group.reset(ids, kwargs, out, range(len(ids)))
-
-    def call(self, name: str, ids: Sequence[int], args: Sequence[object], kwargs: dict[str, object]) -> list[object]:
-        result: list[object] = getattr(self.group, name)(ids, *args, **kwargs)
-        return result
-
-    def close(self) -> None:
-        self.group.close()
+    def made(self) -> EnvSpaces:
+        return self.spaces
 
 
 def _running_ray() -> ModuleType:
@@ -92,14 +73,14 @@ class RayEnvWorker(EnvWorker):
         self.actor = self.ray.remote(_Actor).options(**options).remote(list(env_fns), first)
 
     def _made(self) -> EnvSpaces:
-        spaces: EnvSpaces = self._get(self.actor.spaces.remote())
+        spaces: EnvSpaces = self._get(self.actor.made.remote())
         return spaces
 
     def send_step(self, ids: Sequence[int] | None, actions: Actions) -> None:  # noqa: D102
-        self._sent.append(self.actor.step.remote(ids, actions))
+        self._sent.append(self.actor.answer.remote("step", ids, actions))
 
     def send_reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> None:  # noqa: D102
-        self._sent.append(self.actor.reset.remote(ids, kwargs))
+        self._sent.append(self.actor.answer.remote("reset", ids, kwargs))
 
     def recv(self, out: StepArrays, rows: Sequence[int]) -> list[Info]:  # noqa: D102
         arrays: StepArrays
@@ -125,7 +106,7 @@ class RayEnvWorker(EnvWorker):
             self._get(self._sent[0])
 
     def call(self, name: str, ids: Sequence[int], *args: object, **kwargs: object) -> list[object]:  # noqa: D102
-        results: list[object] = self._get(self.actor.call.remote(name, list(ids), args, kwargs))
+        results: list[object] = self._get(getattr(self.actor, name).remote(list(ids), *args, **kwargs))
         return results
 
     def close(self, deadline: float) -> None:  # noqa: D102

@@ -149,10 +149,7 @@ def _step_or_reset(letter: bytes, content: bytes, group: EnvGroup, slots: list[S
     ids, given = pickle.loads(content)
     if letter == b"R" and slots:
         return _pickled(group.reset(ids, given, slots[0], ids))
-    rows = range(len(group.envs) if ids is None else len(ids))
-    out = StepArrays.empty(group.spaces, len(rows))
-    infos = group.reset(ids, given, out, rows) if letter == b"R" else group.step(ids, given, out, rows)
-    return _pickled((out, infos))
+    return _pickled(group.answer("reset" if letter == b"R" else "step", ids, given))
 
 
 def _call(content: bytes, group: EnvGroup) -> bytes:
