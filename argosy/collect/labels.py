@@ -9,7 +9,7 @@ import numpy as np
 from argosy.collect.collector import Collector, Ended
 from argosy.collect.rows import Rows, begin_anew
 from argosy.data import tree
-from argosy.env.vector.protocol import Infos, Obs
+from argosy.env.vector.protocol import StepReturn
 from argosy.policy import Policy, RolloutRequest
 
 
@@ -29,19 +29,10 @@ class LabellingCollector(Collector):
         self._expert_state = expert.first_states(self.env.num_envs)
 
     def _record(
-        self,
-        rows: Rows,
-        act: np.ndarray,
-        stored: object,
-        obs_next: Obs,
-        rew: np.ndarray,
-        terminated: np.ndarray,
-        truncated: np.ndarray,
-        info: Infos,
-        ended: Ended,
+        self, rows: Rows, act: np.ndarray, stored: object, outcome: StepReturn, ended: Ended
     ) -> np.ndarray | None:
         label = self._label(rows).astype(act.dtype, copy=False)
-        return super()._record(rows, label, stored, obs_next, rew, terminated, truncated, info, ended)
+        return super()._record(rows, label, stored, outcome, ended)
 
     def _label(self, rows: Rows) -> np.ndarray:
         """What the expert does at the observations of rows, in the policy's scale."""
