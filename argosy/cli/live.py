@@ -131,15 +131,15 @@ def page_maker(places: Sequence[str], threshold: float | None, every_s: float) -
     last: tuple[object, str] = (None, "")
 
     def make() -> str:
-        from argosy.report.page import render  # here, so that the server is there at once
-        from argosy.report.runs import read_runs
-        from argosy.report.study import read_studies
+        from argosy.report import read_fleets, read_runs, read_studies, render  # here: the server is there at once
 
         nonlocal last
         studies, said = read_studies(places)
+        fleets, of_fleets = read_fleets(places)
         runs, more = read_runs(places)
-        if last[0] != (seen := ([*runs, *studies], [*said, *more])):
-            last = seen, render(runs, seen[1], threshold, studies, refresh_s=every_s)
+        notes = [*said, *of_fleets, *more]
+        if last[0] != (seen := (runs, notes, studies, fleets)):
+            last = seen, render(runs, notes, threshold, studies, fleets, refresh_s=every_s)
         return last[1]
 
     return make

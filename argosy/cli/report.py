@@ -13,7 +13,7 @@ import tyro
 from argosy.cli.flags import parse
 from argosy.errors import CheckpointError
 from argosy.files import write_atomically
-from argosy.report import Run, read_runs, read_studies, render
+from argosy.report import Run, read_fleets, read_runs, read_studies, render
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +32,9 @@ def main(args: Sequence[str]) -> int:
     """Write the page."""
     flags = parse(ReportFlags, args, prog="argosy report", description="Write one page on what runs have come to.")
     studies, said = read_studies(flags.runs)
+    fleets, of_fleets = read_fleets(flags.runs)
     runs, more = readable(flags.runs, or_studies=bool(studies))
-    html = render(runs, [*said, *more], flags.threshold, studies)
+    html = render(runs, [*said, *of_fleets, *more], flags.threshold, studies, fleets)
     write_atomically(Path(flags.output), html.encode("utf-8", "replace"))
     print(f"report: {flags.output} ({len(runs)} runs)")
     return 0

@@ -1,6 +1,7 @@
 """From many runs to an answer: robust averages over runs and tasks, how sure they are, and a page that shows them."""
 
 from argosy.report.comparison import compare as compare
+from argosy.report.fleet import read_fleets as read_fleets
 from argosy.report.page import render as render
 from argosy.report.runs import Run as Run
 from argosy.report.runs import read_runs as read_runs

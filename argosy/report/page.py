@@ -10,6 +10,7 @@ import numpy as np
 
 from argosy.report.comparison import ENOUGH, by_task, described, tables
 from argosy.report.figure import Line, figure, short, table
+from argosy.report.fleet import FleetSeen, fleet_section
 from argosy.report.runs import SECONDS, STEPS, TEST, TRAINING, Run, differences, labels
 from argosy.report.statistics import band, improvement, interval, profile
 from argosy.report.study import StudySeen, study_section
@@ -39,6 +40,7 @@ def render(
     said: Sequence[str] = (),
     threshold: float | None = None,
     studies: Sequence[StudySeen] = (),
+    fleets: Sequence[FleetSeen] = (),
     *,
     refresh_s: float | None = None,
 ) -> str:
@@ -50,6 +52,7 @@ def render(
         threshold: the return to whose first time steps and seconds are told; None: the runs' target return if they
             have one, else nine tenths of the way from a task's lowest return to its best interquartile mean.
         studies: searches for better settings.
+        fleets: runs of fleets.
         refresh_s: seconds after which a browser asks for the page again; None: never.
     """
     tasks: dict[str, dict[str, list[Run]]] = {}
@@ -76,6 +79,7 @@ def render(
         *(_task(task, groups, colors, threshold) for task, groups in tasks.items()),
         _together(tasks, names, colors),
         *(study_section(study) for study in studies),
+        *(fleet_section(fleet) for fleet in fleets),
         _origins(tasks),
         "</main></body></html>\n",
     ]

@@ -6,6 +6,7 @@ import functools
 import glob
 import itertools
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from argosy.run.folder import RunFolder
 
 TEST, TRAINING = "test/return_mean", "episode/return_mean"
 STUDY = "study.json"
+POLICIES = "parameters"
+"""Folder within that of a fleet's run which holds a folder for each policy."""
 STEPS, SECONDS = "env_step", "seconds"
 _SAME = ("argosy", "format", "algorithm", "task", "seed", "threads", "logger.")  # what may differ between seeds
 
@@ -78,7 +81,7 @@ def below(place: str | Path, name: str) -> list[Path]:
 def _stamps(path: Path) -> tuple[tuple[int, int], ...]:
     """Return what changes whenever something is written in a run's folder that a report reads."""
     folder = RunFolder(path)
-    files = (folder.config, folder.metrics, folder.result, folder.machine)
+    files = (folder.config, _metrics(folder), folder.result, folder.machine)
     return tuple((stat.st_mtime_ns, stat.st_size) for file in files if file.is_file() and (stat := file.stat()))
 
 
@@ -134,7 +137,13 @@ def _read(folder: RunFolder, said: list[str]) -> Run:
     if score is None or result.get("interrupted"):
         score = tests[-1] if tests else score
         has = "its last test stands for one" if tests else "it was not tested either: no score"
-        said.append(f"{folder.path}: has not come to an end, so there is no result; {has}")
+        is_fleet_s = folder.path.parent.name == POLICIES
+        why = (
+            "is a fleet's policy, which has no result"
+            if is_fleet_s
+            else "has not come to an end, so there is no result"
+        )
+        said.append(f"{folder.path}: {why}; {has}")
     elif not tests:
         said.append(f"{folder.path}: no test on the way; only its result is shown")
     machine = {name: str(value) for name, value in _optional(folder.machine, said).items()}
@@ -143,17 +152,20 @@ def _read(folder: RunFolder, said: list[str]) -> Run:
 
 
 def _rows(folder: RunFolder, said: list[str]) -> list[dict[str, float]]:
-    if not folder.metrics.is_file():
+    file = _metrics(folder)
+    if not file.is_file():
         said.append(f"{folder.path}: has no metrics.jsonl, so no curve")
         return []
     try:
-        whole = read_jsonl(folder.metrics)
-        lines = sum(bool(line.strip()) for line in folder.metrics.read_bytes().splitlines())
+        whole = read_jsonl(file)
+        lines = sum(bool(line.strip()) for line in file.read_bytes().splitlines())
     except OSError as error:
         said.append(f"{folder.path}: metrics.jsonl cannot be read, so no curve: {error}")
         return []
     numbers = [{key: found for key, value in row.items() if (found := number(value)) is not None} for row in whole]
     rows = [row for row in numbers if STEPS in row]
+    if file != folder.metrics:
+        rows = _of_policy(rows, folder.path.name)
     if len(rows) < lines:
         said.append(f"{folder.path}: {lines - len(rows)} of {lines} lines of metrics.jsonl are damaged and left out")
     seconds = at = speed = 0.0
@@ -163,6 +175,27 @@ def _rows(folder: RunFolder, said: list[str]) -> list[dict[str, float]]:
         if speed:
             row[SECONDS] = seconds + max(0.0, row[STEPS] - at) / speed
     return rows
+
+
+def _metrics(folder: RunFolder) -> Path:
+    """Return the file of a run's metrics; a fleet has one for all its policies."""
+    of_policy = folder.path.parent.name == POLICIES
+    return folder.path.parents[1] / folder.metrics.name if of_policy else folder.metrics
+
+
+def _of_policy(rows: Sequence[Mapping[str, float]], policy: str) -> list[dict[str, float]]:
+    """Return a fleet's rows with the metrics of one policy under the names that they have in a local run."""
+    trainer, version, made = f"trainer.{policy}.0/", -math.inf, []
+    for row in rows:
+        ours = {key.removeprefix(trainer): value for key, value in row.items() if key.startswith((trainer, "time/"))}
+        ours[STEPS] = ours.get("env_steps", row[STEPS])
+        if "return_mean" in ours:
+            ours[TRAINING] = ours.pop("return_mean")
+        tested = row.get(f"eval.{policy}/version", -math.inf)
+        if tested > version and f"eval.{policy}/return_mean" in row:  # the newest test is in every row
+            version, ours[TEST] = tested, row[f"eval.{policy}/return_mean"]
+        made.append(ours)
+    return made
 
 
 def _optional(path: Path, said: list[str]) -> dict[str, object]:

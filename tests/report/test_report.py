@@ -223,3 +223,63 @@ def test_studies_have_sections_whose_names_stay_text_and_damaged_ones_are_said(t
     assert "bad: left out" in text
     assert "0 runs" in text  # a trial is no run, unless its folder is named
     assert len(read_runs([tmp_path / "good" / "trials"])[0]) == 1
+
+
+def make_fleet(root, name="fleet", policy="ppo", **changes):
+    folder = root / name
+    make_run(folder / "parameters", policy).rename(folder / "parameters" / policy)
+    for file in ("metrics.jsonl", "result.json"):
+        (folder / "parameters" / policy / file).unlink()
+    trainer = f"trainer.{policy}.0"
+    rows = [
+        {"env_step": step, "time/steps_per_s": 50.0, f"{trainer}/env_steps": step, f"{trainer}/loss/total": 0.5,
+         f"{trainer}/return_mean": 10.0 * step, f"eval.{policy}/return_mean": 20.0 * step,
+         f"eval.{policy}/version": step // 200,
+         "eval.other/return_mean": 7.0, "eval.other/version": 1.0}
+        for step in (100, 200, 300, 400)
+    ]  # fmt: skip
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    learner = {"restarts": 2, "state": "running", "update_s": 40.0, "wait_s": 10.0}
+    status = {
+        "wall_s": 50.0, "before_s": 25.0, "reason": "env_steps reached",
+        "workers": {trainer: {**learner, "lag_steps/0": 25.0, "lag_steps/4": 75.0},
+                    "actor.0": {"restarts": 1, "steps": 400.0, "wait_samples_s": 30.0, "wait_inference_s": 5.0}},
+        **changes,
+    }  # fmt: skip
+    (folder / "status.json").write_text(json.dumps(status))
+    (folder / "fleet.json").write_text("{}")
+    return folder
+
+
+def test_a_fleet_s_policy_is_a_run_and_the_fleet_has_a_section(tmp_path):
+    make_fleet(tmp_path)
+    (run,), (note,) = read_runs([tmp_path])
+    assert run.curve("test/return_mean", "env_step")[0].tolist() == [100, 200, 400]  # each test once
+    assert run.curve("episode/return_mean", "env_step")[1].tolist() == [1000, 2000, 3000, 4000]
+    assert run.curve("loss/total", "seconds")[0].tolist() == [2, 4, 6, 8]
+    assert run.score == 8000.0
+    assert "is a fleet's policy" in note
+    out = tmp_path / "report.html"
+    assert cli.main(["report", str(tmp_path), "-o", str(out)]) == 0
+    read = Reader(out.read_text(encoding="utf-8"))
+    text = " ".join(read.texts)
+    assert "75 seconds, 3 restarts, actors wait for trainers; ended: env_steps reached." in text
+    assert "actor.0 1 trainer 60%, policy 10% -" in text
+    assert "trainer.ppo.0 2 data 20% 80%" in text
+    assert "0 25.0% ████████ 4 to 7 75.0% ██████████████████████" in text
+    assert "Steps per second of all actors" in text
+
+
+def test_a_fleet_s_names_stay_text_and_a_damaged_one_is_said(tmp_path):
+    make_fleet(tmp_path, "<i>", reason="<b>", workers={"actor.<u>": {"restarts": 1e999, "lag_steps/4": -1.0}})
+    make_fleet(tmp_path, "bad", workers=[1])
+    make_fleet(tmp_path, "worse", workers={"trainer.x": {"lag_steps/many": 3.0}})
+    out = tmp_path / "report.html"
+    assert cli.main(["report", str(tmp_path), "-o", str(out)]) == 0
+    read = Reader(out.read_text(encoding="utf-8"))
+    assert not {"i", "b", "u"} & set(read.tags) - {"i"}
+    text = " ".join(read.texts)
+    assert "Fleet: <i>" in text
+    assert "ended: <b>" in text
+    assert "bad: nothing is said of this fleet" in text
+    assert "worse: nothing is said of this fleet" in text

@@ -93,6 +93,7 @@ class TrainerWorker:
             lambda: collections.deque(maxlen=_RECENT)
         )
         self._lags: collections.deque[int] = collections.deque(maxlen=_RECENT)
+        self._all_lags: collections.Counter[int] = collections.Counter()
         self._history: collections.deque[dict[str, float]] = collections.deque(maxlen=_RECENT)
         self._forgetting: Future[list[int]] | None = None
         self._store_is_ahead = self._leads
@@ -119,7 +120,10 @@ class TrainerWorker:
         return self._group.address()
 
     def stats(self) -> Mapping[str, float]:
-        """Return counters, the last update's metrics, the last 100 episodes' mean return, the lag of experience."""
+        """Return counters, the last update's metrics, the last 100 episodes' mean return, the lag of experience.
+
+        `lag_steps/4` counts steps that lagged by 4 updates or more, but less than by the next such number, 8.
+        """
         lags = np.array(self._lags or [0])
         return {
             **(self._history[-1] if self._history else {}),
@@ -131,6 +135,7 @@ class TrainerWorker:
             "duplicates": float(self._inbox.duplicates),
             "lag_mean": float(lags.mean()),
             "lag_max": float(lags.max()),
+            **{f"lag_steps/{lag}": float(steps) for lag, steps in list(self._all_lags.items())},
             "wait_s": self._wait_s,
             "update_s": self._update_s,
         }
@@ -256,7 +261,8 @@ class TrainerWorker:
             self._returns.extend(segment.episode_returns.tolist())
             for name, values in segment.episode_info.items():
                 self._info[name].extend(values[~np.isnan(values)].tolist())
-            self._lags.append(self._lag(segment))
+            self._lags.append(lag := self._lag(segment))
+            self._all_lags[1 << lag.bit_length() >> 1] += segment.steps  # 0, 1, 2 (to 3), 4 (to 7), ...
         self._learning.take(segments)
 
     def _fresh(self, segment: Segment) -> bool:
