@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NotRequired, TypeAlias, TypedDict
 
 import numpy as np
@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Dict
 from numpy.typing import NDArray
 
 from argosy.data.running import RunningMeanStd, RunningState
-from argosy.env.spaces import Space
+from argosy.env.spaces import Space, leaves
 from argosy.env.vector.protocol import AsyncVectorEnv, Ids, Infos, Obs, Received, StepReturn, VectorEnv, info_column
 from argosy.errors import ConfigError, DataError, EnvError, SpaceError
 
@@ -127,13 +127,14 @@ class VectorEnvNormObs(VectorEnvWrapper):
     def __init__(self, venv: VectorEnv, update_obs_rms: bool = True) -> None:
         super().__init__(venv)
         space = venv.single_observation_space
-        boxes = {"": space} if isinstance(space, Box) else dict(_float_boxes(space))
-        if not boxes:
+        floats = {name: shape for name, shape, dtype in leaves(space) if dtype.kind == "f"}  # only a Box holds any
+        shapes = {"": space.shape} if isinstance(space, Box) else floats
+        if not shapes:
             raise SpaceError(
                 f"VectorEnvNormObs needs a Box observation, or one that holds a Box of floats, got {space}"
             )
         self.update_obs_rms = update_obs_rms
-        self._statistics = {name: RunningMeanStd(box.shape) for name, box in boxes.items()}
+        self._statistics = {name: RunningMeanStd(shape) for name, shape in shapes.items()}
         self._space = self._normalised_space(space)
 
     @property
@@ -216,15 +217,6 @@ class VectorEnvNormObs(VectorEnvWrapper):
                 ids = info_column(info, "env_id")
                 raise EnvError(f"env {bad if ids is None else ids[bad]}, {_join('obs', name)}: {error}") from error
         return rms.norm(obs)
-
-
-def _float_boxes(space: Space, name: str = "") -> Iterator[tuple[str, Box]]:
-    """Yield the Boxes of floats in a space (in its normal form), with their dotted names."""
-    if isinstance(space, Dict):
-        for key, part in space.items():
-            yield from _float_boxes(part, _join(name, key))
-    elif isinstance(space, Box) and np.issubdtype(space.dtype, np.floating):
-        yield name, space
 
 
 def _join(name: str, key: object) -> str:
