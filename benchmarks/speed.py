@@ -29,7 +29,7 @@ from tqdm import tqdm
 HERE = Path(__file__).resolve().parent
 DOC, KEPT = HERE.parent / "docs" / "benchmarks.md", HERE / "speed.json"
 BEGIN, END = "<!-- speed table: written by make bench -->", "<!-- end of the speed table -->"
-PEERS = {"tianshou1": "Tianshou 1.0.0", "tianshou2": "Tianshou 2.0.1", "sb3": "SB3 2.9.2"}
+PEERS = {"tianshou1": "Tianshou 1.0.0", "tianshou2": "Tianshou 2.0.1", "sb3": "SB3 2.9.2", "d3rlpy": "d3rlpy 2.8.1"}
 VERSIONS = ("torch", "numpy", "gymnasium", "envpool", "mujoco")
 TIMEOUT_S = 600
 
@@ -54,6 +54,14 @@ class Row:
 UPDATES = {
     "batch 64, MLP 128x2": {"c51": 500, "rainbow": 400, "qrdqn": 150, "iqn": 400, "fqf": 200, "discrete_sac": 500},
     "batch 128, MLP 64x2": {"ddpg": 1_000, "td3": 1_000, "sac": 500, "redq": 500},
+    "batch 128 of a data set, MLP 64x2": {
+        "td3_bc": 1_000,
+        "rebrac": 500,
+        "iql": 500,
+        "awac": 500,
+        "cql": 100,
+        "bcq": 300,
+    },
     "rollout of 1,024 rows, MLP 64x2": {"ppo": 10, "a2c": 200, "reinforce": 200, "npg": 50, "trpo": 50},
 }
 """Algorithms' updates, by what they learn from: how many are timed."""
@@ -237,7 +245,7 @@ ROWS = (
             unit="updates",
             count=count,
             warmup=max(2, count // 10),
-            peer=("tianshou1", 2.0),
+            peer=("d3rlpy", 1.5) if "data set" in what else ("tianshou1", 2.0),
         )
         for what, updates in UPDATES.items()
         for name, count in updates.items()
