@@ -11,14 +11,16 @@ from typing import Any
 
 from argosy.collect.state import HasState
 from argosy.config import check_range
-from argosy.data import CollectStats
+from argosy.data import CollectStats, EpochStats
+from argosy.data.tree import State
 from argosy.env import VectorEnv
 from argosy.errors import ConfigError
 from argosy.policy import Policy
 from argosy.run.folder import RunFolder
 from argosy.run.play import film_policy
 from argosy.trainer.base import BaseTrainer
-from argosy.trainer.checkpoint import save_checkpoint
+from argosy.trainer.checkpoint import data_of, save_checkpoint
+from argosy.trainer.fqe import FittedQ
 
 
 class EarlyStop:
@@ -52,6 +54,56 @@ class EarlyStop:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where `state` was taken."""
         self.best, self.since = float(state["best"]), int(state["since"])
+
+
+class FQE:
+    """Says what the policy is worth by the data set that it learns from (`argosy.trainer.fqe`), `test/fqe_value`.
+
+    It is a mean discounted return. Where nothing is tested, it says which version of the policy is the best.
+
+    Args:
+        updates: of its critic in each epoch.
+        batch_size: transitions of each.
+    """
+
+    def __init__(self, updates: int = 1000, batch_size: int = 256) -> None:
+        self.updates, self.batch_size = updates, batch_size
+        check_range(self, "updates", "batch_size", ge=1)
+        self.best = -math.inf
+        self._judge: FittedQ | None = None
+        self._saved: State | None = None
+
+    def on_step(self, trainer: BaseTrainer) -> None:
+        """Say at the first step what cannot be judged."""
+        if self._judge is not None:
+            return
+        data = data_of(trainer)
+        if data is None:
+            raise ConfigError("fqe judges a policy by a data set, and this run has none; give it one with --data FILE")
+        self._judge = FittedQ(trainer.algorithm, data)
+        if self._saved is not None:
+            self._judge.load_state_dict(self._saved)
+
+    def on_epoch(self, trainer: BaseTrainer, stats: EpochStats) -> None:
+        """Fit the critic to what the policy has become, and log what it says."""
+        assert self._judge is not None
+        loss = self._judge.fit(self.updates, self.batch_size)
+        value = self._judge.value()
+        if trainer.logger is not None:
+            metrics = {"test/fqe_value": value, "test/fqe_loss": loss}
+            trainer.logger.log(metrics, env_step=trainer.position, gradient_step=trainer.state.gradient_step)
+        if value > self.best:
+            self.best = value
+            if trainer.test_collector is None and trainer.save_best_fn is not None:
+                trainer.save_best_fn(trainer.algorithm.policy)
+
+    def state_dict(self) -> State:
+        """Return what a checkpoint keeps."""
+        return {"best": self.best, "judge": self._saved if self._judge is None else self._judge.state_dict()}
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on where `state` was taken."""
+        self.best, self._saved = float(state["best"]), state["judge"]
 
 
 class _InFolder:

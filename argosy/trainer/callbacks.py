@@ -11,7 +11,7 @@ An object has any of these methods; each gets the trainer first, whose `state` c
 | `begin(folder)` | once, with the folder of a run that has one, before it begins or goes on |
 
 `trainer.logger.log({"my/metric": 1.0}, env_step=trainer.position)` adds to the metrics of a run. Some callbacks that
-many runs want have names: early_stop, keep_checkpoints, video (`argosy.run.callbacks`).
+many runs want have names: early_stop, fqe, keep_checkpoints, video (`argosy.run.callbacks`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from argosy.errors import CallbackError, ConfigError
 from argosy.named import Registry
 
 EVENTS = ("on_step", "on_update", "on_eval", "on_epoch")
-_BUILT_IN = {"early_stop": "EarlyStop", "keep_checkpoints": "KeepCheckpoints", "video": "Video"}
+_BUILT_IN = {"early_stop": "EarlyStop", "fqe": "FQE", "keep_checkpoints": "KeepCheckpoints", "video": "Video"}
 _CALLBACKS = Registry("callback", {name: (cls, "argosy.run.callbacks") for name, cls in _BUILT_IN.items()})
 
 register_callback = _CALLBACKS.register

@@ -49,7 +49,7 @@ def save_checkpoint(path: str | Path, trainer: BaseTrainer) -> None:
     buffer = _replay_buffer(collectors)
     if buffer is not None:
         state["buffer"] = buffer.state_dict(lazy=True)
-    data = _data_set(trainer)
+    data = data_of(trainer)
     if data is not None:
         # As with the envs: the sampler starts anew in both runs
         state["data_rows"] = len(data)
@@ -91,7 +91,7 @@ def restore_checkpoint(path: str | Path, state: State, trainer: BaseTrainer) -> 
     for name in state["collectors"]:
         if name not in collectors:
             raise CheckpointError(f"{str(path)!r} holds a {name}; this trainer has none")
-    data = _data_set(trainer)
+    data = data_of(trainer)
     if data is not None and state["data_rows"] != len(data):
         raise CheckpointError(
             f"{str(path)!r} is of a training from {state['data_rows']} transitions, the data set has {len(data)}"
@@ -132,7 +132,8 @@ def _replay_buffer(collectors: dict[str, Collector]) -> ReplayBuffer | None:
     return collectors["train_collector"].buffer if "train_collector" in collectors else None
 
 
-def _data_set(trainer: BaseTrainer) -> ReplayBuffer | None:
+def data_of(trainer: BaseTrainer) -> ReplayBuffer | None:
+    """Return the data set that a trainer learns from, if it does."""
     if isinstance(trainer, OfflineTrainer):
         return trainer.buffer
     return trainer.data if isinstance(trainer, OfflineToOnlineTrainer | OnpolicyTrainer) else None

@@ -1,0 +1,123 @@
+"""Fitted Q evaluation (Le et al., 2019, https://arxiv.org/abs/1903.08738): what a policy is worth, from data alone.
+
+Details that matter:
+
+1. A critic of its own regresses r + discount * Q'(s', pi(s')) on the data's transitions, pi(s') being what the policy
+   does where it is tested; Q' follows Q slowly. The policy is told of nothing, nor are its random numbers drawn from.
+2. The value is the mean of Q(s, pi(s)) over observations at which episodes of the data begin: a discounted return.
+3. Targets stay within what the data's rewards can sum up to, so that nothing diverges.
+4. A critic that begins knows nothing of what is far away: at first it learns until it has looked `HORIZONS` horizons
+   1 / (1 - gamma) ahead. Then it goes on where it was, since the policy changes little, and lags behind it a little.
+5. The more a policy does what the data do not, the less this says: it ranks versions of a policy, it is no test.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+
+from argosy.algorithm import Algorithm
+from argosy.algorithm.critics import action_critic
+from argosy.algorithm.optim import OptimConfig
+from argosy.data import Batch, ReplayBuffer
+from argosy.data.tree import State
+from argosy.errors import ConfigError
+from argosy.net import NetConfig, TargetUpdate, frozen_copy
+
+HORIZONS = 4
+MAX_STARTS = 4096
+"""Beginnings of episodes by which a policy is judged."""
+
+
+class FittedQ:
+    """A critic of an algorithm's policy, fitted to a data set.
+
+    Args:
+        algorithm: says policy, discount and how observations are normalised.
+        data: transitions, actions in the policy's scale.
+        lr: of the critic.
+        tau: by which share the target moves per update.
+        seed: of the critic and of the batches.
+
+    Raises:
+        ConfigError: the policy has memory, or acts in a space other than Discrete and Box.
+    """
+
+    def __init__(
+        self, algorithm: Algorithm, data: ReplayBuffer, *, lr: float = 1e-3, tau: float = 0.05, seed: int = 0
+    ) -> None:
+        self.algorithm, self.data, self._rng = algorithm, data, np.random.default_rng(seed)
+        policy = algorithm.policy
+        if policy.is_recurrent or not isinstance(policy.action_space, spaces.Discrete | spaces.Box):
+            what = "a policy with memory" if policy.is_recurrent else f"actions of {policy.action_space}"
+            raise ConfigError(f"fitted Q evaluation cannot judge {what}; it judges Discrete and Box actions, no memory")
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.critic = action_critic(policy, NetConfig(hidden_sizes=(256, 256)), 1)
+        self.target = frozen_copy(self.critic)
+        self._optim = OptimConfig(lr=lr).build(self.critic)
+        self._follow = TargetUpdate(self.target, self.critic, tau)
+        self._slots = data.rings.all_stored()
+        starts = self._slots[data.rings.first[self._slots]]
+        self._starts = self._rng.permutation(starts)[:MAX_STARTS]
+        rew, gamma = np.asarray(data[self._slots].rew), algorithm.config.gamma
+        self._horizon = min(1.0 / (1.0 - gamma) if gamma < 1.0 else math.inf, float(len(rew)))
+        self._bounds = min(0.0, float(rew.min())) * self._horizon, max(0.0, float(rew.max())) * self._horizon
+        self.updates = 0
+        """Made so far."""
+
+    def fit(self, updates: int, batch_size: int = 256) -> float:
+        """Make updates for the policy as it now is; return the last batch's mean squared error.
+
+        At first they are as many as it takes to look several horizons ahead (detail 4).
+        """
+        if not self.updates:
+            updates = max(updates, math.ceil(HORIZONS * self._horizon / self._follow.tau))
+        loss = torch.zeros(())
+        for _ in range(updates):
+            rows = self.data[self._slots[self._rng.integers(len(self._slots), size=batch_size)]]
+            batch: Any = self.algorithm.prepare(rows)
+            discount = self.algorithm.config.gamma * (~batch.terminated).float()
+            with torch.no_grad():
+                value = self.target.next_value(batch, self._act(rows.obs_next))[0]
+                target = (batch.rew + discount * value).clamp(*self._bounds)  # detail 3
+            loss = (self.critic.value(batch, batch.act)[0] - target).square().mean()
+            self._optim.step(loss)
+            self._follow()
+        self.updates += updates
+        return float(loss.detach())
+
+    def value(self) -> float:
+        """Return the mean value of the policy's actions where episodes of the data begin."""
+        rows = self.data[self._starts]
+        batch: Any = self.algorithm.prepare(rows)
+        with torch.no_grad():
+            return float(self.critic.value(batch, self._act(rows.obs))[0].mean())
+
+    def _act(self, obs: Any) -> torch.Tensor:
+        """Return what the policy does where it is tested, as the env would take it, in the policy's scale."""
+        policy = self.algorithm.policy
+        act = policy(Batch(obs=obs)).act.cpu().numpy()
+        if isinstance(policy.action_space, spaces.Box):
+            act = policy.map_action_inverse(policy.map_action(act))
+        return torch.as_tensor(act, device=policy.device)
+
+    def state_dict(self) -> State:
+        """Return what a checkpoint keeps."""
+        return {name: part.state_dict() for name, part in self._parts()} | {
+            "rng": self._rng.bit_generator.state,
+            "updates": self.updates,
+        }
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on where `state` was taken."""
+        for name, part in self._parts():
+            part.load_state_dict(state[name])
+        self._rng.bit_generator.state, self.updates = state["rng"], int(state["updates"])
+
+    def _parts(self) -> tuple[tuple[str, Any], ...]:
+        return ("critic", self.critic), ("target", self.target), ("optim", self._optim)

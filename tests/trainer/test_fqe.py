@@ -1,0 +1,166 @@
+"""Fitted Q evaluation: known values, nothing disturbed, and the best version where nothing is tested."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
+
+from argosy.algorithm import BC, DQN, IQL, BCConfig, DQNConfig, IQLConfig, Task
+from argosy.data import ReplayBuffer
+from argosy.errors import CallbackError, ConfigError
+from argosy.net import NetConfig
+from argosy.run.callbacks import FQE
+from argosy.trainer import OfflineTrainer
+from argosy.trainer.fqe import FittedQ
+
+SMALL = NetConfig(hidden_sizes=(16,))
+TWO = Task(observation_space=Box(-1, 1, (2,)), action_space=Discrete(2), net=SMALL)
+
+
+def corridor(rows=400, terminal=False, seed=0):
+    """Actions 0 and 1 lead to the place of that number, and place 1 pays 1; episodes are cut, or end at once."""
+    rng = np.random.default_rng(seed)
+    act = rng.integers(2, size=rows)
+    place = np.append(0, act[:-1])
+    ends = np.ones(rows, bool) if terminal else np.arange(rows) % 20 == 19
+    one_hot = np.eye(2, dtype=np.float32)
+    return ReplayBuffer.from_data(
+        one_hot[place], act, act.astype(np.float32), ends & terminal, ends & (not terminal), ends, one_hot[act]
+    )
+
+
+def choosing(action):
+    """A DQN whose policy always takes one action."""
+    dqn = DQN.make(DQNConfig(gamma=0.9), TWO, seed=0)
+    with torch.no_grad():
+        dqn.policy.head.weight.zero_()
+        dqn.policy.head.bias[:] = torch.eye(2)[action]
+    return dqn
+
+
+@pytest.mark.parametrize(("action", "value"), [(1, 10.0), (0, 0.0)])
+def test_the_value_of_a_policy_is_its_discounted_return(action, value):
+    judge = FittedQ(choosing(action), corridor())
+    judge.fit(1, 64)
+    assert judge.updates == pytest.approx(800, abs=1)  # four horizons of 10 steps, by steps of a twentieth
+    assert judge.value() == pytest.approx(value, abs=0.6)
+
+
+def test_nothing_comes_behind_a_row_that_terminated():
+    judge = FittedQ(choosing(1), corridor(terminal=True))
+    judge.fit(1, 64)
+    assert judge.value() == pytest.approx(1.0, abs=0.05)
+
+
+def test_continuous_actions_are_those_that_the_env_would_get():
+    rng = np.random.default_rng(0)
+    act, ends = rng.uniform(-1, 1, (400, 1)).astype(np.float32), np.ones(400, bool)
+    obs = rng.normal(size=(400, 2)).astype(np.float32)
+    data = ReplayBuffer.from_data(obs, act, -np.square(act[:, 0] - 0.3), ends, ends & False, ends, obs)
+    task = Task(observation_space=Box(-9, 9, (2,)), action_space=Box(-2, 2, (1,)), net=SMALL)
+    iql = IQL.make(IQLConfig(gamma=0.5), task, seed=0)
+    with torch.no_grad():
+        for parameter in iql.policy.parameters():
+            parameter.mul_(20.0)  # so that actions reach beyond the bounds, where the env cuts them
+    judge = FittedQ(iql, data)
+    judge.fit(600, 64)
+    env_act, _ = iql.policy.predict(obs)
+    assert np.abs(env_act).max() == pytest.approx(2.0)
+    assert judge.value() == pytest.approx(-np.square(env_act[:, 0] / 2 - 0.3).mean(), abs=0.1)
+
+
+def test_targets_stay_within_what_rewards_can_sum_up_to():
+    judge = FittedQ(choosing(1), corridor(40))
+    with torch.no_grad():
+        for parameter in judge.target.parameters():
+            parameter.fill_(1e3)
+    judge._follow.tau = 1e-9
+    judge.updates = 1
+    judge.fit(300, 32)
+    assert judge.value() == pytest.approx(10.0, rel=0.2)
+
+
+def trained(callbacks, epochs=3, **how):
+    bc = BC.make(BCConfig(), TWO, seed=0)
+    trainer = OfflineTrainer(
+        algorithm=bc,
+        buffer=corridor(),
+        update_per_epoch=5,
+        batch_size=8,
+        max_epoch=epochs,
+        callbacks=callbacks,
+        verbose=False,
+        show_progress=False,
+        **how,
+    )
+    trainer.buffer.seed(0)
+    return trainer
+
+
+class Log:
+    def __init__(self):
+        self.rows = []
+
+    def log(self, metrics, env_step, gradient_step):
+        self.rows.append((env_step, metrics))
+
+
+@pytest.fixture
+def no_horizons(monkeypatch):
+    monkeypatch.setattr("argosy.trainer.fqe.HORIZONS", 0)
+
+
+def test_a_run_is_the_same_with_and_without_it(no_horizons):
+    torch.manual_seed(0)
+    with_it = trained([FQE(updates=3, batch_size=8)], logger=Log())
+    with_it.run()
+    after = torch.rand(1)
+    torch.manual_seed(0)
+    without = trained([])
+    without.run()
+    assert torch.rand(1) == after
+    for one, other in zip(with_it.algorithm.policy.parameters(), without.algorithm.policy.parameters(), strict=True):
+        assert torch.equal(one, other)
+    log = with_it.logger.rows
+    assert [step for step, metrics in log if "test/fqe_value" in metrics] == [5, 10, 15]
+    assert all({"test/fqe_value", "test/fqe_loss"} == set(m) for _, m in log if "test/fqe_value" in m)
+
+
+def test_without_tests_it_says_which_version_is_the_best(no_horizons, monkeypatch):
+    values = iter([1.0, 3.0, 2.0])
+    monkeypatch.setattr(FittedQ, "value", lambda self: next(values))
+    saved = []
+    trainer = trained([FQE(updates=1, batch_size=8)], save_best_fn=lambda policy: saved.append(policy.version))
+    trainer.run()
+    assert saved == [4, 9]
+
+
+def test_it_goes_on_after_a_resume_as_if_nothing_had_been(no_horizons):
+    first, again = FittedQ(choosing(1), corridor()), FittedQ(choosing(1), corridor(), seed=5)
+    first.fit(5, 16)
+    callback = FQE()
+    callback._judge, callback.best = first, 3.0
+    resumed = FQE()
+    resumed.load_state_dict(callback.state_dict())
+    assert resumed.best == 3.0
+    assert resumed.state_dict()["judge"]["updates"] == 5
+    again.load_state_dict(resumed.state_dict()["judge"])
+    assert first.fit(5, 16) == again.fit(5, 16)
+    assert first.value() == again.value()
+
+
+def test_what_cannot_be_judged_is_named():
+    several = Task(observation_space=Box(-1, 1, (2,)), action_space=MultiDiscrete([2, 2]), net=SMALL)
+    with pytest.raises(ConfigError, match=r"fitted Q evaluation cannot judge actions of MultiDiscrete\(\[2 2\]\)"):
+        FittedQ(BC.make(BCConfig(), several, seed=0), corridor())
+    memory = Task(observation_space=Box(-1, 1, (2,)), action_space=Discrete(2), net=NetConfig(memory="gru"))
+    with pytest.raises(ConfigError, match=r"fitted Q evaluation cannot judge a policy with memory"):
+        FittedQ(BC.make(BCConfig(), memory, seed=0), corridor())
+
+
+def test_a_run_without_data_is_refused_at_its_first_step(tmp_path):
+    import argosy
+
+    trainer = {"max_epoch": 1, "step_per_epoch": 40, "start_steps": 10, "batch_size": 8, "episode_per_test": 1}
+    with pytest.raises(CallbackError, match=r"fqe judges a policy by a data set, and this run has none"):
+        argosy.train("dqn", "CartPole-v1", trainer=trainer, runs=tmp_path, callbacks=["fqe"], show_progress=False)
