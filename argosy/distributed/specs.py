@@ -167,7 +167,11 @@ class PolicySpec(PlayerSpec):
     def make_policy(
         self, observation_space: Space, action_space: Space, seed: int | None, device: str = "cpu"
     ) -> Policy:
-        """Make the policy to act with; see `PlayerSpec`."""
+        """Make the policy to act with; see `PlayerSpec`.
+
+        Raises:
+            CheckpointError: what it is to load is not there, damaged, or of another network.
+        """
         policy = super().make_policy(observation_space, action_space, seed, device)
         if self.load is not None:
             policy.load_checkpoint(read_checkpoint(find_policy(self.load)))

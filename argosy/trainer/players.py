@@ -68,7 +68,6 @@ class PlayerSpec:
 
         Raises:
             ConfigError: the device is not there.
-            CheckpointError: what it is to load is not there, damaged, or of another network.
         """
         make = self.policy
         if self.learns or not callable(make):
