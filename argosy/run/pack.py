@@ -16,7 +16,7 @@ import numpy as np
 import argosy
 from argosy.config import to_plain
 from argosy.errors import CheckpointError, ConfigError, EnvError, MissingExtraError
-from argosy.experiment import Experiment
+from argosy.experiment import Experiment, LoggerConfig
 from argosy.files import read_json
 from argosy.run.agentfile import CARD, CONFIG, CURVE, POLICY, VIDEO, write_agent
 from argosy.run.folder import RunFolder
@@ -60,9 +60,9 @@ def pack(
     if len(fleet_policies(run)) > 1:
         raise ConfigError(f"{str(run)!r} has several policies, which play with one another; one alone cannot be packed")
     saved = read_policy(run, tag=tag, trust=trust)
-    data = saved.experiment.data
-    of_this_machine = {"init": None, "buffer.storage_dir": None, "data": data and Path(data).name}
-    experiment = saved.experiment.replaced(of_this_machine)
+    data, expert = (path and Path(path).name for path in (saved.experiment.data, saved.experiment.expert))
+    of_others_no_matter = {"logger": LoggerConfig(), "callbacks": (), "init": None, "buffer.storage_dir": None}
+    experiment = saved.experiment.replaced({**of_others_no_matter, "data": data, "expert": expert})
     returns = evaluate(run, episodes=episodes, tag=tag, trust=trust).returns
     mean, half = float(returns.mean()), float(1.96 * returns.std() / np.sqrt(len(returns)))
     with tempfile.TemporaryDirectory(prefix="argosy-pack-") as made:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 Sampler = Literal["tpe", "random"]
 Pruner = Literal["median", "none"]
 _TEST = "test/return_mean"
-_OF_A_RUN = ("task", "data", "init", "seed", "device", "threads", "callbacks", "logger.")  # no matter of a preset
+_OF_A_RUN = ("task", "data", "expert", "init", "seed", "device", "threads", "callbacks", "logger")  # not a preset's
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +83,8 @@ class Study:
 
         self.folder, self.experiment, self.space = folder, experiment, space
         self._file, self._states = folder / "study.json", optuna.trial.TrialState
-        about = {"experiment": experiment.to_dict(), "space": to_plain(space)}
+        described = {key: value for key, value in experiment.to_dict().items() if key not in ("argosy", "format")}
+        about = {"experiment": described, "space": to_plain(space)}
         self._about: dict[str, Any] = json.loads(json.dumps(about))
         if self._file.is_file() and {name: read_json(self._file).get(name) for name in about} != self._about:
             raise ConfigError(f"{str(folder)!r} holds a study of other settings or another space; give another --name")
@@ -114,8 +114,10 @@ class Study:
     @property
     def best(self) -> Trial | None:
         """The one with the highest score; of those that were given up none."""
-        complete = [trial for trial in self.trials if trial.state == "complete"]
-        return max(complete, key=lambda trial: trial.score or -math.inf, default=None)
+        scored = [
+            (trial.score, trial) for trial in self.trials if trial.state == "complete" and trial.score is not None
+        ]
+        return max(scored, key=lambda one: one[0])[1] if scored else None
 
     @property
     def best_preset(self) -> Path:
@@ -196,8 +198,8 @@ class Study:
         trial, score = self._running.pop(root), (outcome.result or {}).get("test_return_mean")
         if outcome.code == 130 and root not in self._given_up:
             return None
-        for file in root.rglob("c*.safetensors"):  # with a replay buffer each
-            file.unlink()
+        for file in (*root.rglob("checkpoint*.safetensors"), *root.rglob("crash.safetensors")):
+            file.unlink()  # with a replay buffer each
         if score is not None:
             return self._trial(self._study.tell(trial, score))
         if root in self._given_up:
@@ -249,7 +251,7 @@ class Study:
         return {
             name: to_plain(value)
             for name, value in experiment.settings().items()
-            if value != usual.get(name) and not name.startswith(_OF_A_RUN)
+            if value != usual.get(name) and name.partition(".")[0] not in _OF_A_RUN
         }
 
     def _importance(self) -> dict[str, float]:

@@ -64,6 +64,9 @@ def test_load_eval_and_watch_take_the_file(agent, result, tmp_path, capsys):
 
 def test_the_command_and_the_runs_that_differ_by_their_seeds_only(result, tmp_path, capsys):
     run = Path(shutil.copytree(result.run_dir, tmp_path / "a"))
+    given = json.loads((run / "config.json").read_text())
+    given["logger"]["mlflow"], given["init"] = "http://me:password@host", "/home/me/run"
+    (run / "config.json").write_text(json.dumps(given))
     for name, seed, lr in (("b", 6, None), ("c", 7, 0.5)):
         other = Path(shutil.copytree(run, tmp_path / name))
         config = json.loads((other / "config.json").read_text()) | {"seed": seed}
@@ -77,6 +80,9 @@ def test_the_command_and_the_runs_that_differ_by_their_seeds_only(result, tmp_pa
     with zipfile.ZipFile(out) as packed:
         card = packed.read("README.md").decode()
         assert "video.gif" not in packed.namelist()
+        assert not {
+            name for name in packed.namelist() if b"password" in packed.read(name) or b"/home" in packed.read(name)
+        }
     assert "| 6 | 321.5 |" in card
     assert "| 7 |" not in card
     assert "<b>" not in card

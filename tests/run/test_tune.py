@@ -82,7 +82,7 @@ def test_the_command_ends_with_a_preset_that_a_run_takes(tmp_path, capsys):
 def scripted(monkeypatch):
     """Runs that end as the test says, in their order: the rates and folders of those that ran, and their ends.
 
-    An end is a score, an exit code below 0, or tests, the last of which is the score.
+    An end is a score, a whole number as an exit code, or tests, the last of which is the score.
     """
     started, ends = [], {}
 
@@ -96,8 +96,8 @@ def scripted(monkeypatch):
                 rows = [{"env_step": 0, "test/return_mean": test} for test in end]
                 (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
                 hopeless = stops(job)
-                end = -130 if hopeless else end[-1]
-            code = 0 if end >= 0 else -end
+                end = 130 if hopeless else end[-1]
+            code = end if isinstance(end, int) else 0
             told(Outcome(job, {"test_return_mean": end} if code == 0 else None, code, "" if code == 130 else "a\nboom"))
             if code == 130 and not hopeless:
                 return
@@ -108,7 +108,7 @@ def scripted(monkeypatch):
 
 def test_what_was_cut_off_is_the_next_trial_with_the_same_settings_and_folder(tmp_path, scripted):
     started, ends = scripted
-    ends[2] = -130
+    ends[2] = 130
     assert not Study(tmp_path, short(), SPACE).run(3, 1)
     study = Study(tmp_path, short(), SPACE)
     assert [trial.number for trial in study.trials] == [0]
@@ -121,7 +121,8 @@ def test_what_was_cut_off_is_the_next_trial_with_the_same_settings_and_folder(tm
 
 
 def test_trials_that_fail_end_no_other_and_hopeless_ones_are_given_up(tmp_path, scripted):
-    scripted[1].update({1: -1, **{number: [90.0, 100.0] for number in range(2, 8)}, 8: [89.0], 9: [91.0, 101.0]})
+    assert Study(tmp_path / "other", short(), SPACE).best is None
+    scripted[1].update({1: 1, **{number: [90.0, 100.0] for number in range(2, 8)}, 8: [89.0], 9: [91.0, 101.0]})
     study, told = Study(tmp_path, short(), SPACE), []
     assert study.run(9, 1, told.append)
     assert (told[0].state, told[0].why, told[0].score) == ("failed", "boom", None)
@@ -179,3 +180,10 @@ def test_ctrl_c_keeps_trials_that_go_on_later(tmp_path):
     assert trial.number == 0
     assert list(tmp_path.rglob("config.json")) == [config]  # the same run
     assert made["config"]["optim"]["lr"] == trial.settings["optim.lr"]
+
+
+def test_a_score_of_0_is_a_score(tmp_path, scripted):
+    scripted[1].update({1: [-5.0], 2: [0.0], 3: [-7.0]})
+    study = Study(tmp_path, short(), SPACE)
+    assert study.run(3, 1)
+    assert study.best.score == 0.0
