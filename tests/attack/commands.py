@@ -33,7 +33,8 @@ RUN = {
     "stop.test-return": None, "stop.episodes": 2, "net.hidden-sizes": 16,
 }  # fmt: skip
 OFFPOLICY = {"trainer.start-steps": 20, "trainer.update-per-step": 0.3, "trainer.batch-size": 16, "buffer.size": 500}
-ONLINE = [n for n in ALGORITHMS if algorithm_class(n).kind != "offline" and not algorithm_class(n).expert_rows]
+PLAIN = {name: cls for name in ALGORITHMS if not ((cls := algorithm_class(name)).expert_rows or cls.needs_expert)}
+ONLINE = [name for name, cls in PLAIN.items() if cls.kind != "offline"]
 
 
 def alone(function, *args):

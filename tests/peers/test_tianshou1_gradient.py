@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from peers import Gradients, layers, load, take_over
+from peers import Gradients, layers, load, members, take_over
 
 from argosy import algorithm as algorithms
-from argosy.algorithm import Task
+from argosy.algorithm import GAIL, GAILConfig, Task
 from argosy.data import Batch
 from argosy.net import NetConfig
 
@@ -69,3 +69,29 @@ def test_the_step_of_the_actor_and_the_critic_s_loss_and_gradient_are_the_peers(
         step = pair.of(recorded.gradients)
         torch.testing.assert_close(pair.view(pair.parameter).detach() - old, step, rtol=1e-3, atol=1e-6)
         assert step.abs().max() > 1e-3
+
+
+def test_the_discriminator_of_gail_and_the_rewards_are_the_peers():
+    recorded, box = load("tianshou1_gradient-gail"), spaces.Box(-1, 1, (3,), np.float32)
+    config = GAILConfig(reward_sizes=(8,), reward_steps=1)
+    algorithm = GAIL.make(config, Task(observation_space=OBS, action_space=box, net=NET), seed=0)
+    pairs = members(algorithm.reward.q, [["disc.layers.0"], ["disc.layers.2"]])
+    take_over(pairs, recorded)
+    algorithm.reward_optim = Gradients(pairs)
+    data = recorded.batch
+    rows = {name: data[name][:, None] for name in ("obs", "act", "obs_next", "terminated", "truncated")}
+    rollout = Batch(rows, rew=np.zeros((16, 1), np.float32), cut=np.ones((16, 1), bool))
+    rollout.policy = Batch(logp=np.zeros((16, 1), np.float32))
+    nothing = {"obs_next": data.obs_next, "terminated": data.terminated}
+    rollout.expert = Batch(obs=data.expert_obs, act=data.expert_act, **nothing)
+    stats = algorithm.update(rollout)
+    algorithm.reward_optim.check(recorded, "reward")
+    assert stats.reward_mean == pytest.approx(float(data.reward.mean()), rel=1e-5)
+    np.testing.assert_allclose(softplus(algorithm, data), data.reward, rtol=1e-5)
+
+
+def softplus(algorithm, data):
+    """What the discriminator pays for rows."""
+    rows = Batch(obs=torch.from_numpy(data.obs), act=torch.from_numpy(data.act))
+    with torch.no_grad():
+        return torch.nn.functional.softplus(algorithm._score(rows)).numpy()

@@ -12,7 +12,7 @@ import numpy as np
 import recorder
 import torch
 from tianshou.data import Batch, ReplayBuffer
-from tianshou.policy import A2CPolicy, NPGPolicy, PGPolicy, PPOPolicy, TRPOPolicy
+from tianshou.policy import A2CPolicy, GAILPolicy, NPGPolicy, PGPolicy, PPOPolicy, TRPOPolicy
 from torch import nn
 
 ROWS, OBS, ACTIONS, GAMMA = 16, 4, 3, 0.9
@@ -92,6 +92,36 @@ def elsewhere(actor):
         parameter.data += 0.3 * torch.randn(parameter.shape)
 
 
+def imitate():
+    """Let GAIL's discriminator learn from a rollout and as many rows of an expert, and record it with its rewards."""
+    rng, actor, disc = np.random.default_rng(2), Actor(), Critic()
+    actor.output_dim, disc.device = ACTIONS, "cpu"
+    disc.layers[0] = nn.Linear(OBS + ACTIONS, 8)
+    buffer, expert = rollout(), rollout()
+    for data in (buffer, expert):
+        data._meta.act = rng.uniform(-1, 1, (ROWS, ACTIONS)).astype(np.float32)
+    given = {"expert_obs": expert[:].obs, "expert_act": expert[:].act}
+    expert.sample = lambda size, sample=expert.sample: sample(0)
+    critic = Critic()
+    policy = GAILPolicy(
+        actor=actor,
+        critic=critic,
+        optim=torch.optim.SGD([*actor.parameters(), *critic.parameters()], lr=0.0),
+        dist_fn=lambda mean: torch.distributions.Independent(torch.distributions.Normal(mean, 1.0), 1),
+        action_space=gym.spaces.Box(-1, 1, (ACTIONS,)),
+        expert_buffer=expert,
+        disc_net=disc,
+        disc_optim=torch.optim.SGD(disc.parameters(), lr=0.0),
+        disc_update_num=1,
+    )
+    batch, indices = buffer.sample(0)
+    given |= {name: batch[name] for name in ("obs", "act", "obs_next", "terminated", "truncated")}
+    batch = policy.process_fn(batch, buffer, indices)
+    given["reward"] = batch.rew
+    stats = policy.learn(batch, None, 1)
+    return recorder.record({"disc": disc}, given, {"reward": stats.disc_loss.mean})
+
+
 WHOLE, PARTS = {"loss": "loss"}, {"policy": "actor_loss", "value": "vf_loss"}
 CLIPPED = {"advantage_normalization": False, "eps_clip": 0.1, "dual_clip": 1.5, "vf_coef": 0.25, "ent_coef": 0.02}
 NATURAL = {"advantage_normalization": False, "optim_critic_iters": 1}
@@ -101,6 +131,7 @@ CASES = {
     "a2c": lambda: learn(A2CPolicy, WHOLE, gae_lambda=0.95, vf_coef=0.5, ent_coef=0.01),
     "ppo": lambda: learn(PPOPolicy, WHOLE, elsewhere, max_grad_norm=None, **CLIPPED),
     "npg": lambda: learn(NPGPolicy, PARTS, actor_step_size=0.5, **NATURAL),
+    "gail": imitate,
     "trpo": lambda: learn(TRPOPolicy, PARTS, max_kl=0.01, backtrack_coeff=0.8, **NATURAL),
 }
 
