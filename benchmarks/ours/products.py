@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from halfcheetah import halfcheetah
+from offpolicy import halfcheetah
 
 from argosy.algorithm import SAC, TD3, OptimConfig, SACConfig, TD3Config
 

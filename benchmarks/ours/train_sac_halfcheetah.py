@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from halfcheetah import halfcheetah
+from offpolicy import halfcheetah
 
 from argosy.algorithm import SAC, OptimConfig, SACConfig
 
