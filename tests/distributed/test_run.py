@@ -114,6 +114,11 @@ def test_staleness_rules_bound_the_lag(rule, max_lag, tmp_path):
     )
     last = driver.run()
     trainer = last.workers["trainer.p.0"]
+    steps = {
+        int(key.removeprefix("lag_steps/")): count for key, count in trainer.items() if key.startswith("lag_steps/")
+    }
+    assert sum(steps.values()) == trainer["env_steps"]
+    assert steps.keys() <= ({0} if rule == "drop" else {0, 1, 2, 4})  # 4 stands for 4 to 7
     if rule == "drop":
         assert trainer["lag_max"] == 0.0
         assert trainer["dropped"] > 0
