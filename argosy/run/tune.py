@@ -204,7 +204,7 @@ class Study:
             return self._trial(self._study.tell(trial, score))
         if root in self._given_up:
             return self._trial(self._study.tell(trial, state=self._states.PRUNED))
-        said = outcome.said.splitlines() or ["no return"]
+        said = outcome.said.splitlines() or [f"exit code {outcome.code}, no return"]
         return self._fail(trial, said[-1])
 
     def _fail(self, trial: optuna.Trial, why: str) -> Trial:

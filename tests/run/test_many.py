@@ -104,3 +104,14 @@ def test_seeds_from_the_command(tmp_path, capsys):
     assert [run["seed"] for run in out["runs"]] == [2]
     assert main(["resume", out["folder"], "--total-steps", "9"]) == 2
     assert "holds many runs" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_one_is_stopped_while_the_others_come_to_their_end(tmp_path):
+    long = quick(1, trainer={**QUICK["trainer"], "max_epoch": 100_000})
+    jobs = make_group(tmp_path, [long, quick(2)])
+    outcomes = run_many(iter(jobs), 2, stops=lambda job: job.experiment.seed == 1 and position(job) > 400)
+    assert {outcome.job.experiment.seed: outcome.code for outcome in outcomes} == {1: 130, 2: 0}
+    stopped = json.loads(jobs[0].folder().result.read_text())
+    assert stopped["interrupted"]
+    assert stopped["env_steps"] > 400
