@@ -10,6 +10,10 @@ from argosy.algorithm.cql import CQL as CQL, CQLConfig as CQLConfig
 from argosy.algorithm.crossq import CrossQ as CrossQ, CrossQConfig as CrossQConfig
 from argosy.algorithm.dagger import DAgger as DAgger, DAggerConfig as DAggerConfig
 from argosy.algorithm.ddpg import DDPG as DDPG, DDPGConfig as DDPGConfig
+from argosy.algorithm.decision_transformer import (
+    DecisionTransformer as DecisionTransformer,
+    DecisionTransformerConfig as DecisionTransformerConfig,
+)
 from argosy.algorithm.discrete_bcq import DiscreteBCQ as DiscreteBCQ, DiscreteBCQConfig as DiscreteBCQConfig
 from argosy.algorithm.discrete_cql import DiscreteCQL as DiscreteCQL, DiscreteCQLConfig as DiscreteCQLConfig
 from argosy.algorithm.discrete_crr import DiscreteCRR as DiscreteCRR, DiscreteCRRConfig as DiscreteCRRConfig

@@ -125,6 +125,8 @@ class TransitionBatch(SampleBatch[ArrayT], Protocol[ArrayT]):
     """[B] discounted sum of the rewards to the episode's end; where `Sampling.fields` asks for it."""
     act_next: ArrayT
     """[B, *act] float, the action at `obs_next`, NaN where an episode ends; where `Sampling.fields` asks for it."""
+    step: ArrayT
+    """[B] float, rows of the episode before this one; where `Sampling.fields` asks for it."""
 
 
 class PrioBatchProtocol(RolloutBatchProtocol[ArrayT], Protocol[ArrayT]):

@@ -43,6 +43,7 @@ NUMBER = spaces.Discrete(5, start=2)
 
 FACES = {"analyze", "analyze_next", "explore_by", "to", "parameters", "device", "map_action", "map_action_inverse"}
 FACES |= {"actor_parameters", "critic_parameters", "model_parameters", "table", "states"}
+FACES |= {"take_in_returns", "reward_scale", "best_return"}
 """What an algorithm may call of a policy, beside what says how its spaces are read."""
 SIZES = {"action_dim", "num_actions", "action_space", "observation_space", "mask_key", "num_states"}
 
@@ -133,7 +134,11 @@ def make_batch(algorithm: Any, seed: int = 0, size: tuple[int, int] = (8, 4)) ->
     batch.discount = (algorithm.config.gamma * ~batch.terminated).astype(np.float32)
     batch.weight = rng.uniform(0.5, 1.0, (T, B)).astype(np.float32)
     batch.indices = np.arange(T * B).reshape(T, B)
-    others = {"returns": batch.rew * 3.0, "act_next": np.where(rng.random(batch.act.shape) < 0.2, np.nan, -batch.act)}
+    others = {
+        "returns": batch.rew * 3.0,
+        "step": np.arange(T)[:, None].repeat(B, 1),
+        "act_next": np.where(rng.random(batch.act.shape) < 0.2, np.nan, -batch.act),
+    }
     for field in algorithm.sampling.fields:
         batch[field] = others[field].astype(np.float32)
     if policy.is_recurrent:
@@ -174,6 +179,7 @@ def check_algorithm(
     learns: tuple[str, ...] = ("policy",),
     follows: tuple[str, ...] = (),
     bootstraps: bool = True,
+    acts_on_data: bool = True,
 ) -> None:
     """Run all checks.
 
@@ -187,6 +193,7 @@ def check_algorithm(
         learns: parts of its state whose every parameter one update must change.
         follows: parts that one update may leave alone, but nothing else than `update` may change.
         bootstraps: whether it values the successors of a sample.
+        acts_on_data: whether what it says of stored data needs nothing but what it knows when it acts.
     """
     cls, space = algorithm_class(name), observation_space(observation, action_space)
 
@@ -196,7 +203,8 @@ def check_algorithm(
 
     _check_faces(cls)
     _check_update(make(), learns, follows)
-    _check_acting_is_learning(make())
+    if acts_on_data:
+        _check_acting_is_learning(make())
     _check_ends(make, bootstraps)
     if memory is not None:
         _check_sequences_cut_anywhere(make)
@@ -205,7 +213,7 @@ def check_algorithm(
     if observation == "number":  # there may be no network to differ in
         foreign = cls.make(config, Task(observation_space=spaces.Discrete(7), action_space=action_space), 0)
     else:
-        foreign = make(hidden_sizes=(5,), cnn_features=5, memory_size=5)
+        foreign = make(hidden_sizes=(6,), cnn_features=5, memory_size=5)
     _check_foreign_state(make(), foreign)
     _check_nan(make(), observation)
     _check_rewards_of_several_agents(make())

@@ -6,6 +6,7 @@
 | `LEARNS`, `FOLLOWS` | parts of its state, see `check_algorithm`; default: the policy, none |
 | `MEMORIES` | memories that its policy may have; default: none, "gru" and "lstm" |
 | `BOOTSTRAPS` | whether it values the successors of a sample; default: yes |
+| `ACTS_ON_DATA` | whether what it says of stored data needs only what it knows when it acts; default: yes |
 | `RANGES` | pairs of a setting and a value that it refuses |
 | `RESUME` | settings with which a run is interrupted and resumed; default: none |
 | `PROBED` | by a name: how it solves the probes, see `probes.Probed`; default: not at all |
@@ -19,7 +20,7 @@ from typing import Any
 
 from argosy.algorithm import ALGORITHMS
 
-DEFAULTS: dict[str, Any] = {"LEARNS": ("policy",), "FOLLOWS": (), "BOOTSTRAPS": True}
+DEFAULTS: dict[str, Any] = {"LEARNS": ("policy",), "FOLLOWS": (), "BOOTSTRAPS": True, "ACTS_ON_DATA": True}
 DEFAULTS |= {"MEMORIES": (None, "gru", "lstm"), "RESUME": {}, "PROBED": {}, "BANDIT": None}
 
 
