@@ -130,6 +130,11 @@ class Experiment:
         elif self.trainer.offline_updates or self.trainer.data_share is not None:
             self._check_both_sources(cls)
 
+        if self.collects and self.trainer.episode_per_test == 0:
+            raise ConfigError(
+                "trainer.episode_per_test is 0, but only a run that learns from data alone does without tests; it must "
+                "be >= 1"
+            )
         if self.expert is not None and not (cls.needs_expert and self.collects):
             why = "collects nothing here" if cls.needs_expert else "learns from what its own actions bring"
             raise ConfigError(f"expert is {self.expert!r}, but {self.algorithm} {why}; leave it out")

@@ -111,7 +111,8 @@ class TrainerConfig:
     step_per_collect: int = 10
     """Environment steps between two phases of learning, over all environments."""
     episode_per_test: int = 10
-    """Episodes of each test."""
+    """Episodes of each test. 0: a run that learns from data alone tests nothing, and fitted Q evaluation says which
+    version of its policy is the best."""
     update_per_step: float | None = None
     """Updates per environment step; off-policy only (None: 1)."""
     batch_size: int | None = None
@@ -131,11 +132,11 @@ class TrainerConfig:
     """Seconds without any step or update after which the run says so, and where its processes are (None: never)."""
 
     def __post_init__(self) -> None:
-        counts = ("max_epoch", "total_steps", "step_per_epoch", "step_per_collect", "episode_per_test", "batch_size")
+        counts = ("max_epoch", "total_steps", "step_per_epoch", "step_per_collect", "batch_size")
         for name in counts:
             check_range(self, name, ge=1)
         check_range(self, "update_per_step", gt=0)
-        check_range(self, "start_steps", "offline_updates", "checkpoint_epochs", ge=0)
+        check_range(self, "episode_per_test", "start_steps", "offline_updates", "checkpoint_epochs", ge=0)
         check_range(self, "data_share", ge=0.0, le=1.0)
         check_range(self, "keep_checkpoints", ge=1)
         check_range(self, "standstill_s", gt=0.0)

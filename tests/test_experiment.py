@@ -110,7 +110,7 @@ def test_a_foreign_config_is_refused():
         Experiment(task="CartPole-v1", algorithm="dqn", config=StopConfig())
 
 
-@pytest.mark.parametrize("field", ["max_epoch", "step_per_epoch", "step_per_collect", "episode_per_test", "batch_size"])
+@pytest.mark.parametrize("field", ["max_epoch", "step_per_epoch", "step_per_collect", "batch_size"])
 def test_counts_of_the_loop_are_positive(field):
     with pytest.raises(ConfigError, match=rf"TrainerConfig.{field} is 0; it must be >= 1"):
         TrainerConfig(**{field: 0})

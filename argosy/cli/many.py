@@ -71,7 +71,8 @@ def line(outcome: Outcome) -> str:
     """One run that has ended."""
     if outcome.result is not None:
         mean, steps = outcome.result["test_return_mean"], outcome.result["env_steps"]
-        return f"{outcome.job.name}: return {mean:.1f} after {steps:,} steps, {outcome.result['wall_s']:.0f} s"
+        score = "not tested" if mean is None else f"return {mean:.1f}"
+        return f"{outcome.job.name}: {score} after {steps:,} steps, {outcome.result['wall_s']:.0f} s"
     if outcome.code == 130:
         return f"{outcome.job.name}: stopped"
     said = outcome.said.splitlines() or [f"exit code {outcome.code}"]

@@ -43,10 +43,7 @@ def finish(result: Result, *, json: bool, quiet: bool) -> int:
 def table(result: Result) -> str:
     """Return the short table at a run's end."""
     rows = [
-        (
-            "return",
-            f"{result.test_return_mean:.1f} ± {result.test_return_std:.1f} over {result.test_episodes} test episodes",
-        ),
+        ("return", result.score),
         ("steps", f"{result.env_steps:,} of the environment, {result.gradient_steps:,} of the optimiser"),
         ("seconds", f"{result.wall_s:.1f}"),
         ("steps/s", f"{result.steps_per_s:,.0f}"),

@@ -143,6 +143,8 @@ def _read(folder: RunFolder, said: list[str]) -> Run:
             if is_fleet_s
             else "has not come to an end, so there is no result"
         )
+        if chosen_by := result.get("chosen_by"):  # it was to have no tests
+            why, has = f"has no score; its best version was chosen by {chosen_by}", "it was not tested"
         said.append(f"{folder.path}: {why}; {has}")
     elif not tests:
         said.append(f"{folder.path}: no test on the way; only its result is shown")

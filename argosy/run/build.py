@@ -18,11 +18,13 @@ from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.logger import Logger
 from argosy.rng import spawn_seeds
+from argosy.run.callbacks import FQE
 from argosy.run.dataset import load_data
 from argosy.run.expert import load_expert
 from argosy.run.warm import warm_start
 from argosy.trainer import OfflineToOnlineTrainer, OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 from argosy.trainer.callbacks import make_callbacks
+from argosy.trainer.fqe import can_be_judged
 from argosy.trainer.parts import make_algorithm, make_buffer
 
 LocalTrainer = OnpolicyTrainer | OffpolicyTrainer | OfflineTrainer
@@ -69,9 +71,13 @@ def build(
             )
         if config.wait_num is not None:
             raise ConfigError(f"env.wait_num is {config.wait_num}, but an expert is asked in step; leave it out")
-    seeds, callbacks = spawn_seeds(experiment.seed, 4), make_callbacks(experiment.callbacks)
+    seeds, callbacks, tests = (
+        spawn_seeds(experiment.seed, 4),
+        make_callbacks(experiment.callbacks),
+        settings.episode_per_test,
+    )
     with contextlib.ExitStack() as on_error:
-        num_test_envs = min(config.test_num_envs, settings.episode_per_test)
+        num_test_envs = max(1, min(config.test_num_envs, tests))  # without tests, for its spaces
         test_env = make_vector_env(experiment.task, num_test_envs, test=True, config=config)
         on_error.callback(test_env.close)
         algorithm = make_algorithm(
@@ -81,12 +87,14 @@ def build(
             taken = warm_start(algorithm, experiment.init)
             if show_progress:
                 sys.stderr.write(f"init: {taken}\n")
+        if not tests and can_be_judged(algorithm.policy) and not any(isinstance(one, FQE) for one in callbacks):
+            callbacks.append(FQE())
         common: dict[str, Any] = {
             "algorithm": algorithm,
-            "test_collector": Collector(algorithm.policy, test_env, seed=seeds[3]),
+            "test_collector": Collector(algorithm.policy, test_env, seed=seeds[3]) if tests else None,
             "max_epoch": settings.max_epoch,
             "total_steps": settings.total_steps,
-            "episode_per_test": settings.episode_per_test,
+            "episode_per_test": max(1, tests),
             "test_in_train": False,
             "logger": logger,
             "verbose": show_progress,
@@ -106,6 +114,8 @@ def build(
                 **common,
             )
             on_error.pop_all()
+            if not tests:
+                test_env.close()
             return trainer
         env = make_vector_env(experiment.task, config.num_envs, config=config)
         on_error.callback(env.close)

@@ -26,8 +26,8 @@ from argosy.run.saved import POLICY, Saved, fleet_policies, read_policy
 from argosy.trainer.statefile import write_state
 
 
-def save_policy(folder: RunFolder, policy: Policy, env: VectorEnv) -> None:
-    """Write what acting needs: the policy's parameters and the statistics of the env's wrappers."""
+def save_policy(folder: RunFolder, policy: Policy, env: VectorEnv | None) -> None:
+    """Write what acting needs: the policy's parameters, and the statistics of the wrappers of an env, if any."""
     env_state = getattr(env, "state_dict", None)
     state = {"policy": policy.get_checkpoint(), "env": None if env_state is None else env_state()}
     write_state(folder.best_policy, POLICY, state)

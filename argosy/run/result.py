@@ -17,9 +17,12 @@ from argosy.files import write_atomically
 from argosy.policy import Policy
 from argosy.rng import spawn_seeds
 from argosy.run.build import LocalTrainer
+from argosy.run.callbacks import FQE
 from argosy.run.folder import RunFolder, draw_curve
 from argosy.run.play import load_policy, save_policy
 from argosy.run.saved import read_saved
+
+TESTS, FITTED_Q, LAST = "tests", "fitted Q evaluation", "time: it is the last one"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,22 +51,33 @@ class Result:
     """Ctrl-C ended it; `resume` goes on."""
     curve: str | None = None
     """Picture of the learning curve; None without matplotlib."""
+    chosen_by: str = TESTS
+    """What has said which version of the policy is the best: tests; fitted Q evaluation, or nothing but time, where
+    `trainer.episode_per_test` is 0."""
     policy: Policy = dataclasses.field(repr=False, compare=False)
     """The best policy, ready to act."""
 
+    @property
+    def score(self) -> str:
+        """Return the return in words, or that nobody knows it."""
+        if self.chosen_by != TESTS:
+            return f"unknown: nothing was tested; its best version was chosen by {self.chosen_by}"
+        return f"{self.test_return_mean:.1f} ± {self.test_return_std:.1f} over {self.test_episodes} test episodes"
+
     def to_json(self) -> str:
-        """Return the result as one line of JSON: everything up to `run_dir`; null for NaN."""
+        """Return the result as one line of JSON: everything up to `run_dir`; null for NaN. Without tests it says so."""
         values = [(f.name, getattr(self, f.name)) for f in dataclasses.fields(self)]
         names = [name for name, _ in values]
         shown = values[: names.index("run_dir") + 1]
+        if self.chosen_by != TESTS:
+            shown.append(("chosen_by", self.chosen_by))
         return json.dumps({k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in shown})
 
     def _repr_html_(self) -> str:
         """Show the result in a notebook: numbers, and the learning curve."""
-        score = f"{self.test_return_mean:.1f} ± {self.test_return_std:.1f} over {self.test_episodes} episodes"
         rows = {
             "run": f"{self.algorithm} on {self.task}, seed {self.seed}{', interrupted' if self.interrupted else ''}",
-            "return": score,
+            "return": self.score,
             "steps": f"{self.env_steps:,} in {self.wall_s:.1f} s",
             "files": self.run_dir,
         }
@@ -82,9 +96,8 @@ class BestPolicy:
     """Keeps the best policy of a run, confirms that it has reached the target, and evaluates it in the end."""
 
     def __init__(self, experiment: Experiment, folder: RunFolder, trainer: LocalTrainer) -> None:
-        assert trainer.test_collector is not None
         self.experiment, self.folder, self.trainer = experiment, folder, trainer
-        self.env = trainer.test_collector.env
+        self.env = None if trainer.test_collector is None else trainer.test_collector.env
         self.confirmed: CollectStats | None = None
         self._judge: Collector | None = None
 
@@ -113,7 +126,14 @@ class BestPolicy:
         """Evaluate the best policy and draw the curve."""
         state = self.trainer.state
         episodes, policy = self.experiment.stop.episodes, self.trainer.algorithm.policy
-        if interrupted:
+        chosen_by = TESTS
+        if self.env is None:
+            chosen_by = FITTED_Q if any(isinstance(one, FQE) for one in self.trainer.callbacks) else LAST
+            if chosen_by == LAST or not self.folder.best_policy.is_file():
+                self.save(policy)
+            policy = read_saved(self.folder.best_policy).policy(self.experiment.device)
+            mean, std, episodes = math.nan, math.nan, 0
+        elif interrupted:
             tested = math.isfinite(state.best_reward)
             mean, std = (state.best_reward, state.best_reward_std) if tested else (math.nan, math.nan)
             episodes = self.experiment.trainer.episode_per_test if tested else 0
@@ -139,6 +159,7 @@ class BestPolicy:
             test_episodes=episodes,
             interrupted=interrupted,
             curve=None if curve is None else str(curve),
+            chosen_by=chosen_by,
             policy=policy,
         )
         noted = json.loads(result.to_json()) | ({"interrupted": True} if interrupted else {})
@@ -147,6 +168,7 @@ class BestPolicy:
 
     def _evaluate(self, policy: Policy) -> CollectStats:
         """Play the episodes that a run is evaluated by: the same ones for every policy of the run."""
+        assert self.env is not None
         seed = spawn_seeds(self.experiment.seed, 5)[4]
         self._judge = Collector(policy, self.env, seed=seed)
         return self._judge.collect(n_episode=self.experiment.stop.episodes)

@@ -27,10 +27,16 @@ from argosy.data import Batch, ReplayBuffer
 from argosy.data.tree import State
 from argosy.errors import ConfigError
 from argosy.net import NetConfig, TargetUpdate, frozen_copy
+from argosy.policy import Policy
 
 HORIZONS = 4
 MAX_STARTS = 4096
 """Beginnings of episodes by which a policy is judged."""
+
+
+def can_be_judged(policy: Policy) -> bool:
+    """Say whether a policy is one that this can judge."""
+    return not policy.is_recurrent and isinstance(policy.action_space, spaces.Discrete | spaces.Box)
 
 
 class FittedQ:
@@ -52,7 +58,7 @@ class FittedQ:
     ) -> None:
         self.algorithm, self.data, self._rng = algorithm, data, np.random.default_rng(seed)
         policy = algorithm.policy
-        if policy.is_recurrent or not isinstance(policy.action_space, spaces.Discrete | spaces.Box):
+        if not can_be_judged(policy):
             what = "a policy with memory" if policy.is_recurrent else f"actions of {policy.action_space}"
             raise ConfigError(f"fitted Q evaluation cannot judge {what}; it judges Discrete and Box actions, no memory")
         with torch.random.fork_rng(devices=[]):

@@ -15,6 +15,7 @@ from argosy.distributed.specs import PolicySpec
 from argosy.errors import CheckpointError, ConfigError, DataError
 from argosy.experiment import Experiment
 from argosy.logger import read_jsonl
+from argosy.report import read_runs
 from argosy.run.folder import RunFolder
 from argosy.run.play import film
 from argosy.trainer import OfflineToOnlineTrainer, OfflineTrainer
@@ -294,6 +295,59 @@ def test_too_little_data_is_refused(tmp_path):
         argosy.build(
             argosy.preset("dqn", "CartPole-v1", data=str(small(tmp_path / "a.hdf5")), **{"trainer.batch_size": 32})
         )
+
+
+# without an env
+
+
+@pytest.fixture
+def no_horizons(monkeypatch):
+    monkeypatch.setattr("argosy.trainer.fqe.HORIZONS", 0)
+
+
+UNTESTED = {**OFFLINE["trainer"], "max_epoch": 3, "step_per_epoch": 20, "episode_per_test": 0}
+
+
+def test_where_nothing_is_tested_fitted_q_evaluation_says_which_version_is_the_best(
+    cartpole, tmp_path, monkeypatch, no_horizons
+):
+    values = iter([1.0, 7.0, 2.0, 3.0])
+    monkeypatch.setattr("argosy.trainer.fqe.FittedQ.value", lambda self: next(values))
+    played = []
+    monkeypatch.setattr("argosy.collect.Collector.collect", lambda *args, **how: played.append(how))
+    done = learn(cartpole, tmp_path, trainer=UNTESTED, callbacks=["fqe(updates=1)"])
+    assert not played
+    assert done.chosen_by == "fitted Q evaluation"
+    assert done.policy.version == 39  # of the second epoch
+    assert (np.isnan(done.test_return_mean), done.test_episodes) == (True, 0)
+    assert done.score == "unknown: nothing was tested; its best version was chosen by fitted Q evaluation"
+    noted = json.loads(RunFolder.find(done.run_dir).result.read_text())
+    assert (noted["chosen_by"], noted["test_return_mean"]) == ("fitted Q evaluation", None)
+    _, said = read_runs([done.run_dir])
+    assert said == [
+        f"{done.run_dir}: has no score; its best version was chosen by fitted Q evaluation; it was not tested"
+    ]
+    rows = read_jsonl(RunFolder.find(done.run_dir).metrics)
+    assert [(row["env_step"], row["test/fqe_value"]) for row in rows if "test/fqe_value" in row] == [
+        (20, 1.0), (40, 7.0), (60, 2.0),
+    ]  # fmt: skip
+    again = argosy.resume(done.run_dir, total_steps=80, show_progress=False)
+    assert (again.policy.version, again.chosen_by) == (39, "fitted Q evaluation")  # 3 is not better than 7
+
+
+def test_it_is_asked_where_nobody_names_it_and_where_it_can_judge(cartpole, no_horizons, tmp_path):
+    trainer = argosy.build(argosy.preset("dqn", "CartPole-v1", data=str(cartpole), **{**OFFLINE, "trainer": UNTESTED}))
+    assert [type(one).__name__ for one in trainer.callbacks] == ["FQE"]
+    assert trainer.test_collector is None
+    memory = {"memory": "gru", "memory_size": 4}
+    done = learn(cartpole, tmp_path, trainer={**UNTESTED, "max_epoch": 1, "step_per_epoch": 3}, net=memory)
+    assert done.chosen_by == "time: it is the last one"
+    assert done.policy.version == 2
+
+
+def test_only_a_run_from_data_alone_does_without_tests():
+    with pytest.raises(ConfigError, match=r"trainer.episode_per_test is 0, but only a run that learns from data alone"):
+        argosy.preset("dqn", "CartPole-v1", trainer={"episode_per_test": 0})
 
 
 # settings
