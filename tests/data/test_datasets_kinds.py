@@ -107,6 +107,13 @@ def test_npz_of_nested_observations_under_other_names(tmp_path, given):
     assert data.rew.shape == (10,)
 
 
+def test_hdf5_of_nested_observations(tmp_path, given):
+    nested = {f"{name}/a": given.pop(name)[:, 0] for name in ("observations", "next_observations")}
+    data = open_source(write_hdf5(tmp_path / "a.hdf5", given | nested)).load()[:]
+    np.testing.assert_array_equal(data.obs.a, nested["observations/a"])
+    np.testing.assert_array_equal(data.obs_next.a, nested["next_observations/a"])
+
+
 @pytest.mark.parametrize("kind", ["hdf5", "npz"])
 @pytest.mark.parametrize(
     ("changes", "message"),

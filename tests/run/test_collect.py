@@ -14,7 +14,7 @@ from argosy.data.datasets import read_attributes
 from argosy.errors import CheckpointError, ConfigError, DataError
 from argosy.run import collect
 
-pytest.importorskip("h5py")
+h5py = pytest.importorskip("h5py")
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +110,9 @@ def test_a_buffer_s_frame_stacks_are_stored_as_the_run_stores_them(tmp_path):
     changes = {"trainer": settings, "stop": {"episodes": 1}, "env": env, "buffer": {"size": 100}, "device": "cpu"}
     done = argosy.train("dqn", "ALE/Pong-v5", runs=tmp_path, show_progress=False, **changes)
     argosy.collect_data(done.run_dir, tmp_path / "a.hdf5", steps=50)
+    with h5py.File(tmp_path / "a.hdf5") as file:  # frames are stored once, packed
+        assert file["columns/obs"].compression == "lzf"
+        assert file["columns/obs_next"].shape[0] <= 4  # episodes of 20 steps, and the newest row
     data = ReplayBuffer.load_hdf5(tmp_path / "a.hdf5")
     assert (data.stack_num, data.ignore_obs_next, data.obs.shape) == (4, True, (50, 84, 84))
     batch = data[:]

@@ -20,6 +20,7 @@ from argosy.data.datasets.source import (
     as_flags,
     as_rewards,
     check_lengths,
+    lazy_columns,
     read_rows,
 )
 from argosy.data.hdf5 import MAX_RATIO, HDF5Tree, machine_memory
@@ -46,7 +47,7 @@ def open_d4rl(root: HDF5Tree) -> Source:
         DataError: a field is missing, or does not fit the others.
     """
     found = {field: name for field, names in NAMES.items() for name in names[::-1] if name in root}
-    source = _open_columns(root.path, "D4RL", {field: root.lazy(name) for field, name in found.items()})
+    source = _open_columns(root.path, "D4RL", {field: lazy_columns(root, name) for field, name in found.items()})
     return replace(source, close=root.close)
 
 

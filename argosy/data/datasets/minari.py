@@ -6,18 +6,17 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from argosy.data.batch import Batch
-from argosy.data.datasets.source import Source, as_flags, as_rewards, check_lengths, read_rows
+from argosy.data.datasets.source import Source, as_flags, as_rewards, check_lengths, lazy_columns, read_rows
 from argosy.data.hdf5 import HDF5Tree
 from argosy.errors import DataError
 
 FILE = "main_data.hdf5"
 _EPISODE = re.compile(r"episode_(\d+)")
-_PART_OF_TUPLE = re.compile(r"_index_(\d+)")
 _METADATA_BYTES = 1 << 20
 
 
@@ -89,35 +88,27 @@ def _open_episode(root: HDF5Tree, name: str) -> _Episode:
     steps = len(ends[0])
     if steps == 0:
         raise DataError(f"{name} has no steps")
-    check_lengths(_columns(group, "observations"), steps + 1, f"{name}/observations")
-    check_lengths(_columns(group, "actions"), steps, f"{name}/actions")
+    check_lengths(lazy_columns(group, "observations"), steps + 1, f"{name}/observations")
+    check_lengths(lazy_columns(group, "actions"), steps, f"{name}/actions")
     for field in ("rewards", "truncations"):
         check_lengths(group.lazy(field), steps, f"{name}/{field}")
     return _Episode(name, steps, not (ends[0][-1] or ends[1][-1]))
 
 
 def _read_episode(group: HDF5Tree, episode: _Episode, start: int, stop: int) -> Batch:
-    seen = Batch(obs=read_rows(_columns(group, "observations"), start, stop + 1))
+    seen = Batch(obs=read_rows(lazy_columns(group, "observations"), start, stop + 1))
     truncated = as_flags(group.lazy("truncations").read(start, stop), "truncations")
     cut = np.zeros_like(truncated)
     cut[-1] = episode.cut and stop == episode.steps
     return Batch(
         obs=seen[:-1].obs,
-        act=read_rows(_columns(group, "actions"), start, stop),
+        act=read_rows(lazy_columns(group, "actions"), start, stop),
         rew=as_rewards(group.lazy("rewards").read(start, stop), "rewards"),
         terminated=as_flags(group.lazy("terminations").read(start, stop), "terminations"),
         truncated=truncated | cut,
         cut=cut,
         obs_next=seen[1:].obs,
     )
-
-
-def _columns(group: HDF5Tree, name: str) -> Any:
-    """Return the arrays of a space as a tree; the parts of a Tuple are "0", "1", ..., as everywhere here."""
-    if not group.is_group(name):
-        return group.lazy(name)
-    inner = group.group(name)
-    return {_PART_OF_TUPLE.sub(r"\1", child): _columns(inner, child) for child in inner.names()}
 
 
 def _task(root: HDF5Tree) -> dict[str, str]:

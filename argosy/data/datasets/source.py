@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +17,7 @@ from argosy.data import tree
 from argosy.data.batch import Batch
 from argosy.data.buffer.columns import REQUIRED, as_array
 from argosy.data.buffer.replay import ReplayBuffer
+from argosy.data.hdf5 import HDF5Tree
 from argosy.data.lazy import LazyArray
 from argosy.errors import MALFORMED, ArgosyError, DataError
 
@@ -190,6 +192,14 @@ def as_rewards(value: np.ndarray, name: str) -> np.ndarray:
     if flat.ndim != 1 or flat.dtype.kind not in "biuf":
         raise DataError(f"{name} has shape {value.shape} and type {value.dtype}; it must hold a number per row")
     return flat.astype(np.float32)
+
+
+def lazy_columns(group: HDF5Tree, name: str) -> Columns:
+    """Return an array, or the arrays of a group as a tree; the parts of a Tuple in Minari are "0", "1", ..."""
+    if not group.is_group(name):
+        return group.lazy(name)
+    inner = group.group(name)
+    return {re.sub(r"^_index_(\d+)$", r"\1", child): lazy_columns(inner, child) for child in inner.names()}
 
 
 def read_rows(columns: Columns, start: int, stop: int) -> Any:

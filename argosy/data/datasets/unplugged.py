@@ -23,6 +23,7 @@ MEAN_SEGMENT = 20
 """Where rows follow each other for this many steps in the mean, frames are stored once."""
 _PNG = b"\x89PNG\r\n\x1a\n"
 _KEPT_FRAMES = 64
+_REPEATS = "; frames are stored once, so that the first stacks of a piece repeat its first frame"
 
 
 def open_unplugged(path: str, files: Sequence[Path]) -> Source:
@@ -60,7 +61,7 @@ def open_unplugged(path: str, files: Sequence[Path]) -> Source:
         read=read,
         options=options,
         attributes={"action_scale": "env"},
-        notes=(f"its rows are {segments:,} pieces of episodes",),
+        notes=(f"its rows are {segments:,} pieces of episodes" + (_REPEATS if single else ""),),
     )
 
 
