@@ -52,7 +52,9 @@ def main(args: Sequence[str] | None = None) -> int:
     parser.add_argument("--label", default="", help="added to the name of the results, e.g. hidden-gru")
     parser.add_argument("--gather", type=Path, metavar="DIR", help="take finished runs below DIR instead of training")
     options = parser.parse_args(args)
-    name = f"{options.task.replace('/', '-')}-{options.algorithm}" + f"-{options.label}" * bool(options.label)
+    name = f"{options.task.replace('/', '-').replace(':', '-')}-{options.algorithm}" + f"-{options.label}" * bool(
+        options.label
+    )
     changes = {name: json.loads(value) for name, value in (entry.split("=", 1) for entry in options.set)}
 
     if options.gather is not None:
