@@ -152,12 +152,11 @@ class Staging:
 
     def put(self, fields: Mapping[str, object]) -> bool:
         """Take one step of all envs; False (all before is stored then) where it has to go to the buffer itself."""
-        if not self._columns:
+        policy = fields_of(fields.get("policy")) or {}
+        if self.usable and (not self._columns or policy.keys() != self._policy.keys()):  # as after random actions
+            self.flush()
             self._open(fields)
-        if not self.usable:
-            return False
-        policy = fields.get("policy")
-        if not self._write(self._columns, fields) or not self._write(self._policy, fields_of(policy) or {}):
+        if not self.usable or not self._write(self._columns, fields) or not self._write(self._policy, policy):
             self.flush()
             return False
         self._filled += 1

@@ -2,10 +2,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import gymnasium as gym
 import pytest
 
+from argosy.collect import Collector
 from argosy.collect.rows import Staging
 from argosy.data import CachedReplayBuffer, ReplayBuffer, VectorReplayBuffer
+from argosy.env import DummyVectorEnv
+from argosy.policy import ActorCriticPolicy
 
 
 class Counting(VectorReplayBuffer):
@@ -25,3 +29,17 @@ class Counting(VectorReplayBuffer):
 )
 def test_only_buffers_that_store_rows_as_they_come_are_staged(make: Callable[[], ReplayBuffer], usable: bool) -> None:
     assert Staging(make(), 2).usable == usable
+
+
+def test_what_the_policy_stores_is_kept_also_after_random_actions() -> None:
+    buffer = VectorReplayBuffer(40, 2)
+    env = DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 2)
+    policy = ActorCriticPolicy(env.single_observation_space, env.single_action_space)
+    collector = Collector(policy, env, buffer, exploration_noise=True, seed=0)
+    collector.collect(n_step=8, random=True)
+    collector.collect(n_step=12)
+    logp = buffer[:].policy.logp.reshape(2, 10)
+    assert (logp[:, :4] == 0.0).all()
+    assert (logp[:, 4:] < 0.0).all()
+    collector.collect(n_step=8, random=True)
+    assert (buffer[:].policy.logp.reshape(2, 14)[:, 10:] == 0.0).all()
