@@ -187,11 +187,11 @@ def test_an_infinite_observation_never_enters_the_buffer(tmp_path, monkeypatch):
     record = Collector._record
     steps = [0]
 
-    def poisoned(self, rows, act, stored, obs_next, *rest):
+    def poisoned(self, rows, act, stored, outcome, ended):
         steps[0] += 1
         if steps[0] == 120:
-            obs_next = np.full_like(obs_next, np.inf)
-        return record(self, rows, act, stored, obs_next, *rest)
+            outcome = np.full_like(outcome[0], np.inf), *outcome[1:]
+        return record(self, rows, act, stored, outcome, ended)
 
     with monkeypatch.context() as patch:
         patch.setattr(Collector, "_record", poisoned)
