@@ -127,7 +127,9 @@ def start(kind: str, folder: Path) -> subprocess.Popen[bytes]:
         (folder / "fleet.py").write_text(FLEET)
         args = ["launch", str(folder / "fleet.py"), "--runs", str(folder / "runs")]
     environment = {"OMP_NUM_THREADS": "1", "TMPDIR": str(folder / "tmp"), "RAY_TMPDIR": str(folder / "tmp")}
-    code = f"import sys; from argosy.cli import main; sys.exit(main({args!r}))"
+    # Ctrl-C, by which it ends, is ignored by what a shell has begun in the background
+    heard = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{heard}; from argosy.cli import main; sys.exit(main({args!r}))"
     with (folder / "said.txt").open("w") as said:
         return subprocess.Popen(
             [sys.executable, "-c", code],

@@ -22,6 +22,7 @@ from argosy.process import num_cores
 register("bits", BitFlip)
 register_algorithm_wrapper("count-bonus", CountBonus)
 register_algorithm_wrapper("sees-threads", SeesThreads)
+BUFFERS = [{"hindsight": {"future_k": 4.0, "horizon": 6}}, {"device": "cpu"}, {"storage_dir": "disk"}]
 SHORT = {"start_steps": 32, "update_per_step": 0.1, "batch_size": 16}
 
 
@@ -37,9 +38,14 @@ def fleet(experiment, **changes):
     return Fleet(**settings | changes)
 
 
-@pytest.mark.parametrize(
-    "buffer", [{"hindsight": {"future_k": 4.0, "horizon": 6}}, {"device": "cpu"}, {"storage_dir": "disk"}]
-)
+def both_launchers(name, values):
+    """Each value in threads and on Ray, where those after the first take too long for every day."""
+    rare = [pytest.param(value, "ray", marks=pytest.mark.slow) for value in values[1:]]
+    cases = [*((value, "threads") for value in values), (values[0], "ray"), *rare]
+    return pytest.mark.parametrize((name, "launcher"), cases, indirect=["launcher"])
+
+
+@both_launchers("buffer", BUFFERS)
 def test_a_fleet_keeps_transitions_as_the_experiment_says(buffer, launcher, tmp_path):
     if "storage_dir" in buffer:
         buffer = {"storage_dir": str(tmp_path / "disk")}
@@ -64,7 +70,7 @@ def test_an_own_task_with_arguments_and_a_wrapper_plays_in_a_fleet(launcher, tmp
     assert policy.observation_space["observation"].shape == (3,)
 
 
-@pytest.mark.parametrize("algorithm", ["dqn", "ppo"])
+@both_launchers("algorithm", ["dqn", "ppo"])
 def test_a_wrapped_algorithm_learns_in_a_fleet(algorithm, launcher, tmp_path):
     trainer = SHORT if algorithm == "dqn" else {"step_per_collect": 64}
     wrap = ("count-bonus(scale=0.5)",)
