@@ -18,7 +18,7 @@ import platform
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -344,8 +344,16 @@ def has_row(side: str, row: Row) -> bool:
     )
 
 
-def bench(rows: Sequence[Row], sides: Sequence[str], repeats: int, *, scale: float, clock: str) -> list[Result]:
-    """Measure all rows on all sides, alternating."""
+def bench(
+    rows: Sequence[Row],
+    sides: Sequence[str],
+    repeats: int,
+    *,
+    scale: float,
+    clock: str,
+    told: Callable[[Result], object] = lambda result: None,
+) -> list[Result]:
+    """Measure all rows on all sides, alternating; `told` gets each result as soon as it is there."""
     results = [Result(row) for row in rows]
     available = [side for side in sides if python_of(side) is not None]
     work = {row.name: [side for side in available if has_row(side, row)] for row in rows}
@@ -361,6 +369,7 @@ def bench(rows: Sequence[Row], sides: Sequence[str], repeats: int, *, scale: flo
                     if rate is not None:
                         result.rates.setdefault(side, []).append(rate)
                     bar.update()
+            told(result)
     return results
 
 
@@ -440,18 +449,19 @@ def main() -> int:
     args = parser.parse_args()
 
     rows = [row for row in ROWS if row.name in args.rows]
-    results = bench(rows, args.sides, args.repeats, scale=args.scale, clock=args.clock)
+    missing = [PEERS[side] for side in args.sides if python_of(side) is None]
+    keeps = args.clock == "wall" and args.scale == 1.0 and not missing and not args.no_write
+    told = (lambda result: keep([result])) if keeps else (lambda result: None)
+    results = bench(rows, args.sides, args.repeats, scale=args.scale, clock=args.clock, told=told)
     shown = table(results)
     print(shown)
-    missing = [PEERS[side] for side in args.sides if python_of(side) is None]
     if missing:
         print(f"\nnot compared: {', '.join(missing)}; benchmarks/peers/setup.sh makes their environments")
     if args.json:
         document = {"machine": machine(), "repeats": args.repeats, "rows": [result.as_dict() for result in results]}
         args.json.write_text(json.dumps(document, indent=1) + "\n")
-    if args.clock == "wall" and args.scale == 1.0 and not missing and not args.no_write:
-        kept = keep(results)
-        write_doc(f"{table(kept)}\n\nMedians of the runs of each side, one thread. {machine()}.")
+    if keeps:
+        write_doc(f"{table(keep(results))}\n\nMedians of the runs of each side, one thread. {machine()}.")
         print(f"\nwritten to {DOC.relative_to(HERE.parent)}")
     return int(any(result.verdict() == "FAIL" for result in results))
 

@@ -82,7 +82,7 @@ ROWS = {
     "update_ddpg": partial(_actor_critic, "ddpg"),
     "update_td3": partial(_actor_critic, "td3"),
     "update_sac": partial(_actor_critic, "sac"),
-    "update_redq": partial(_actor_critic, "redq"),
+    "update_redq": partial(_actor_critic, "redq", auto_alpha=False),
     "update_td3_bc": partial(_actor_critic, "td3_bc"),
     "update_rebrac": partial(_actor_critic, "rebrac"),
     "update_iql": partial(_actor_critic, "iql"),
