@@ -47,6 +47,7 @@ FAMILIES: dict[str, Family] = {
 }
 """By what stands in the entry point of a gymnasium id."""
 ROBOTICS = ("Fetch", "HandManipulate", "HandReach", "AntMaze", "PointMaze", "Adroit", "FrankaKitchen")
+DM_CONTROL_NAME = re.compile(r"[A-Za-z0-9]+-v1")
 ATARI_NAME = re.compile(r"(?:ALE/)?([A-Za-z0-9]+?)(?:NoFrameskip|Deterministic)?(?:-v[045])?")
 Goals: TypeAlias = "NDArray[Any]"
 GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
@@ -216,7 +217,9 @@ def _atari_games() -> dict[str, str]:
 
 def is_dm_control(task: str) -> bool:
     """Whether a task is one of the DeepMind Control Suite, by EnvPool's name."""
-    return ":" not in task and task not in gym.registry and _pool_tasks().get(task) == "envpool.mujoco.dmc"
+    if DM_CONTROL_NAME.fullmatch(task) is None or task in gym.registry:  # EnvPool is not imported for these
+        return False
+    return _pool_tasks().get(task) == "envpool.mujoco.dmc"
 
 
 @cache

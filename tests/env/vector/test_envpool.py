@@ -7,6 +7,7 @@ import pytest
 
 import argosy
 from argosy.env import EnvConfig, EnvPoolVectorEnv, VectorEnv, as_vector_env, info_column, make_vector_env
+from argosy.env.tasks import is_dm_control
 from argosy.errors import ConfigError, EnvError
 from argosy.presets import preset
 
@@ -261,6 +262,13 @@ def test_the_control_suite_is_envpools():
 def test_the_control_suite_runs_in_nothing_else(settings):
     with pytest.raises(ConfigError, match=r"task 'CheetahRun-v1' is EnvPool's alone; leave env.vector at 'auto'"):
         make_vector_env("CheetahRun-v1", 2, config=EnvConfig(**settings))
+
+
+@pytest.mark.parametrize(
+    ("task", "is_one"), [("StackerStack2-v1", True), ("CartPole-v1", False), ("FishSwim-v2", False)]
+)
+def test_its_tasks_are_known_by_their_names(task, is_one):
+    assert is_dm_control(task) == is_one
 
 
 def test_near_names_of_the_control_suite_are_offered():
