@@ -70,7 +70,7 @@ def test_parameters_reach_a_node_once(nodes):
     for index, where in enumerate(["a", "b", "b", "b"]):
         start(f"reader.{index}", Reader, where)
     deadline = time.monotonic() + 120
-    while not all(handle.beat().result(60).ready for handle in handles):
+    while not all(handle.beat().result(180).ready for handle in handles):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     blob = np.ones(10 * 2**20, np.uint8)

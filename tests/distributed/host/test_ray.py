@@ -22,7 +22,7 @@ def answer(peer, method):
     deadline = time.monotonic() + 60.0
     while True:
         try:
-            return peer.call(method).result(60)
+            return peer.call(method).result(180)
         except PeerLostError:
             assert time.monotonic() < deadline
             time.sleep(0.05)

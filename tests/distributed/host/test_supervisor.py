@@ -19,7 +19,7 @@ def role(name, group="", **kwargs):
     return Role(name, functools.partial(Counter, **kwargs), Resources(num_cpus=0.1), group)
 
 
-def until(supervisor, condition, timeout_s=30.0):
+def until(supervisor, condition, timeout_s=120.0):
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, (supervisor.states(), supervisor.failures)

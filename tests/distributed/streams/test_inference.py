@@ -49,7 +49,7 @@ def serve(request):
         started = [launcher.start(name, 0, build, Resources(num_cpus=0.1)) for name in names]
         handles.extend(started)
         for handle in started:
-            while not handle.beat().result(60).ready:
+            while not handle.beat().result(180).ready:
                 time.sleep(0.01)
         return [launcher.connect(name) for name in names]
 

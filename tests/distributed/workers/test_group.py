@@ -302,7 +302,7 @@ def learned(launcher, folder, trainers, segments):
 
 
 def ready(handle):
-    while not (beat := handle.beat().result(60)).ready:
+    while not (beat := handle.beat().result(180)).ready:
         assert beat.error is None, beat.error
         time.sleep(0.02)
     return beat
