@@ -17,7 +17,7 @@ from argosy.named import import_module
 
 @dataclass(frozen=True)
 class CheckFlags:
-    """What `argosy check-env` takes."""
+    """Say what is wrong with an environment."""
 
     env: Annotated[str, tyro.conf.Positional]
     """MODULE:ENV (a class or function in a module that can be imported from here), or a registered id."""
@@ -29,7 +29,7 @@ class CheckFlags:
 
 def main(args: Sequence[str]) -> int:
     """Print what was found; 1 when an error is among it."""
-    flags = parse(CheckFlags, args, prog="argosy check-env", description="Say what is wrong with an environment.")
+    flags = parse(CheckFlags, args, prog="argosy check-env")
     if _is_multi_agent(flags.env):
         sentences = [f"error: {sentence}" for sentence in test_environment(flags.env, seed=flags.seed)]
     else:

@@ -15,7 +15,7 @@ from argosy.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class DashFlags:
-    """What `argosy dash` takes."""
+    """Follow runs in the browser; ends with Ctrl-C."""
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional] = ("runs",)
     """Runs' folders, folders above them, or patterns of such."""
@@ -37,7 +37,7 @@ class DashFlags:
 
 def main(args: Sequence[str]) -> int:
     """Serve the page until Ctrl-C."""
-    flags = parse(DashFlags, args, prog="argosy dash", description="Follow runs in the browser; ends with Ctrl-C.")
+    flags = parse(DashFlags, args, prog="argosy dash")
     make = page_maker(flags.runs, flags.threshold, flags.every_s)
     server = Dashboard(make, flags.every_s, flags.host, flags.port, new_token() if flags.token else None)
     print(f"dash: {server.url}", flush=True)

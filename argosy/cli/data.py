@@ -21,7 +21,7 @@ from argosy.run.dataset import fitted
 
 @dataclass(frozen=True, kw_only=True)
 class DataFlags:
-    """What `argosy data` takes."""
+    """Say what a data set holds and what is wrong with it; `argosy data convert SRC DST` makes argosy's own of it."""
 
     file: Annotated[str, tyro.conf.Positional]
     """A file, or a folder of Minari or of TFRecords."""
@@ -35,7 +35,7 @@ class DataFlags:
 
 @dataclass(frozen=True, kw_only=True)
 class ConvertFlags:
-    """What `argosy data convert` takes."""
+    """Write a data set as argosy's own, in constant memory."""
 
     source: Annotated[str, tyro.conf.Positional]
     """A file, or a folder of Minari or of TFRecords."""
@@ -57,10 +57,7 @@ def main(args: Sequence[str]) -> int:
 
 
 def _show(args: Sequence[str]) -> int:
-    described = (
-        "Say what a data set holds and what is wrong with it. `argosy data convert SRC DST` makes argosy's own of it."
-    )
-    flags = parse(DataFlags, args, prog="argosy data", description=described)
+    flags = parse(DataFlags, args, prog="argosy data")
     bar = ProgressBar(not flags.quiet, unit="row")
     with open_source(flags.file) as source, contextlib.closing(bar):
         bar.open(source.rows, 0)
@@ -77,8 +74,7 @@ def _show(args: Sequence[str]) -> int:
 
 
 def _convert(args: Sequence[str]) -> int:
-    described = "Write a data set as argosy's own, in constant memory."
-    flags = parse(ConvertFlags, args, prog="argosy data convert", description=described)
+    flags = parse(ConvertFlags, args, prog="argosy data convert")
     if flags.clip and flags.task is None:
         raise ConfigError("--clip needs --task TASK, whose bounds actions are cut to")
     bar = ProgressBar(not flags.quiet, unit="row")

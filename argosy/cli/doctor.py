@@ -40,14 +40,12 @@ EXTRAS: dict[str, tuple[tuple[str, str], ...]] = {
 
 @dataclass(frozen=True)
 class DoctorFlags:
-    """No options."""
+    """Show what works here, what is missing and how to get it."""
 
 
 def main(args: Sequence[str]) -> int:
     """Print the report; 1 when a core dependency does not work."""
-    parse(
-        DoctorFlags, args, prog="argosy doctor", description="Show what works here, what is missing and how to get it."
-    )
+    parse(DoctorFlags, args, prog="argosy doctor")
     print(f"argosy {__version__}, Python {platform.python_version()}, {platform.platform()}")
     print(f"cores: {usable_cores()}")
     faults = {module: fault for module in CORE if (fault := import_fault(module))}

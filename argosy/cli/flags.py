@@ -50,17 +50,17 @@ def parse(
     args: Sequence[str],
     *,
     prog: str,
-    description: str,
+    description: str | None = None,
     default: T | None = None,
     names: Iterable[str] = (),
 ) -> T:
-    """Read `args` into the dataclass `flags`; `--help` prints the flags and exits.
+    """Read `args` into the dataclass `flags`; `--help` prints its docstring and the flags, and exits.
 
     Args:
         flags: the dataclass.
         args: the command line behind the command.
         prog: the command, for messages.
-        description: one sentence for the help.
+        description: for the help; None: what the docstring of `flags` says.
         default: values of flags that are not given.
         names: flags to offer for a misspelt one, beside the fields of `flags`.
 

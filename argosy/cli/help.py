@@ -32,6 +32,20 @@ ALGO is one of: {algorithms}; or MODULE:CLASS for one of your own.
 _HELP = ("-h", "--help")
 
 
+@dataclasses.dataclass(frozen=True)
+class AlgorithmsFlags:
+    """List the algorithms and what they are for."""
+
+
+def main(args: Sequence[str]) -> int:
+    """Print a line per algorithm."""
+    from argosy.cli.flags import parse  # here: tyro takes a while
+
+    parse(AlgorithmsFlags, args, prog="argosy algorithms")
+    print(f"{table()}\n\n`argosy train NAME --help` lists an algorithm's settings.")
+    return 0
+
+
 def stored(args: Sequence[str]) -> str | None:
     """Return the answer to `argosy train ...` where it stands in files; None where it depends on more."""
     if list(args) in ([], *([flag] for flag in _HELP)):

@@ -1,4 +1,4 @@
-"""`argosy report RUN... -o report.html`: what runs have come to, as one page."""
+"""`argosy report RUN... -o FILE`: what runs have come to, as one page; `argosy compare A B`: which are better."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Annotated
 
 import tyro
 
+from argosy import report
 from argosy.cli.flags import parse
 from argosy.errors import CheckpointError
 from argosy.files import write_atomically
-from argosy.report import Run, read_fleets, read_runs, read_studies, render
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportFlags:
-    """What `argosy report` takes."""
+    """Write one page on what runs have come to."""
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional] = ("runs",)
     """Runs' folders, folders above them, or patterns of such."""
@@ -30,23 +30,40 @@ class ReportFlags:
 
 def main(args: Sequence[str]) -> int:
     """Write the page."""
-    flags = parse(ReportFlags, args, prog="argosy report", description="Write one page on what runs have come to.")
-    studies, said = read_studies(flags.runs)
-    fleets, of_fleets = read_fleets(flags.runs)
-    runs, more = readable(flags.runs, or_studies=bool(studies))
-    html = render(runs, [*said, *of_fleets, *more], flags.threshold, studies, fleets)
+    flags = parse(ReportFlags, args, prog="argosy report")
+    studies, said = report.read_studies(flags.runs)
+    fleets, of_fleets = report.read_fleets(flags.runs)
+    runs, more = _readable(flags.runs, or_studies=bool(studies))
+    html = report.render(runs, [*said, *of_fleets, *more], flags.threshold, studies, fleets)
     write_atomically(Path(flags.output), html.encode("utf-8", "replace"))
     print(f"report: {flags.output} ({len(runs)} runs)")
     return 0
 
 
-def readable(places: Sequence[str], *, or_studies: bool = False) -> tuple[list[Run], list[str]]:
+@dataclass(frozen=True)
+class CompareFlags:
+    """Say whether runs A are better than B, and how sure it is."""
+
+    a: Annotated[str, tyro.conf.Positional]
+    """Runs: a folder of one, a folder above several, or a pattern."""
+    b: Annotated[str, tyro.conf.Positional]
+    """Runs to compare them with."""
+
+
+def compare(args: Sequence[str]) -> int:
+    """Print the answer."""
+    flags = parse(CompareFlags, args, prog="argosy compare")
+    print("\n".join(report.compare(_readable([flags.a])[0], _readable([flags.b])[0])))
+    return 0
+
+
+def _readable(places: Sequence[str], *, or_studies: bool = False) -> tuple[list[report.Run], list[str]]:
     """Return the runs in some places; what is wrong with them is printed, too. None will do where `or_studies`.
 
     Raises:
         CheckpointError: none can be read.
     """
-    runs, said = read_runs(places)
+    runs, said = report.read_runs(places)
     for note in said:
         print(f"argosy: {note}", file=sys.stderr)
     if not runs and not or_studies:

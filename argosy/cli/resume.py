@@ -18,7 +18,7 @@ from argosy.run.train import resume
 
 @dataclass(frozen=True)
 class ResumeFlags:
-    """What `argosy resume` takes."""
+    """Go on with a run that was stopped, from its checkpoint."""
 
     run: Annotated[str, tyro.conf.Positional]
     """The run's folder, or that of many runs (`argosy train --seeds`), of which those that are missing go on."""
@@ -36,9 +36,7 @@ class ResumeFlags:
 
 def main(args: Sequence[str]) -> int:
     """Go on with the run."""
-    flags = parse(
-        ResumeFlags, args, prog="argosy resume", description="Go on with a run that was stopped, from its checkpoint."
-    )
+    flags = parse(ResumeFlags, args, prog="argosy resume")
     if group := find_group(flags.run, trust=flags.trust):
         if flags.total_steps is not None:
             raise ConfigError(

@@ -1,29 +1,163 @@
-"""Flags that say which of a run's policies is meant."""
+"""What is done with a policy that a run has saved: `argosy eval`, `watch`, `export`, `pack` and `collect`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Literal
 
 import tyro
 
+from argosy.cli.flags import parse
+from argosy.run import play
+from argosy.run.collect import collect_data
+from argosy.run.export import export as write_export
+from argosy.run.pack import pack as write_agent
+
 
 @dataclass(frozen=True, kw_only=True)
-class SavedFlags:
-    """What all commands take that use a saved policy."""
-
+class _RunFlags:
     run: Annotated[str, tyro.conf.Positional]
     """The folder of a run, or of a fleet's, or a file that `argosy pack` wrote."""
+    trust: bool = False
+    """Import the code that the run names as MODULE:CLASS."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _TaggedFlags(_RunFlags):
+    tag: str | None = None
+    """best, latest, or another tag of a fleet's version (None: the best, if any was tested)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SavedFlags(_TaggedFlags):
     policy: str | None = None
     """Of a fleet with several policies: which."""
     version: int | None = None
     """Of a fleet: which version; those that are kept."""
-    tag: str | None = None
-    """best, latest, or another tag of a fleet's version (None: the best, if any was tested)."""
-    trust: bool = False
-    """Import the code that the run names as MODULE:CLASS."""
 
-    @property
-    def chosen(self) -> dict[str, Any]:
-        """Return the choice, as keyword arguments."""
-        return {"policy": self.policy, "version": self.version, "tag": self.tag, "trust": self.trust}
+
+@dataclass(frozen=True, kw_only=True)
+class EvalFlags(_SavedFlags):
+    """Play with a policy that a run has saved, the best or another."""
+
+    episodes: int = 100
+    """Episodes to play."""
+    seed: int = 0
+    """Seed of the environments."""
+    json: bool = False
+    """Print the result as one line of JSON, last, on standard output."""
+
+
+def evaluate(args: Sequence[str]) -> int:
+    """Play and report."""
+    options = asdict(parse(EvalFlags, args, prog="argosy eval"))
+    run, as_json, episodes = options.pop("run"), options.pop("json"), options["episodes"]
+    stats = play.evaluate(run, **options)
+    returns, lens = stats.returns_stat, stats.lens_stat
+    assert returns is not None
+    assert lens is not None
+    if as_json:
+        numbers = {"episodes": episodes, "seed": options["seed"], "return_mean": returns.mean}
+        print(json.dumps({**numbers, "return_std": returns.std, "run_dir": run}))
+    else:
+        print(f"return   {returns.mean:.1f} ± {returns.std:.1f} over {episodes} episodes")
+        print(f"range    {returns.min:.1f} to {returns.max:.1f}")
+        print(f"length   {lens.mean:.1f} ± {lens.std:.1f} steps")
+    return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchFlags(_SavedFlags):
+    """Film a policy that a run has saved."""
+
+    video: str = ""
+    """The film, .gif or .mp4 (default: video.gif in the run's folder, or beside the file)."""
+    episodes: int = 1
+    """Episodes to show."""
+    seed: int = 0
+    """Seed of the environment."""
+    max_steps: int = 2000
+    """Steps of the film at most."""
+
+
+def watch(args: Sequence[str]) -> int:
+    """Film the policy."""
+    options = asdict(parse(WatchFlags, args, prog="argosy watch"))
+    run = Path(options.pop("run"))
+    path = options.pop("video") or str(run.with_suffix(".gif") if run.is_file() else run / "video.gif")
+    stats = play.film(run, path, **options)
+    for number, (episode_return, length) in enumerate(zip(stats.returns, stats.lens, strict=True), 1):
+        print(f"episode {number}: return {episode_return:.1f} in {length} steps")
+    print(f"film: {path}")
+    return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportFlags(_SavedFlags):
+    """Write a policy that a run has saved as a file that acts without argosy."""
+
+    output: Annotated[str, tyro.conf.arg(aliases=["-o"])]
+    """The file, FILE.onnx, FILE.pt (TorchScript) or FILE.pt2 (torch.export)."""
+    format: Literal["onnx", "torchscript", "program"] | None = None
+    """What is written (None: as the file's ending says)."""
+
+
+def export(args: Sequence[str]) -> int:
+    """Write the file."""
+    options = asdict(parse(ExportFlags, args, prog="argosy export"))
+    print(f"policy: {write_export(options.pop('run'), options.pop('output'), **options)}")
+    return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackFlags(_TaggedFlags):
+    """Pack a policy with its settings, a card and pictures into a file that takes the run's place."""
+
+    output: Annotated[str, tyro.conf.arg(aliases=["-o"])] = "agent.zip"
+    """The file."""
+    episodes: int = 100
+    """Episodes by which its score is measured."""
+    licence: str = ""
+    """Under which others may use it."""
+    video: bool = True
+    """Film an episode, where the environment draws."""
+
+
+def pack(args: Sequence[str]) -> int:
+    """Write the file."""
+    options = asdict(parse(PackFlags, args, prog="argosy pack"))
+    path = write_agent(options.pop("run"), options.pop("output"), **options)
+    print(f"agent: {path} ({path.stat().st_size / 1e6:.1f} MB)")
+    return 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectFlags(_RunFlags):
+    """Write what a run's best policy does, without exploration, to a file for `argosy train --data`."""
+
+    steps: int
+    """Transitions to collect, over all environments."""
+    output: Annotated[str, tyro.conf.arg(aliases=["-o"])]
+    """The file, HDF5; one that is there is replaced in the end."""
+    eps: float = 0.0
+    """Probability of a uniformly random action instead of the policy's."""
+    seed: int = 0
+    """Seed of the environments and of random actions."""
+    quiet: bool = False
+    """No progress bar and no report."""
+
+
+def collect(args: Sequence[str]) -> int:
+    """Play, write and report."""
+    options = asdict(parse(CollectFlags, args, prog="argosy collect"))
+    quiet, path = options.pop("quiet"), options.pop("output")
+    stats = collect_data(options.pop("run"), path, show_progress=not quiet, **options)
+    if not quiet:
+        returns = stats.returns_stat
+        shown = "no episode ended" if returns is None else f"{returns.mean:.1f} ± {returns.std:.1f}"
+        print(f"return   {shown} over {stats.n_collected_episodes} episodes")
+        print(f"steps    {stats.n_collected_steps:,}\nfile     {path}")
+    return 0

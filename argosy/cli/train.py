@@ -146,7 +146,6 @@ def _parse(default: Experiment, args: Sequence[str], output: type[OutputT], comm
         flags,
         args,
         prog=f"argosy {command} {default.algorithm}",
-        description=f"Defaults are those of the preset for {default.algorithm} on {default.task}.",
         default=flags(**values),
         names=[*default.setting_names(), *default.short_names()],
     )

@@ -9,7 +9,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, Unpack, cast
 
 import torch
 
@@ -18,7 +18,7 @@ from argosy.env.plain import space_to_plain
 from argosy.errors import ArgosyError, ConfigError, require
 from argosy.policy import Policy
 from argosy.policy.graph import PolicyGraph
-from argosy.run.saved import load
+from argosy.run.saved import Which, load
 
 Format: TypeAlias = Literal["onnx", "torchscript", "program"]
 FORMATS: dict[str, Format] = {".onnx": "onnx", ".pt": "torchscript", ".pt2": "program"}
@@ -34,10 +34,8 @@ def export(
     path: str | Path,
     *,
     format: Format | None = None,
-    policy: str | None = None,
-    version: int | None = None,
-    tag: str | None = None,
     trust: bool = False,
+    **which: Unpack[Which],
 ) -> Path:
     """Write a policy as one file that acts as `Policy.predict` does, without argosy.
 
@@ -51,10 +49,8 @@ def export(
         path: the file.
         format: onnx (needs the extra `export`), torchscript or program (of torch.export); None: by the file's ending,
             .onnx, .pt or .pt2.
-        policy: see `load`.
-        version: see `load`.
-        tag: see `load`.
         trust: see `load`.
+        which: policy, version and tag, see `load`.
 
     Returns:
         The file.
@@ -73,7 +69,7 @@ def export(
         for module in ("onnx", "onnxscript", "onnxruntime"):
             require(module, "export")
     if not isinstance(source, Policy):
-        source = load(source, policy=policy, version=version, tag=tag, trust=trust)
+        source = load(source, trust=trust, **which)
     graph = PolicyGraph(source)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

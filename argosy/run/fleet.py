@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from argosy.collect.player import Inline, Player, play_out
 from argosy.collect.seats import Arena
@@ -19,7 +19,7 @@ from argosy.files import damage_named, read_json, write_atomically
 from argosy.policy import Policy
 from argosy.process import computing_threads
 from argosy.run.folder import environment_of
-from argosy.run.saved import find_policy, fleet_policies, named_policy, read_saved
+from argosy.run.saved import Which, find_policy, fleet_policies, named_policy, read_saved
 
 FILE = "agents.json"
 
@@ -58,9 +58,7 @@ def write_agents(
     write_atomically(directory / FILE, (text + "\n").encode())
 
 
-def read_fleet(
-    path: Path, policy: str | None = None, version: int | None = None, tag: str | None = None, *, trust: bool = False
-) -> Played:
+def read_fleet(path: Path, *, trust: bool = False, **which: Unpack[Which]) -> Played:
     """Make the policies of a fleet's run; those that are not asked about play in their best version.
 
     Raises:
@@ -68,31 +66,25 @@ def read_fleet(
         CheckpointError: a policy, version or tag is not there, or a file is missing or damaged.
         ConfigError: what the environments were made with was not written down.
     """
-    asked = named_policy(path, fleet_policies(path), policy)
+    which["policy"] = asked = named_policy(path, fleet_policies(path), which.get("policy"))
     data = read_json(path / FILE)
     with damage_named(path / FILE):
-        return _made(path, data, asked, version, tag, trust=trust)
-
-
-def _made(
-    path: Path, data: Mapping[str, Any], asked: str, version: int | None, tag: str | None, *, trust: bool
-) -> Played:
-    if data["env_args"] is None:
-        raise ConfigError(f"the environments of {str(path)!r} were made with arguments that JSON cannot hold")
-    files = {name: find_policy(path, policy=name) for name in {spec["policy"] for spec in data["agents"]}}
-    files |= {asked: find_policy(path, policy=asked, version=version, tag=tag)}
-    saved = {name: read_saved(file, trust=trust) for name, file in files.items()}
-    experiment = saved[data["experiment_of"]].experiment
-    policies = {name: one.policy(one.experiment.device).eval() for name, one in saved.items()}
-    agents = [Agents(spec["agents"], spec["frame_stack"]) for spec in data["agents"]]
-    return Played(
-        path=path,
-        source=EnvSource.of(experiment.task, data["env_args"], experiment.env, agents),
-        policies=[policies[spec["policy"]] for spec in data["agents"]],
-        judged=[spec["policy"] == asked for spec in data["agents"]],
-        num_envs=experiment.env.test_num_envs,
-        threads=experiment.threads,
-    )
+        if data["env_args"] is None:
+            raise ConfigError(f"the environments of {str(path)!r} were made with arguments that JSON cannot hold")
+        files = {name: find_policy(path, policy=name) for name in {spec["policy"] for spec in data["agents"]}}
+        files[asked] = find_policy(path, **which)
+        saved = {name: read_saved(file, trust=trust) for name, file in files.items()}
+        experiment = saved[data["experiment_of"]].experiment
+        policies = {name: one.policy(one.experiment.device).eval() for name, one in saved.items()}
+        agents = [Agents(spec["agents"], spec["frame_stack"]) for spec in data["agents"]]
+        return Played(
+            path=path,
+            source=EnvSource.of(experiment.task, data["env_args"], experiment.env, agents),
+            policies=[policies[spec["policy"]] for spec in data["agents"]],
+            judged=[spec["policy"] == asked for spec in data["agents"]],
+            num_envs=experiment.env.test_num_envs,
+            threads=experiment.threads,
+        )
 
 
 def play(

@@ -38,7 +38,7 @@ def pack(
     tag: str | None = None,
     trust: bool = False,
 ) -> Path:
-    """Write a policy that a run has saved into a file that `load`, `evaluate` and `film` take in the run's place.
+    """Write a policy that a run has saved into a file that `load`, `evaluate`, `export`, `init` ... take in its place.
 
     Args:
         run_dir: the folder of a run.

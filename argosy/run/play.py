@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from argosy.policy import Policy
 from argosy.process import computing_threads
 from argosy.run.fleet import play, read_fleet
 from argosy.run.folder import RunFolder, environment_of
-from argosy.run.saved import POLICY, Saved, fleet_policies, read_policy
+from argosy.run.saved import POLICY, Saved, Which, fleet_policies, read_policy
 from argosy.trainer.statefile import write_state
 
 
@@ -53,10 +53,8 @@ def evaluate(
     *,
     episodes: int = 100,
     seed: int = 0,
-    policy: str | None = None,
-    version: int | None = None,
-    tag: str | None = None,
     trust: bool = False,
+    **which: Unpack[Which],
 ) -> CollectStats:
     """Play `episodes` with a policy that a run has saved, without exploration, in fresh test environments.
 
@@ -66,10 +64,9 @@ def evaluate(
         run_dir: the folder of a run, or of a fleet's; or a file that `pack` wrote.
         episodes: episodes to play.
         seed: of the environments.
-        policy: of a fleet with several policies: whose episodes are counted.
-        version: of a fleet: which version of it; all other policies play in their best one.
-        tag: best, latest, or another tag of a fleet's version; None: the best, if any was tested.
         trust: import the code that the run names as "MODULE:CLASS", though nobody has named it in this process.
+        which: policy, version and tag, see `load`. Of a fleet with several policies the episodes of `policy` are
+            counted; all others play in their best version.
 
     Raises:
         TrustError: the run names such code, and `trust` is not set.
@@ -79,8 +76,8 @@ def evaluate(
     if episodes < 1:
         raise ConfigError(f"episodes is {episodes}; it must be >= 1")
     if fleet_policies(run_dir):
-        return play(read_fleet(Path(run_dir), policy, version, tag, trust=trust), episodes, seed)
-    saved = read_policy(run_dir, policy=policy, version=version, tag=tag, trust=trust)
+        return play(read_fleet(Path(run_dir), trust=trust, **which), episodes, seed)
+    saved = read_policy(run_dir, trust=trust, **which)
     experiment = saved.experiment
     num_envs = min(experiment.env.test_num_envs, episodes)
     with environment_of(run_dir):
@@ -96,10 +93,8 @@ def film(
     episodes: int = 1,
     seed: int = 0,
     max_steps: int = 2000,
-    policy: str | None = None,
-    version: int | None = None,
-    tag: str | None = None,
     trust: bool = False,
+    **which: Unpack[Which],
 ) -> CollectStats:
     """Film a policy that a run has saved.
 
@@ -109,10 +104,8 @@ def film(
         episodes: episodes to show.
         seed: of the environment.
         max_steps: frames of the film at most, however long the episodes last.
-        policy: see `evaluate`.
-        version: see `evaluate`.
-        tag: see `evaluate`.
         trust: import the code that the run names as "MODULE:CLASS", though nobody has named it in this process.
+        which: policy, version and tag, see `evaluate`.
 
     Raises:
         TrustError: the run names such code, and `trust` is not set.
@@ -123,12 +116,12 @@ def film(
     """
     camera = _camera(path, episodes, max_steps)
     if fleet_policies(run_dir):
-        fleet = read_fleet(Path(run_dir), policy, version, tag, trust=trust)
+        fleet = read_fleet(Path(run_dir), trust=trust, **which)
         with _drawn():
             stats = play(fleet, episodes, seed, on_step=camera.take, render_mode="rgb_array")
         write_video(path, camera.frames, camera.fps)
         return stats
-    saved = read_policy(run_dir, policy=policy, version=version, tag=tag, trust=trust)
+    saved = read_policy(run_dir, trust=trust, **which)
     with environment_of(run_dir):
         env = _drawing_env(saved.experiment)
     return _film(env, saved.experiment.threads, lambda: load_policy(saved, env), path, camera, episodes, seed)

@@ -6,13 +6,13 @@ folder of a run, and in the folder of each policy's versions, `parameters/NAME/`
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -38,6 +38,14 @@ from argosy.trainer.statefile import read_state
 POLICY, CHECKPOINT = "policy", "checkpoint"
 """Kinds of files that a local run writes."""
 BEST, LATEST = "best", "latest"
+
+
+class Which(TypedDict, total=False):
+    """Which of the policies in a folder is meant; see `load`."""
+
+    policy: str | None
+    version: int | None
+    tag: str | None
 
 
 @dataclass(frozen=True)
@@ -153,44 +161,31 @@ def load(
         CheckpointError: there is no such run, policy, version or tag, or a file is missing or damaged.
         ConfigError: the device is not there, or code that the policy needs cannot be imported.
     """
-    saved = read_policy(path, policy=policy, version=version, tag=tag, trust=trust)
+    saved = read_policy(path, trust=trust, policy=policy, version=version, tag=tag)
     check_alone(saved.path, saved.env)
     return saved.policy(device).eval()
 
 
-def read_policy(
-    path: str | Path,
-    *,
-    policy: str | None = None,
-    version: int | None = None,
-    tag: str | None = None,
-    trust: bool = False,
-) -> Saved:
+def read_policy(path: str | Path, *, trust: bool = False, **which: Unpack[Which]) -> Saved:
     """Find and read a saved policy; see `load`.
 
     Raises:
         TrustError: the run names code, and `trust` is not set.
         CheckpointError: there is none, or a file is damaged.
     """
-    if is_agent(path):
-        find_policy(path, policy=policy, version=version, tag=tag)  # there is nothing to choose from
-        with unpacked(path) as folder:
-            return dataclasses.replace(read_saved(folder / PACKED, trust=trust), path=Path(path))
-    return read_saved(find_policy(path, policy=policy, version=version, tag=tag), trust=trust)
+    return read_saved(find_policy(path, **which), trust=trust)
 
 
-def find_policy(
-    path: str | Path, *, policy: str | None = None, version: int | None = None, tag: str | None = None
-) -> Path:
+def find_policy(path: str | Path, **which: Unpack[Which]) -> Path:
     """Return the file of a saved policy; see `load`.
 
     Raises:
         CheckpointError: there is none; says what there is.
     """
     path = Path(path)
+    policy, version, tag = which.get("policy"), which.get("version"), which.get("tag")
     if path.is_file():
-        chosen = {"policy": policy, "version": version, "tag": tag}
-        for name, value in chosen.items():
+        for name, value in which.items():
             if value is not None:
                 raise CheckpointError(f"{str(path)!r} is one file, so {name} {value!r} has nothing to choose from")
         return path
@@ -236,6 +231,20 @@ def named_policy(path: Path, names: list[str], policy: str | None) -> str:
     return policy or names[0]
 
 
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[Path]:
+    """Give a policy's file with what belongs beside it: one that `pack` wrote is unpacked, until the end.
+
+    Raises:
+        CheckpointError: what should be one that `pack` wrote is damaged, or something else.
+    """
+    if not is_agent(path):
+        yield path
+        return
+    with unpacked(path) as folder:
+        yield folder / PACKED
+
+
 def read_saved(path: Path, *, trust: bool = False) -> Saved:
     """Read a policy's file, and what lies beside it.
 
@@ -243,15 +252,18 @@ def read_saved(path: Path, *, trust: bool = False) -> Saved:
         TrustError: the description names code of one's own that nobody has named in this process; `trust` allows it.
         CheckpointError: a file is missing or damaged.
     """
-    if not (path.parent / "config.json").is_file():
-        raise CheckpointError(
-            f"beside {str(path)!r} there is no config.json, which says how the policy is made; keep the two together"
-        )
-    experiment = RunFolder(path.parent).experiment(trust=trust)
-    own = _read_own(path.parent, trust=trust)
-    spaces = read_spaces(path.parent) or task_spaces(experiment.task, experiment.env)
-    contents = read_file(path)
-    return Saved(path, experiment, spaces, contents.checkpoint, contents.env, own)
+    with opened(path) as file:
+        folder = RunFolder(file.parent)
+        if not folder.config.is_file():
+            raise CheckpointError(
+                f"beside {str(path)!r} there is no config.json, which says how the policy is made; "
+                "keep the two together"
+            )
+        experiment = folder.experiment(trust=trust)
+        own = _read_own(folder.path, trust=trust)
+        spaces = read_spaces(folder.path) or task_spaces(experiment.task, experiment.env)
+        contents = read_file(file)
+        return Saved(path, experiment, spaces, contents.checkpoint, contents.env, own)
 
 
 def read_checkpoint(path: Path) -> PolicyCheckpoint:
@@ -260,7 +272,8 @@ def read_checkpoint(path: Path) -> PolicyCheckpoint:
     Raises:
         CheckpointError: it is missing or damaged, or the policy was trained behind wrappers that keep statistics.
     """
-    contents = read_file(path)
+    with opened(path) as file:
+        contents = read_file(file)
     check_alone(path, contents.env)
     return contents.checkpoint
 

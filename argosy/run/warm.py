@@ -13,11 +13,11 @@ from torch import nn
 from argosy.algorithm import Algorithm
 from argosy.algorithm.wrapper import AlgorithmWrapper
 from argosy.data import RunningMeanStd
-from argosy.env.spaces import leaves, normal_form
+from argosy.env.spaces import Space, leaves, normal_form
 from argosy.errors import CheckpointError
 from argosy.policy import Policy
 from argosy.run.folder import RunFolder
-from argosy.run.saved import check_alone, find_policy, read_file, read_spaces
+from argosy.run.saved import check_alone, find_policy, opened, read_file, read_spaces
 
 _OWN = "exploration."
 """Part of a policy that a new run begins anew, as its schedule says."""
@@ -47,20 +47,22 @@ def warm_start(algorithm: Algorithm, source: str | Path) -> Taken:
     Args:
         algorithm: as it was made.
         source: the folder of a run, whose checkpoint is read; that of a fleet's run or of a fleet's policy, of which
-            the best version is; or one file: checkpoint.safetensors, policy.safetensors, VERSION.safetensors.
+            the best version is; or one file: checkpoint.safetensors, policy.safetensors, VERSION.safetensors, or one
+            that `pack` wrote.
 
     Raises:
         CheckpointError: there is no such run; or its policy has other spaces or networks, which are named.
     """
-    path = Path(source)
-    folder = RunFolder(path)
-    path = folder.checkpoint if folder.checkpoint.is_file() else find_policy(path)
-    contents = read_file(path)
+    path = RunFolder(Path(source)).checkpoint
+    path = path if path.is_file() else find_policy(source)
+    with opened(path) as file:
+        contents, spaces = read_file(file), read_spaces(file.parent)
     check_alone(path, contents.env)
     while isinstance(algorithm, AlgorithmWrapper):
         algorithm = algorithm.inner
     policy: Policy = algorithm.policy
-    _check_spaces(policy, path)
+    if spaces is not None:
+        _check_spaces(policy, spaces, path)
     parts = algorithm.parts()
     copies = _copies(parts)
 
@@ -81,10 +83,7 @@ def warm_start(algorithm: Algorithm, source: str | Path) -> Taken:
     return Taken(path, taken, new)
 
 
-def _check_spaces(policy: Policy, path: Path) -> None:
-    spaces = read_spaces(path.parent)
-    if spaces is None:
-        return
+def _check_spaces(policy: Policy, spaces: tuple[Space, Space], path: Path) -> None:
     theirs, mine = (list(leaves(normal_form(space))) for space in (spaces[0], policy.observation_space))
     if theirs != mine:
         raise CheckpointError(

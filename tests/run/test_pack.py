@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import argosy
 from argosy import cli
@@ -60,6 +61,42 @@ def test_load_eval_and_watch_take_the_file(agent, result, tmp_path, capsys):
     assert (tmp_path / "mine.gif").is_file()
     with pytest.raises(CheckpointError, match="nothing to choose from"):
         argosy.load(agent, tag="latest")
+
+
+@pytest.mark.parametrize("flag", ["init", "expert"])
+def test_a_run_begins_with_the_file_or_asks_it(agent, result, tmp_path, capsys, flag):
+    algorithm = "dqn" if flag == "init" else "dagger"
+    args = ["--net.hidden-sizes=16", "--env.num-envs=2", "--total-steps=60", "--trainer.episode-per-test=1"]
+    begun = cli.main([
+        "train", algorithm, "--task", "CartPole-v1", f"--{flag}", str(agent), "--runs", str(tmp_path),
+        "--stop.episodes=1", "--trainer.start-steps=50", "--lr=1e-9", *args,
+    ])  # fmt: skip
+    said = capsys.readouterr()
+    assert begun == 0, said.err
+    if flag == "init":  # at this rate nothing is learned
+        assert "init: policy." in said.err
+        assert f"from {agent}" in said.err
+        (run,) = tmp_path.glob("CartPole-v1/dqn/*")
+        for name, value in argosy.load(run, tag="latest").state_dict().items():
+            if "exploration" not in name:
+                torch.testing.assert_close(value, argosy.load(agent).state_dict()[name])
+
+
+def test_what_is_exported_of_the_file_acts_as_the_policy(agent, tmp_path, capsys):
+    assert cli.main(["export", str(agent), "-o", str(tmp_path / "policy.pt")]) == 0
+    assert "policy.pt" in capsys.readouterr().out
+    obs = np.random.default_rng(1).uniform(-0.2, 0.2, (30, 4)).astype(np.float32)
+    actions = torch.jit.load(tmp_path / "policy.pt")(torch.from_numpy(obs))[0]
+    assert actions.tolist() == argosy.load(agent).predict(obs)[0].tolist()
+
+
+@pytest.mark.parametrize("flag", ["init", "expert"])
+def test_a_run_that_begins_with_a_damaged_file_says_so(agent, tmp_path, capsys, flag):
+    (tmp_path / "bad.zip").write_bytes(agent.read_bytes()[:2000])
+    algorithm = "dqn" if flag == "init" else "dagger"
+    args = ["train", algorithm, "--task", "CartPole-v1", f"--{flag}", str(tmp_path / "bad.zip")]
+    assert cli.main([*args, "--runs", str(tmp_path)]) == 2
+    assert "bad.zip' is damaged" in capsys.readouterr().err
 
 
 def test_the_command_and_the_runs_that_differ_by_their_seeds_only(result, tmp_path, capsys):
