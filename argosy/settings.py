@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from argosy.config import check_range
 from argosy.data import Hindsight, Priority, VectorReplayBuffer
-from argosy.env.tasks import GoalReward
+from argosy.env.tasks import GoalRules
 from argosy.errors import ConfigError
 from argosy.process import usable_device
 
@@ -28,10 +28,11 @@ class HindsightConfig:
         check_range(self, "future_k", ge=0.0)
         check_range(self, "horizon", ge=1)
 
-    def build(self, reward: GoalReward) -> Hindsight:
+    def build(self, rules: GoalRules) -> Hindsight:
         """Return what a buffer takes."""
         return Hindsight(
-            compute_reward_fn=lambda achieved, desired: reward(achieved, desired, {}),
+            compute_reward_fn=rules.reward,
+            compute_terminated_fn=rules.terminated,
             horizon=self.horizon,
             future_k=self.future_k,
         )
@@ -73,8 +74,8 @@ class BufferConfig:
             "save_only_last_obs": self.stack_num > 1,
         }
 
-    def make(self, rows: int, seed: int, reward: GoalReward | None = None) -> VectorReplayBuffer:
-        """Return an empty replay buffer for `rows` environments; `reward` is that of other goals, for hindsight.
+    def make(self, rows: int, seed: int, rules: GoalRules | None = None) -> VectorReplayBuffer:
+        """Return an empty replay buffer for `rows` environments; `rules` of its goals, for hindsight.
 
         Raises:
             ConfigError: it would have less than one slot for each, or there is no such device.
@@ -87,7 +88,7 @@ class BufferConfig:
             rows,
             **self.stored,
             priority=self.priority if self.priority.alpha else None,
-            hindsight=None if reward is None else self.hindsight.build(reward),
+            hindsight=None if rules is None else self.hindsight.build(rules),
             device=None if self.device is None else usable_device(self.device),
             storage_dir=None if folder is None else folder.name,
             seed=seed,

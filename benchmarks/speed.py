@@ -118,6 +118,29 @@ ROWS = (
         floor=0.5,
     ),
     Row(
+        name="sample_mapped",
+        title="frame-stack sample of 32 x 4x28x28, a million frames in mapped files (floor: argosy's own in memory)",
+        unit="samples",
+        count=3_000,
+        warmup=3_000,
+        floor=0.5,
+    ),
+    *(
+        Row(
+            name=f"read_{name}",
+            title=f"a million transitions: {what} into a buffer (floor: h5py reads the same arrays)",
+            unit="files",
+            count=5,
+            warmup=1,
+            floor=0.5,
+        )
+        for name, what in (
+            ("own", "argosy's HDF5"),
+            ("checked", "argosy's HDF5, looked through for NaN,"),
+            ("d4rl", "D4RL's HDF5, looked through,"),
+        )
+    ),
+    Row(
         name="named_slice",
         title="named array of 20 fields: slice",
         unit="slices",

@@ -61,10 +61,14 @@ def evaluate(args: Sequence[str]) -> int:
     assert lens is not None
     if as_json:
         numbers = {"episodes": episodes, "seed": options["seed"], "return_mean": returns.mean}
+        if stats.success_rate is not None:
+            numbers["success_rate"] = stats.success_rate
         print(json.dumps({**numbers, "return_std": returns.std, "run_dir": run}))
     else:
         print(f"return   {returns.mean:.1f} ± {returns.std:.1f} over {episodes} episodes")
         print(f"range    {returns.min:.1f} to {returns.max:.1f}")
+        if stats.success_rate is not None:
+            print(f"success  {stats.success_rate:.2f}")
         print(f"length   {lens.mean:.1f} ± {lens.std:.1f} steps")
     return 0
 

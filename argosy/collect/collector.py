@@ -25,7 +25,7 @@ from argosy.rng import Rng, spawn_seeds
 _EMPTY = Batch()
 STAGING_FROM = 4
 """Vector steps from which on a collection is staged instead of stored step by step."""
-Ended: TypeAlias = list[tuple[np.ndarray, np.ndarray]]  # returns and lengths of episodes, in order of their ends
+Ended: TypeAlias = list[tuple[np.ndarray, ...]]  # returns, lengths, successes of episodes, in order of their ends
 
 
 class Collector:
@@ -141,8 +141,8 @@ class Collector:
         stats = CollectStats(n_collected_steps=steps, collect_time=elapsed)
         if not ended:
             return stats
-        returns, lens = (np.concatenate(parts) for parts in zip(*ended, strict=True))
-        return replace(stats, n_collected_episodes=len(lens), returns=returns, lens=lens)
+        returns, lens, successes = (np.concatenate(parts) for parts in zip(*ended, strict=True))
+        return replace(stats, n_collected_episodes=len(lens), returns=returns, lens=lens, successes=successes)
 
     def reset(self, reset_buffer: bool = True) -> None:
         """Start new episodes at the next `collect`, set the counters to zero, empty the buffer (unless told not to)."""
@@ -343,7 +343,8 @@ class Collector:
             return None
         done = np.flatnonzero(ended_rows)
         returns, lens = rows.returns[done], rows.lens[done]
-        ended.append((returns, lens))
+        success = info_column(info, "is_success", done)
+        ended.append((returns, lens, np.full(len(done), np.nan) if success is None else success))
         self.collect_episode += len(lens)
         if self._episode_hooks:
             self._tell_episodes(rows.env_ids[done], returns, lens, None if slots is None else slots[done])

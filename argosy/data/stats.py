@@ -47,6 +47,8 @@ class CollectStats:
     """[E] undiscounted return of every ended episode ([E, N] with N agents), in order of their ends."""
     lens: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     """[E] steps of every ended episode."""
+    successes: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    """[E] `info["is_success"]` at the end of every ended episode, of envs with goals; NaN where it is not said."""
 
     def __repr__(self) -> str:
         returns, lens = self.returns_stat, self.lens_stat
@@ -68,6 +70,7 @@ class CollectStats:
             collect_time=sum(part.collect_time for part in parts),
             returns=np.concatenate([part.returns for part in ended or parts[:1]]),
             lens=np.concatenate([part.lens for part in ended or parts[:1]]),
+            successes=np.concatenate([part.successes for part in ended or parts[:1]]),
         )
 
     @property
@@ -85,6 +88,12 @@ class CollectStats:
         """Summary of the lengths; None when no episode ended."""
         return SequenceSummaryStats.from_sequence(self.lens) if self.n_collected_episodes else None
 
+    @property
+    def success_rate(self) -> float | None:
+        """Share of the ended episodes that succeeded; None where the env does not say."""
+        told = self.successes[~np.isnan(self.successes)]
+        return float(told.mean()) if len(told) else None
+
     def metrics(self, prefix: str = "episode") -> dict[str, float]:
         """Return the numbers for a logger; those of episodes only when one ended."""
         out = {"time/steps_per_s": self.collect_speed} if prefix == "episode" else {}
@@ -98,6 +107,8 @@ class CollectStats:
                 f"{prefix}/length_mean": lens.mean,
                 f"{prefix}/count": float(self.n_collected_episodes),
             }
+        if self.success_rate is not None:
+            out[f"{prefix}/success_rate"] = self.success_rate
         return out
 
 
@@ -231,6 +242,8 @@ class EpochStats(Generic[TrainingStatsT]):
             summary = None if collected is None else collected.returns_stat
             if summary is not None:
                 parts.append(f"{name} return {summary.mean:.2f} ± {summary.std:.2f}")
+        if test is not None and test.success_rate is not None:
+            parts.append(f"success {test.success_rate:.2f}")
         if test is not None:
             parts.append(f"best {info.best_reward:.2f}")
         return ", ".join(parts)

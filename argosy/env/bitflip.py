@@ -34,8 +34,11 @@ class BitFlip(gym.Env[Any, Any]):
 
     def compute_reward(self, achieved_goal: Bits, desired_goal: Bits, info: object) -> Bits:
         """0 where all bits are the goal's, else -1: [..., bits] -> [...]."""
-        reward: Bits = -(achieved_goal != desired_goal).any(axis=-1).astype(np.float32)
-        return reward
+        return self.compute_terminated(achieved_goal, desired_goal, info).astype(np.float32) - 1.0
+
+    def compute_terminated(self, achieved_goal: Bits, desired_goal: Bits, info: object) -> NDArray[np.bool_]:
+        """Whether all bits are the goal's: [..., bits] -> [...]."""
+        return np.asarray((achieved_goal == desired_goal).all(axis=-1))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

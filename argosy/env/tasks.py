@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import gymnasium as gym
 import numpy as np
@@ -38,11 +39,12 @@ from argosy.rng import spawn_seeds
 
 TaskOf: TypeAlias = str | Callable[..., object]
 """A task by its name, or the class or function that makes its envs."""
-Family = Literal["classic", "box2d", "mujoco", "dm_control", "minatar", "atari", "other"]
+Family = Literal["classic", "box2d", "mujoco", "fetch", "dm_control", "minatar", "atari", "other"]
 FAMILIES: dict[str, Family] = {
     ".classic_control": "classic",
     ".box2d": "box2d",
     ".mujoco": "mujoco",
+    "robotics.envs.fetch": "fetch",
     "minatar": "minatar",
 }
 """By what stands in the entry point of a gymnasium id."""
@@ -51,9 +53,17 @@ DM_CONTROL_NAME = re.compile(r"[A-Za-z0-9]+-v1")
 ATARI_NAME = re.compile(r"(?:ALE/)?([A-Za-z0-9]+?)(?:NoFrameskip|Deterministic)?(?:-v[045])?")
 Goals: TypeAlias = "NDArray[Any]"
 GOAL_KEYS = ("observation", "achieved_goal", "desired_goal")
-GoalReward: TypeAlias = Callable[["Goals", "Goals", Info], "NDArray[np.floating[Any]]"]
-"""`compute_reward` of an env with goals, as Gymnasium-Robotics has it: the rewards [N] of achieved goals [N, *goal] for
-desired goals [N, *goal]."""
+GoalRule: TypeAlias = Callable[["Goals", "Goals"], "NDArray[Any]"]
+"""What achieved goals [N, *goal] are worth for desired goals [N, *goal]: [N]."""
+
+
+class GoalRules(NamedTuple):
+    """The methods of an env with goals, as Gymnasium-Robotics has them, of many goals at once and without an info."""
+
+    reward: GoalRule
+    """`compute_reward`."""
+    terminated: GoalRule | None
+    """`compute_terminated`: whether the episode ends there; None where the env has no such method."""
 
 
 def make_vector_env(
@@ -319,8 +329,8 @@ def _make_pool(
     return EnvPoolVectorEnv(make_in_background if background else make, seeds)
 
 
-def goal_reward(task: str, config: EnvConfig) -> GoalReward:
-    """Return the method `compute_reward` of an env of the task; wrappers around it count if they have one, too.
+def goal_rules(task: str, config: EnvConfig) -> GoalRules:
+    """Return `compute_reward` and `compute_terminated` of an env of the task; wrappers count if they have them, too.
 
     Raises:
         ConfigError: the task has no goals: its observations lack "achieved_goal" or "desired_goal", or the env has no
@@ -334,11 +344,26 @@ def goal_reward(task: str, config: EnvConfig) -> GoalReward:
             f"buffer.hindsight needs an env with goals, whose observations are a dict of {', '.join(GOAL_KEYS)}; those "
             f"of {task!r} are {space}"
         )
-    try:
-        reward: GoalReward = env.get_wrapper_attr("compute_reward")
-    except AttributeError:
+    has = env.has_wrapper_attr
+    if not has("compute_reward"):
         raise ConfigError(
             f"buffer.hindsight needs the env's method compute_reward(achieved_goal, desired_goal, info), which {task!r}"
             " lacks"
-        ) from None
-    return reward
+        )
+    return GoalRules(
+        _of_many(env.get_wrapper_attr("compute_reward")),
+        _of_many(env.get_wrapper_attr("compute_terminated")) if has("compute_terminated") else None,
+    )
+
+
+def _of_many(method: Callable[[Any, Any, Info], Any]) -> GoalRule:
+    """Let a method take many pairs of goals, which those of some envs take one by one."""
+
+    def ask(achieved: Goals, desired: Goals) -> NDArray[Any]:
+        with contextlib.suppress(ValueError):  # "the truth value of an array ... is ambiguous"
+            found = np.asarray(method(achieved, desired, {}))
+            if found.shape == achieved.shape[:1]:
+                return found
+        return np.array([method(*pair, {}) for pair in zip(achieved, desired, strict=True)])
+
+    return ask

@@ -47,6 +47,8 @@ class Result:
     """The run's folder."""
     test_episodes: int
     """Fresh episodes that the run is evaluated by; those of the best test when Ctrl-C ended the run."""
+    test_success_rate: float | None = None
+    """Share of them that succeeded; None where the env does not say."""
     interrupted: bool = False
     """Ctrl-C ended it; `resume` goes on."""
     curve: str | None = None
@@ -62,13 +64,21 @@ class Result:
         """Return the return in words, or that nobody knows it."""
         if self.chosen_by != TESTS:
             return f"unknown: nothing was tested; its best version was chosen by {self.chosen_by}"
-        return f"{self.test_return_mean:.1f} ± {self.test_return_std:.1f} over {self.test_episodes} test episodes"
+        success = "" if self.test_success_rate is None else f", success {self.test_success_rate:.2f}"
+        return (
+            f"{self.test_return_mean:.1f} ± {self.test_return_std:.1f}{success} over {self.test_episodes} test episodes"
+        )
 
     def to_json(self) -> str:
-        """Return the result as one line of JSON: everything up to `run_dir`; null for NaN. Without tests it says so."""
+        """Return the result as one line of JSON: everything up to `run_dir`, and of the rest what is to be known.
+
+        NaN is null there. The rest: the success rate, where the env says it; without tests, what has chosen the policy.
+        """
         values = [(f.name, getattr(self, f.name)) for f in dataclasses.fields(self)]
         names = [name for name, _ in values]
         shown = values[: names.index("run_dir") + 1]
+        if self.test_success_rate is not None:
+            shown.append(("test_success_rate", self.test_success_rate))
         if self.chosen_by != TESTS:
             shown.append(("chosen_by", self.chosen_by))
         return json.dumps({k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in shown})
@@ -126,7 +136,7 @@ class BestPolicy:
         """Evaluate the best policy and draw the curve."""
         state = self.trainer.state
         episodes, policy = self.experiment.stop.episodes, self.trainer.algorithm.policy
-        chosen_by = TESTS
+        chosen_by, success = TESTS, None
         if self.env is None:
             chosen_by = FITTED_Q if any(isinstance(one, FQE) for one in self.trainer.callbacks) else LAST
             if chosen_by == LAST or not self.folder.best_policy.is_file():
@@ -140,7 +150,7 @@ class BestPolicy:
         else:
             policy = load_policy(read_saved(self.folder.best_policy), self.env)
             stats = self.confirmed or self._evaluate(policy)
-            mean, std = float(stats.returns.mean()), float(stats.returns.std())
+            mean, std, success = float(stats.returns.mean()), float(stats.returns.std()), stats.success_rate
         experiment = self.experiment
         title = f"{experiment.algorithm} on {experiment.task}, seed {experiment.seed}"
         unit = "environment steps" if experiment.unit == "steps" else experiment.unit
@@ -157,6 +167,7 @@ class BestPolicy:
             test_return_std=std,
             run_dir=str(self.folder.path),
             test_episodes=episodes,
+            test_success_rate=success,
             interrupted=interrupted,
             curve=None if curve is None else str(curve),
             chosen_by=chosen_by,

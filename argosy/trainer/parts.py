@@ -8,7 +8,7 @@ from argosy.algorithm import algorithm_class
 from argosy.algorithm.base import Algorithm, Space, Task
 from argosy.algorithm.wrapper import wrapped
 from argosy.data import VectorReplayBuffer
-from argosy.env.tasks import goal_reward
+from argosy.env.tasks import goal_rules
 from argosy.experiment import Experiment
 from argosy.policy import Policy
 from argosy.process import usable_device
@@ -59,5 +59,5 @@ def make_buffer(experiment: Experiment, rows: int, seed: int) -> VectorReplayBuf
         ConfigError: it is too small, has no place, or the task has no goals for its hindsight.
     """
     config = experiment.buffer
-    reward = goal_reward(experiment.task, experiment.env) if config.hindsight.future_k else None
-    return config.make(rows, seed, reward)
+    rules = goal_rules(experiment.task, experiment.env) if config.hindsight.future_k else None
+    return config.make(rows, seed, rules)

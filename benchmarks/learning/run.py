@@ -47,6 +47,7 @@ def main(args: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=5, help="how many: 1, 2, ...")
     parser.add_argument("--jobs", type=int, default=2, help="runs at the same time, one thread each")
     parser.add_argument("--bar", type=float, help="mean test return that every seed has to reach")
+    parser.add_argument("--success", type=float, help="share of test episodes that every seed has to succeed in")
     parser.add_argument("--max-steps", type=int, help="environment steps within which it has to")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="change a setting")
     parser.add_argument("--label", default="", help="added to the name of the results, e.g. hidden-gru")
@@ -69,13 +70,14 @@ def main(args: Sequence[str] | None = None) -> int:
             seeds = [job.result() for job in jobs]
     experiments = [seed.pop("experiment") for seed in seeds]
     for seed in seeds:
-        seed["passed"] = passed(seed, options.bar, options.max_steps)
+        seed["passed"] = passed(seed, options.bar, options.max_steps, options.success)
         seed["steps_to_bar"] = steps_to(options.bar, seed["test_curve"])
     summary = {
         "algorithm": options.algorithm,
         "task": options.task,
         "label": options.label,
         "bar": options.bar,
+        "success": options.success,
         "max_steps": options.max_steps,
         "changes": changes,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, no GPU" if seeds[0]["device"] == "cpu" else "GPU",
@@ -132,15 +134,20 @@ def record(folder: Path) -> dict[str, Any]:
         "env_steps": ended["env_steps"],
         "wall_s": ended["wall_s"],
         "test_return_mean": ended["test_return_mean"],
+        "test_success_rate": ended.get("test_success_rate"),
         "test_curve": curve,
         "training_curve": training[:: max(1, len(training) // 200)],
         "date": time.strftime("%Y-%m-%d"),
     }
 
 
-def passed(seed: Mapping[str, Any], bar: float | None, max_steps: int | None) -> bool:
-    """Whether a seed's final policy reached the bar within the budget."""
-    return (bar is None or seed["test_return_mean"] >= bar) and (max_steps is None or seed["env_steps"] <= max_steps)
+def passed(seed: Mapping[str, Any], bar: float | None, max_steps: int | None, success: float | None = None) -> bool:
+    """Whether a seed's final policy reached the bars within the budget."""
+    return (
+        (bar is None or seed["test_return_mean"] >= bar)
+        and (success is None or seed["test_success_rate"] >= success)
+        and (max_steps is None or seed["env_steps"] <= max_steps)
+    )
 
 
 def steps_to(bar: float | None, curve: Sequence[Sequence[float]]) -> float | None:
@@ -190,9 +197,11 @@ def write_doc() -> None:
         summary = json.loads(path.read_text())
         seeds = summary["seeds"]
         steps, label = [seed["env_steps"] for seed in seeds], summary.get("label", "")
-        bar = "no bar" if summary["bar"] is None else f"{sum(s['passed'] for s in seeds)} of {len(seeds)}"
-        if summary["bar"] is not None:
-            bar += f" ({summary['bar']:g} within {summary['max_steps']:,} steps)"
+        success = summary.get("success")
+        bars = [f"{summary['bar']:g}"] * (summary["bar"] is not None) + [f"success {success:g}"] * (success is not None)
+        bar = f"{sum(s['passed'] for s in seeds)} of {len(seeds)}" if bars else "no bar"
+        if bars:
+            bar += f" ({' and '.join(bars)} within {summary['max_steps']:,} steps)"
         final = interval([seed["test_return_mean"] for seed in seeds])
         bounds = f" ({final.low:.1f} to {final.high:.1f})" if len(seeds) > 1 else ""
         lines.append(

@@ -5,7 +5,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from scripted import ScriptedPolicy, make_env
+from scripted import ScriptedEnv, ScriptedPolicy, make_env
 
 from argosy.collect import CollectHook, Collector, EpisodeEvent, StepEvent
 from argosy.collect.collector import CollectorState
@@ -39,6 +39,25 @@ def test_stores_true_successors_at_an_episodes_end_and_starts_anew_after_it() ->
     assert stats.returns.tolist() == [6.0, 3.0]
     assert stats.lens.tolist() == [3, 2]
     assert (stats.n_collected_episodes, stats.n_collected_steps) == (2, 6)
+
+
+class Succeeding(gym.Wrapper[Any, Any, Any, Any]):
+    """Says at every step whether the newest one is an even one."""
+
+    def step(self, action: Any) -> Any:
+        obs, rew, terminated, truncated, info = self.env.step(action)
+        return obs, rew, terminated, truncated, {**info, "is_success": float(rew) % 2 == 0}
+
+
+def test_an_episode_has_succeeded_where_its_last_info_says_so() -> None:
+    lengths = ([2, 3], [4, 6])
+    env = DummyVectorEnv([lambda i=i: Succeeding(ScriptedEnv(i, lengths[i])) for i in range(2)])
+    stats = Collector(ScriptedPolicy(env), env).collect(n_episode=4)
+    assert dict(zip(stats.lens.tolist(), stats.successes.tolist(), strict=True)) == {2: 1, 3: 0, 4: 1, 6: 1}
+    assert stats.success_rate == stats.metrics("test")["test/success_rate"] == 0.75
+    silent = make(*lengths).collect(n_episode=4)
+    assert silent.success_rate is None
+    assert "episode/success_rate" not in silent.metrics()
 
 
 def test_truncation_is_no_termination() -> None:

@@ -154,6 +154,75 @@ def test_sequences_keep_one_goal_per_episode():
             assert (goal[~same, b] == -1).all()
 
 
+def is_reached(achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
+    return reached(achieved, desired) == 0.0
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_a_new_goal_ends_the_episode_where_the_env_says_so(n_step, device):
+    """Row t of the only episode arrives at t + 1; under a goal g it ends after g - t steps."""
+    hindsight = Hindsight(compute_reward_fn=reached, compute_terminated_fn=is_reached, horizon=9, future_k=4.0)
+    buffer = ReplayBuffer(6, hindsight=hindsight, seed=0, device=device)
+    fill(buffer, [6])
+    buffer.terminated[5] = True  # of the old goal, not of a new one
+    left = set()
+    for _ in range(40):
+        batch, slots = buffer.sample(0, Sampling(n_step=n_step, gamma=0.5))
+        for t, goal in zip(slots.tolist(), np.asarray(batch.obs.desired_goal)[:, 0].tolist(), strict=True):
+            window = min(n_step, 6 - t)
+            if goal == -1.0:  # kept: as stored
+                ends, steps, rewards = t + window == 6, window, [-1.0] * window
+            else:
+                steps = min(window, int(goal) - t)
+                ends = t + steps == goal
+                rewards = [-1.0] * (steps - 1) + [0.0 if ends else -1.0]
+            assert bool(batch.terminated[t]) == ends
+            assert bool(batch.done[t]) == (ends or t + window == 6)
+            assert bool(batch.truncated[t]) == (t + window == 6)
+            assert float(batch.discount[t]) == (0.0 if ends else 0.5**steps)
+            assert float(batch.rew[t]) == sum(0.5**k * r for k, r in enumerate(rewards))
+            left.add((goal == -1.0, ends, steps))
+    assert {ends for kept, ends, _ in left if not kept} == {True, False}
+    assert bool(buffer.terminated[5])
+    assert not buffer.terminated[:5].any()
+
+
+def test_sequences_end_where_their_new_goal_is_reached():
+    hindsight = Hindsight(compute_reward_fn=reached, compute_terminated_fn=is_reached, horizon=9, future_k=1e9)
+    buffer = VectorReplayBuffer(16, 2, hindsight=hindsight, seed=0)
+    fill(buffer, [8])
+    for _ in range(10):
+        batch, _ = buffer.sample(8, Sampling(sequence_length=4, gamma=0.5))
+        arrives = batch.obs_next.achieved_goal[..., 0] == batch.obs.desired_goal[..., 0]
+        np.testing.assert_array_equal(batch.terminated, arrives)
+        np.testing.assert_array_equal(batch.discount, np.where(arrives, 0.0, 0.5))
+
+
+def test_an_env_whose_goals_end_nothing_learns_as_before():
+    def nothing_ends(achieved, desired):
+        return np.zeros(len(achieved), bool)
+
+    batches = []
+    for ends in (None, nothing_ends):
+        hindsight = Hindsight(compute_reward_fn=reached, compute_terminated_fn=ends, horizon=9)
+        buffer = ReplayBuffer(12, hindsight=hindsight, seed=0)
+        fill(buffer, [6, 6])
+        batches.append(buffer.sample(12, Sampling(n_step=3))[0])
+    assert batches[0] == batches[1]
+
+
+@pytest.mark.parametrize(("value", "message"), [([True], "returned shape"), ([np.nan] * 3, "returned NaN")])
+def test_an_answer_that_is_none_is_refused(value, message):
+    hindsight = Hindsight(
+        compute_reward_fn=reached, compute_terminated_fn=lambda a, d: np.array(value), horizon=9, future_k=1e9
+    )
+    buffer = ReplayBuffer(3, hindsight=hindsight)
+    fill(buffer, [3])
+    with pytest.raises(DataError, match=f"compute_terminated_fn {message}"):
+        buffer.sample(0)
+
+
 def test_manager_and_types():
     one = HERReplayBuffer(10, reached, 5)
     fill(one, [5])

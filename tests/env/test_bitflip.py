@@ -35,3 +35,4 @@ def test_rewards_of_many_goals_at_once():
     env = BitFlip(2)
     goals = np.array([[0, 0], [0, 1], [1, 1]], np.float32)
     assert env.compute_reward(goals, goals[[0, 0, 2]], {}).tolist() == [0.0, -1.0, 0.0]
+    assert env.compute_terminated(goals, goals[[0, 0, 2]], {}).tolist() == [True, False, True]

@@ -18,8 +18,10 @@ from argosy.env import (
     task_family,
     task_spaces,
 )
-from argosy.env.tasks import atari_game
+from argosy.env.bitflip import BitFlip
+from argosy.env.tasks import atari_game, goal_rules
 from argosy.errors import ConfigError, EnvError, MissingExtraError
+from argosy.presets import preset
 
 
 class Sized(gym.Env):
@@ -42,6 +44,7 @@ class Sized(gym.Env):
         ("Pendulum-v1", "classic"),
         ("BipedalWalker-v3", "box2d"),
         ("HalfCheetah-v5", "mujoco"),
+        ("FetchReach-v4", "fetch"),
         ("Pong", "atari"),
         ("Pong-v5", "atari"),
         ("ALE/Pong-v5", "atari"),
@@ -220,3 +223,36 @@ def test_registered_envs_and_games_are_tasks():
     env.reset()
     _, rew, *_ = env.step({"player_0": np.array([0, 0, 0]), "player_1": np.array([0, 1, 2])})
     assert rew.tolist() == [[0, 0], [-1, 1], [1, -1]]
+
+
+def one_by_one(self, achieved, desired, info):
+    """As some envs of Gymnasium-Robotics have it."""
+    return bool(np.linalg.norm(achieved - desired) <= 1.0)
+
+
+def one_by_one_or_error(self, achieved, desired, info):
+    return bool(achieved[0] == desired[0] and info == {})
+
+
+@pytest.mark.parametrize("compute", [one_by_one, one_by_one_or_error, BitFlip.compute_terminated])
+def test_rules_of_goals_are_of_many_goals_at_once(compute, monkeypatch):
+    monkeypatch.setattr(BitFlip, "compute_terminated", compute)
+    monkeypatch.setattr(BitFlip, "compute_reward", lambda self, a, d, info: -1.0 * (a != d).any(axis=-1))
+    rules = goal_rules("argosy.env.bitflip:BitFlip", EnvConfig())
+    goals = np.array([[0, 0, 0], [0, 0, 0], [1, 1, 1]], np.float32)
+    for many in (goals, goals[:1], goals[1:]):
+        assert rules.reward(many, goals[:1]).tolist() == [-1.0 * (row != 0).any() for row in many]
+        assert rules.terminated(many, np.zeros_like(many)).tolist() == [bool((row == 0).all()) for row in many]
+    monkeypatch.delattr(BitFlip, "compute_terminated")
+    assert goal_rules("argosy.env.bitflip:BitFlip", EnvConfig()).terminated is None
+
+
+@pytest.mark.parametrize("algorithm", ["ddpg", "td3", "sac"])
+def test_fetch_tasks_have_goals_for_hindsight(algorithm):
+    pytest.importorskip("gymnasium_robotics")
+    config = preset(algorithm, "FetchReach-v4")
+    assert config.buffer.hindsight.future_k == 4.0
+    rules = goal_rules("FetchReach-v4", config.env)
+    goals = np.array([[0, 0, 0], [0, 0, 0.1]])
+    assert rules.reward(goals, goals[[0, 0]]).tolist() == [0.0, -1.0]
+    assert not rules.terminated(goals, goals).any()

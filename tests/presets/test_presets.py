@@ -17,6 +17,7 @@ EXAMPLES = {
     "classic": "CartPole-v1",
     "box2d": "BipedalWalker-v3",
     "mujoco": "HalfCheetah-v5",
+    "fetch": "FetchReach-v4",
     "dm_control": "CheetahRun-v1",
     "minatar": "MinAtar/Breakout-v1",
     "atari": "PongNoFrameskip-v4",

@@ -1,7 +1,8 @@
 """Hindsight experience replay, 'future' strategy (Andrychowicz et al. 2017, arXiv 1707.01495).
 
 A part of each sample gets another goal: one that its episode achieved later. Only the sampled batch is changed,
-before rewards are summed, so that n-step returns see the new goals; what is stored stays as it was.
+before rewards are summed, so that n-step returns see the new goals, and end where a new goal ends the episode; what is
+stored stays as it was.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from argosy.data.tree import Fields
 from argosy.errors import DataError
 
 RewardFn: TypeAlias = Callable[[npt.NDArray[Any], npt.NDArray[Any]], npt.NDArray[Any]]
-"""(achieved goals [N, *goal], desired goals [N, *goal]) -> rewards [N]."""
+"""(achieved goals [N, *goal], desired goals [N, *goal]) -> rewards [N]; or [N], whether it ends the episode."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,8 @@ class Hindsight:
     """New goals come from at most `horizon - 1` rows after the sampled one, e.g. the longest episode's length."""
     future_k: float = 8.0
     """Relabelled rows per row that keeps its goal."""
+    compute_terminated_fn: RewardFn | None = None
+    """Whether that ends the episode, likewise: [N]. None: no goal does, rows end as they are stored."""
 
     def __post_init__(self) -> None:
         check_range(self, "horizon", ge=1)
@@ -57,7 +60,10 @@ def relabel(
     rew: Array,
     rng: np.random.Generator,
 ) -> None:
-    """Give a part of a sample new goals: overwrites `obs` and `obs_next` in its `fields`, and `rew`.
+    """Give a part of a sample new goals: overwrites goals, `terminated` and `done` in its `fields`, and `rew`.
+
+    Where a new goal ends the episode within the window, rewards behind that are 0; `obs_next` stays that of the
+    window's last row, from which nobody bootstraps then. Episodes that were truncated stay so.
 
     Args:
         storage: where the sample is from.
@@ -68,17 +74,28 @@ def relabel(
         rng: random numbers.
 
     Raises:
-        DataError: observations lack goals, or the user's function returned another number of rewards, or NaN.
+        DataError: observations lack goals, or a function of the user's returned another number of values, or NaN.
     """
     single = window.ndim == 2
     window = window[None] if single else window
     goals = draw_goals(storage, config, window[..., 0], rng)
-    relabel_rewards(storage, config, goals, window, rew.reshape(window.shape))
-    rows = storage.fields["obs"].columns["desired_goal",].like(goals.mask)
+    column = storage.fields["obs"].columns["desired_goal",]
+    achieved = column.host(storage.successor(("achieved_goal",), window[goals.mask]))
+    desired = np.broadcast_to(column.host(goals.goal)[:, None], achieved.shape)
+    value = _asked(config.compute_reward_fn, "compute_reward_fn", achieved, desired).astype(np.float32)
+    rows = column.like(goals.mask)
+    if config.compute_terminated_fn is not None:
+        ended = _asked(config.compute_terminated_fn, "compute_terminated_fn", achieved, desired).astype(np.bool_)
+        over = np.logical_or.accumulate(ended, axis=1)
+        value[:, 1:][over[:, :-1]] = 0.0
+        terminated = fields["terminated"]
+        (terminated[None] if single else terminated)[rows] = column.like(over[:, -1])
+        fields["done"] = terminated | fields["truncated"]
+    rew.reshape(window.shape)[rows] = column.like(value)
     goal = goals.goal[:, None] if storage.stack_num > 1 else goals.goal
     for name in ("obs", "obs_next"):
-        desired = fields[name]["desired_goal"]
-        (desired[None] if single else desired)[rows] = goal  # of stacks, in every frame
+        of_sample = fields[name]["desired_goal"]
+        (of_sample[None] if single else of_sample)[rows] = goal  # of stacks, in every frame
 
 
 def draw_goals(storage: Storage, config: Hindsight, index: IntArray, rng: np.random.Generator) -> NewGoals:
@@ -109,23 +126,13 @@ def draw_goals(storage: Storage, config: Hindsight, index: IntArray, rng: np.ran
     return NewGoals(mask, achieved[columns["achieved_goal",].like(of_row)])
 
 
-def relabel_rewards(storage: Storage, config: Hindsight, goals: NewGoals, window: IntArray, rew: Array) -> None:
-    """Overwrite `rew` [T, B, n] of the relabelled rows; `window` [T, B, n] are the slots it came from.
-
-    Raises:
-        DataError: the user's function returned another number of rewards, or NaN.
-    """
-    rows = window[goals.mask]
-    column, rew_column = storage.fields["obs"].columns["achieved_goal",], storage.fields["rew"].columns[()]
-    achieved = column.host(storage.successor(("achieved_goal",), rows))
-    goal = column.host(goals.goal)
-    shape = goal.shape[1:]
-    desired = np.broadcast_to(goal[:, None], achieved.shape)
-    value = np.asarray(config.compute_reward_fn(achieved.reshape(-1, *shape), desired.reshape(-1, *shape)))
-    if value.size != rows.size:
-        raise DataError(
-            f"compute_reward_fn returned shape {value.shape} for {rows.size} pairs of goals; one reward each"
-        )
+def _asked(function: RewardFn, name: str, achieved: Array, desired: Array) -> Array:
+    """Return what a function of the user's says of goals [R, n, *goal]: [R, n]."""
+    shape = achieved.shape[2:]
+    value = np.asarray(function(achieved.reshape(-1, *shape), desired.reshape(-1, *shape)))
+    rows, n = achieved.shape[:2]
+    if value.size != rows * n:
+        raise DataError(f"{name} returned shape {value.shape} for {rows * n} pairs of goals; one value each")
     if np.isnan(value).any():
-        raise DataError("compute_reward_fn returned NaN")
-    rew[rew_column.like(goals.mask)] = rew_column.like(value.reshape(rows.shape).astype(np.float32))
+        raise DataError(f"{name} returned NaN")
+    return value.reshape(rows, n)
