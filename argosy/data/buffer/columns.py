@@ -183,9 +183,9 @@ class Column:
             raise DataError(f"{self.name} has dtype {array.dtype}; the buffer stores {self.dtype}")
         return array
 
-    def put(self, index: IntArray, value: Array | int) -> None:
+    def put(self, index: IntArray | slice, value: Array | int) -> None:
         """Write rows."""
-        rows = self.row_bytes
+        rows = None if type(index) is slice else self.row_bytes
         if rows is not None and type(value) is np.ndarray and value.dtype is self.dtype and value.flags.c_contiguous:
             rows[index] = np.ndarray(len(value), rows.dtype, value)
         else:

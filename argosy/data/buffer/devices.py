@@ -88,10 +88,10 @@ class DeviceColumn(Column):
         """Return gathered rows in host memory."""
         return cast(torch.Tensor, rows).cpu().numpy()
 
-    def put(self, index: IntArray, value: Array | int) -> None:
+    def put(self, index: IntArray | slice, value: Array | int) -> None:
         """Write rows."""
         data = cast(torch.Tensor, self.data)
-        rows = cast(torch.Tensor, self.like(index))
+        rows = index if isinstance(index, slice) else cast(torch.Tensor, self.like(index))
         if not isinstance(value, int):
             value = self.like(value.astype(self.dtype, copy=False))
         data[rows] = cast("torch.Tensor | int", value)

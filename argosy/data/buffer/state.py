@@ -21,7 +21,7 @@ from argosy.data.buffer.columns import (
     unflatten,
 )
 from argosy.data.buffer.devices import adopted
-from argosy.data.buffer.rings import BoolArray, IntArray
+from argosy.data.buffer.rings import BoolArray, IntArray, compact
 from argosy.data.lazy import LazyArray
 from argosy.data.tree import Fields, fields_of, map_leaves
 from argosy.errors import DataError
@@ -122,7 +122,7 @@ def restore(storage: Storage, columns: Mapping[str, Tree], index: IntArray) -> N
                 continue
             for column, value in writes:
                 if not adopted(column, storage.rings, value):
-                    column.put(rows[part], value)
+                    column.put(compact(rows[part]), value)
     if storage.priorities is not None:
         storage.priorities.added(index)
 

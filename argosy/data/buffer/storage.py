@@ -27,7 +27,7 @@ from argosy.data.buffer.columns import (
 )
 from argosy.data.buffer.devices import column_maker
 from argosy.data.buffer.priority import Priorities, Priority
-from argosy.data.buffer.rings import Added, BoolArray, IntArray, Rings
+from argosy.data.buffer.rings import Added, BoolArray, IntArray, Rings, compact
 from argosy.data.buffer.state import COLUMNS, KNOWN, as_attribute, own_fields
 from argosy.data.buffer.successors import Successors
 from argosy.data.protocols import TransitionLike
@@ -148,7 +148,7 @@ class Storage:
         if self.successors is not None:
             self.successors.release_newest(None)
         slot = rings.advance_steps(rew.reshape(steps, rings.num, *rew.shape[1:]), done.reshape(steps, rings.num))
-        self._write(slot.ravel(), writes)
+        self._write(slot.ravel(), writes, compact(slot.ravel()))
         return slot
 
     def _check(self, given: Fields, rows: int, lift: bool, ids: IntArray | None) -> tuple[Writes, Array, BoolArray]:
@@ -199,14 +199,14 @@ class Storage:
         if self.ignore_obs_next:
             self.successors = Successors(self.rings, fields["obs_next"])
 
-    def _write(self, slot: IntArray, writes: Writes) -> None:
-        """Write checked rows to slots that the rings have just taken."""
+    def _write(self, slot: IntArray, writes: Writes, place: IntArray | slice | None = None) -> None:
+        """Write checked rows to slots that the rings have just taken; `place` is what `compact` makes of these."""
         if self.successors is not None:
             count = len(self.fields["obs_next"].columns)
             self.successors.store(slot, writes[-count:])
             writes = writes[:-count]
         for column, value in writes:
-            column.put(slot, value)
+            column.put(slot if place is None else place, value)
         if self.priorities is not None:
             self.priorities.added(slot)
 

@@ -30,28 +30,28 @@ def open_buffer(root: HDF5Tree) -> Source:
         DataError: it is damaged, or of a newer layout.
     """
     stored = read_state(root, HDF5Tree.lazy)
-    rings = Rings(stored.sizes)
-    rings.load_state_dict(stored.state["rings"])
-    slots = rings.all_stored()
-    stop = rings.stop[slots]
     attributes = {name: root.attrs[name] for name in root.attrs if name not in ("argosy_buffer", "options")}
 
     def whole() -> ReplayBuffer:
-        return ReplayBuffer.from_stored(stored._replace(state=read_state(root, HDF5Tree.mapped).state))
+        columns = stored.state if is_tianshou(root) else {"columns": root.group("columns").values(HDF5Tree.mapped)}
+        return ReplayBuffer.from_stored(stored._replace(state=stored.state | columns))
 
     return Source(
         path=root.path,
         close=root.close,
         format="Tianshou" if is_tianshou(root) else "argosy",
-        rows=len(slots),
-        read=lambda size: _read(stored, stop, size),
+        rows=int(stored.state["rings"]["count"].sum()),
+        read=lambda size: _read(stored, size),
         whole=whole,
         options={name: stored.options[name] for name in _KEPT if name in stored.options},
         attributes={} if is_tianshou(root) else attributes,
     )
 
 
-def _read(stored: Stored, stop: np.ndarray, size: int) -> Iterator[Batch]:
+def _read(stored: Stored, size: int) -> Iterator[Batch]:
+    rings = Rings(stored.sizes)
+    rings.load_state_dict(stored.state["rings"])
+    stop = rings.stop[rings.all_stored()]
     columns, rows = stored.state["columns"], len(stop)
     if not rows:
         return

@@ -23,7 +23,7 @@ from argosy.errors import MALFORMED, ArgosyError, DataError
 
 PART_BYTES = 1 << 24
 """About as many bytes of observations and actions are in memory at a time."""
-PART_ROWS = 1 << 14
+PART_ROWS = 1 << 15
 """At most as many rows, too."""
 UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, *MALFORMED)
 """What content that somebody made up, or a damaged file, raises in the libraries that look into it."""
