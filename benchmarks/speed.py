@@ -65,6 +65,8 @@ UPDATES = {
     "rollout of 1,024 rows, MLP 64x2": {"ppo": 10, "a2c": 200, "reinforce": 200, "npg": 50, "trpo": 50},
 }
 """Algorithms' updates, by what they learn from: how many are timed."""
+FLOORS = {"c51", "qrdqn", "iqn", "discrete_sac", "ddpg", "td3", "sac", "redq", "ppo", "a2c"}
+"""Those that `floor/updates.py` has."""
 
 ROWS = (
     Row(
@@ -268,6 +270,7 @@ ROWS = (
             unit="updates",
             count=count,
             warmup=max(2, count // 10),
+            floor=0.9 if name in FLOORS else None,
             peer=("d3rlpy", 1.5) if "data set" in what else ("tianshou1", 2.0),
         )
         for what, updates in UPDATES.items()

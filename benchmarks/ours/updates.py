@@ -12,6 +12,7 @@ from filled import filled_buffer
 from gymnasium import spaces
 
 from argosy.algorithm import Algorithm, Task, algorithm_class
+from argosy.algorithm.optim import Optim
 from argosy.collect import Collector
 from argosy.config import replaced
 from argosy.data import PrioritizedVectorReplayBuffer, VectorReplayBuffer
@@ -53,9 +54,14 @@ def _sampled(algorithm: Algorithm, buffer: VectorReplayBuffer, rows: int) -> Run
             stats = algorithm.update(batch)
             if isinstance(buffer, PrioritizedVectorReplayBuffer):
                 buffer.update_weight(index, stats.priorities.numpy())
-        return {"updates": count}
+        return {"updates": count, "parameters": _learned(algorithm)}
 
     return run
+
+
+def _learned(algorithm: Algorithm) -> int:
+    optimisers = (part for part in algorithm.parts().values() if isinstance(part, Optim))
+    return sum(parameter.numel() for optim in optimisers for parameter in optim.parameters)
 
 
 def _on_policy(name: str, seed: int, **settings: object) -> Run:
@@ -67,7 +73,7 @@ def _on_policy(name: str, seed: int, **settings: object) -> Run:
     def run(count: int) -> dict[str, object]:
         for _ in range(count):
             algorithm.update(buffer.rollout())
-        return {"updates": count}
+        return {"updates": count, "parameters": _learned(algorithm)}
 
     return run
 

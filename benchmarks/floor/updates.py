@@ -1,0 +1,391 @@
+"""One update of each algorithm, its sample included, as `ours/updates.py` has them: plain PyTorch and nothing else.
+
+Unit: one update; of on-policy algorithms one pass of all that a rollout of 1,024 rows is good for.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from argosy.process import tune_process
+
+tune_process()  # allocator and denormal numbers as on the other side: they are half of QR-DQN's update
+Run = Callable[[int], dict[str, object]]
+Rows = tuple[torch.Tensor, ...]  # obs, act, rew, obs_next, discount
+SLOTS, OBS, ACT, GAMMA, TAU = 20_000, 17, 6, 0.99, 0.005
+STEPS, ENVS, GAE_LAMBDA = 128, 8, 0.95
+
+
+class Ensemble(nn.Module):
+    """K linear layers as one batched product: [K, B, in] -> [K, B, out]."""
+
+    def __init__(self, size: int, size_in: int, size_out: int) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(size_in)
+        self.weight = nn.Parameter(torch.empty(size, size_in, size_out).uniform_(-bound, bound))
+        self.bias = nn.Parameter(torch.empty(size, 1, size_out).uniform_(-bound, bound))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.baddbmm(self.bias, x, self.weight)
+
+
+class Critics(nn.Module):
+    """K values [K, B] of observations and actions, or of all of `out` actions [K, B, out] of observations."""
+
+    def __init__(self, size: int, size_in: int, width: int, out: int = 1) -> None:
+        super().__init__()
+        self.size, self.out = size, out
+        layers = [Ensemble(size, size_in, width), nn.ReLU(), Ensemble(size, width, width), nn.ReLU()]
+        self.net = nn.Sequential(*layers, Ensemble(size, width, out))
+
+    def forward(self, *x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.net(torch.cat(x, dim=1).expand(self.size, -1, -1))
+        return y.squeeze(2) if self.out == 1 else y
+
+
+def mlp(size_in: int, width: int, out: int, layer: Callable[[], nn.Module] = nn.ReLU) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(size_in, width), layer(), nn.Linear(width, width), layer(), nn.Linear(width, out))
+
+
+def frozen(net: nn.Module) -> nn.Module:
+    return copy.deepcopy(net).requires_grad_(False)
+
+
+class Adam(torch.optim.Adam):
+    """Adam whose step takes the gradients of its own parameters alone."""
+
+    def __init__(self, params: Iterable[torch.Tensor], lr: float = 1e-3, eps: float = 1e-8) -> None:
+        self.own = list(params)
+        super().__init__(self.own, lr=lr, eps=eps, fused=True)
+
+    def minimise(self, loss: torch.Tensor, max_norm: float | None = None) -> None:
+        for parameter, gradient in zip(self.own, torch.autograd.grad(loss, self.own), strict=True):
+            parameter.grad = gradient
+        if max_norm is not None:
+            nn.utils.clip_grad_norm_(self.own, max_norm)
+        self.step()
+
+
+def follow(target: nn.Module, online: nn.Module, tau: float) -> Callable[[], None]:
+    pair: tuple[list[torch.Tensor], list[torch.Tensor]] = (list(target.parameters()), list(online.parameters()))
+
+    @torch.no_grad()
+    def step() -> None:
+        torch._foreach_lerp_(*pair, tau)
+
+    return step
+
+
+def sampled(
+    seed: int, rows: int, update: Callable[[Rows], object], obs: int, optims: list[Adam], *, continuous: bool
+) -> Run:
+    """Update from samples of a filled store."""
+    learned = sum(parameter.numel() for optim in optims for parameter in optim.own)
+    rng = np.random.default_rng(seed)
+    act = rng.uniform(-1, 1, (SLOTS, ACT)).astype(np.float32) if continuous else rng.integers(0, 2, SLOTS)
+    terminated = np.arange(SLOTS) % 50 == 49
+    store = (
+        rng.standard_normal((SLOTS, obs), np.float32),
+        act,
+        np.ones(SLOTS, np.float32),
+        rng.standard_normal((SLOTS, obs), np.float32),
+        (GAMMA * ~terminated).astype(np.float32),
+    )
+
+    def run(count: int) -> dict[str, object]:
+        for _ in range(count):
+            at = rng.integers(0, SLOTS, rows)
+            update(tuple(torch.from_numpy(column[at]) for column in store))
+        return {"updates": count, "parameters": learned}
+
+    return run
+
+
+# -- values of discrete actions: batch 64, MLP 128x2, a hard target every 500 updates ----------------------------------
+
+
+def q_learning(seed: int, net: nn.Module, loss_of: Callable[[Rows, nn.Module, nn.Module], torch.Tensor]) -> Run:
+    target, optim, updates = frozen(net), Adam(net.parameters()), 0
+    copy_over = follow(target, net, 1.0)
+
+    def update(batch: Rows) -> float:
+        nonlocal updates
+        loss = loss_of(batch, net, target)
+        optim.minimise(loss)
+        updates += 1
+        if updates % 500 == 0:
+            copy_over()
+        return loss.item()
+
+    return sampled(seed, 64, update, 4, [optim], continuous=False)
+
+
+def taken(values_BAN: torch.Tensor, act: torch.Tensor) -> torch.Tensor:  # noqa: N803  # the suffix says the shape
+    return values_BAN.take_along_dim(act[:, None, None], dim=1).squeeze(1)
+
+
+def c51(seed: int) -> Run:
+    torch.manual_seed(seed)
+    support, index = torch.linspace(-10, 10, 51), torch.arange(51.0).unsqueeze(-1)
+
+    def loss_of(batch: Rows, net: nn.Module, target: nn.Module) -> torch.Tensor:
+        obs, act, rew, obs_next, discount = batch
+        with torch.no_grad():
+            probs = target(obs_next).reshape(-1, 2, 51).softmax(-1)
+            best = taken(probs, (probs @ support).argmax(1))
+            place = ((rew[:, None] + discount[:, None] * support).clamp(-10, 10) + 10) * 2.5
+            projected = ((1 - (place.unsqueeze(1) - index).abs()).clamp_(min=0) @ best.unsqueeze(-1)).squeeze(-1)
+        return -(projected * taken(net(obs).reshape(-1, 2, 51).log_softmax(-1), act)).sum(-1).mean()
+
+    return q_learning(seed, mlp(4, 128, 2 * 51), loss_of)
+
+
+def quantile_loss(quantiles: torch.Tensor, goal: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+    """[B, N], [B, M], [N] or [B, N] -> scalar."""
+    difference = goal.unsqueeze(-2) - quantiles.unsqueeze(-1)
+    huber = F.huber_loss(difference, torch.zeros_like(difference), reduction="none")
+    weight = (tau.unsqueeze(-1) - (difference.detach() < 0).float()).abs()
+    return (weight * huber).mean(-1).sum(-1).mean()
+
+
+def qrdqn(seed: int) -> Run:
+    torch.manual_seed(seed)
+    tau = (torch.arange(200) + 0.5) / 200
+
+    def loss_of(batch: Rows, net: nn.Module, target: nn.Module) -> torch.Tensor:
+        obs, act, rew, obs_next, discount = batch
+        with torch.no_grad():
+            quantiles = target(obs_next).reshape(-1, 2, 200)
+            goal = rew[:, None] + discount[:, None] * taken(quantiles, quantiles.mean(-1).argmax(1))
+        return quantile_loss(taken(net(obs).reshape(-1, 2, 200), act), goal, tau)
+
+    return q_learning(seed, mlp(4, 128, 2 * 200), loss_of)
+
+
+class Implicit(nn.Module):
+    """Quantiles [B, A, N] at fractions [B, N]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.embed, self.second = nn.Linear(4, 128), nn.Linear(64, 128), nn.Linear(128, 128)
+        self.out = nn.Linear(128, 2)
+        self.frequencies = math.pi * torch.arange(1, 65)
+
+    def features(self, obs: torch.Tensor) -> torch.Tensor:
+        return F.relu(self.first(obs))
+
+    def forward(self, features: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
+        embedding = F.relu(self.embed(torch.cos(tau.unsqueeze(-1) * self.frequencies)))
+        out: torch.Tensor = self.out(F.relu(self.second(features.unsqueeze(1) * embedding)))
+        return out.transpose(1, 2)
+
+
+def iqn(seed: int) -> Run:
+    torch.manual_seed(seed)
+    middles = ((torch.arange(32) + 0.5) / 32).expand(64, -1)
+
+    def loss_of(batch: Rows, net: Implicit, target: Implicit) -> torch.Tensor:
+        obs, act, rew, obs_next, discount = batch
+        with torch.no_grad():
+            features = target.features(obs_next)
+            best = target(features, middles).mean(-1).argmax(1)
+            goal = rew[:, None] + discount[:, None] * taken(target(features, torch.rand(64, 8)), best)
+        tau = torch.rand(64, 8)
+        return quantile_loss(taken(net(net.features(obs), tau), act), goal, tau)
+
+    return q_learning(seed, Implicit(), loss_of)  # type: ignore[arg-type]  # it gets what it gives
+
+
+# -- actors and critics: batch 128, MLP 64x2 ---------------------------------------------------------------------------
+
+
+def deterministic(seed: int, *, twin: bool) -> Run:
+    """DDPG; with `twin` TD3."""
+    torch.manual_seed(seed)
+    actor, critic = mlp(OBS, 64, ACT), Critics(2 if twin else 1, OBS + ACT, 64)
+    actor_target, critic_target = frozen(actor), frozen(critic)
+    actor_optim, critic_optim = Adam(actor.parameters()), Adam(critic.parameters())
+    steps, updates = (follow(actor_target, actor, TAU), follow(critic_target, critic, TAU)), 0
+
+    def update(batch: Rows) -> object:
+        nonlocal updates
+        obs, act, rew, obs_next, discount = batch
+        with torch.no_grad():
+            act_next = actor_target(obs_next).tanh()
+            if twin:
+                act_next = (act_next + (torch.randn_like(act_next) * 0.2).clamp(-0.5, 0.5)).clamp(-1, 1)
+            goal = rew + discount * critic_target(obs_next, act_next).amin(0)
+        losses = [(critic(obs, act) - goal).square().mean(1).sum()]
+        critic_optim.minimise(losses[0])
+        updates += 1
+        if not twin or updates % 2 == 0:
+            losses.append(-critic(obs, actor(obs).tanh())[0].mean())
+            actor_optim.minimise(losses[1])
+            for step in steps:
+                step()
+        return torch.stack([loss.detach() for loss in losses]).tolist()
+
+    return sampled(seed, 128, update, OBS, [actor_optim, critic_optim], continuous=True)
+
+
+def soft(seed: int, *, size: int, subset: int | None, policy_freq: int, auto_alpha: bool) -> Run:
+    """SAC; with a subset REDQ."""
+    torch.manual_seed(seed)
+    actor, critic = mlp(OBS, 64, 2 * ACT), Critics(size, OBS + ACT, 64)
+    critic_target, log_alpha, updates = frozen(critic), torch.tensor(math.log(0.2), requires_grad=True), 0
+    part = frozen(Critics(subset or size, OBS + ACT, 64))  # of the target critics
+    actor_optim, critic_optim = Adam(actor.parameters()), Adam(critic.parameters())
+    alpha_optim, step = Adam([log_alpha], lr=3e-4), follow(critic_target, critic, TAU)
+
+    def act_logp(obs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        mean, log_std = actor(obs).chunk(2, dim=1)
+        log_std, noise = log_std.clamp(-20, 2), torch.randn_like(mean)
+        raw = mean + log_std.exp() * noise
+        density = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
+        return raw.tanh(), (density - 2 * (math.log(2) - raw - F.softplus(-2 * raw))).sum(1)
+
+    def target_of() -> nn.Module:
+        if subset is None:
+            return critic_target
+        some = torch.randperm(size)[:subset]
+        for own, whole in zip(part.parameters(), critic_target.parameters(), strict=True):
+            own.data = whole[some]
+        return part
+
+    def update(batch: Rows) -> object:
+        nonlocal updates
+        obs, act, rew, obs_next, discount = batch
+        with torch.no_grad():
+            alpha = log_alpha.exp()
+            act_next, logp_next = act_logp(obs_next)
+            goal = rew + discount * (target_of()(obs_next, act_next).amin(0) - alpha * logp_next)
+        losses = [(critic(obs, act) - goal).square().mean(1).sum()]
+        critic_optim.minimise(losses[0])
+        updates += 1
+        if updates % policy_freq == 0:
+            act_now, logp = act_logp(obs)
+            q = critic(obs, act_now)
+            losses.append((alpha * logp - (q.amin(0) if subset is None else q.mean(0))).mean())
+            actor_optim.minimise(losses[1])
+            if auto_alpha:
+                losses.append(-log_alpha * (logp.detach().mean() - ACT))
+                alpha_optim.minimise(losses[2])
+        step()
+        return torch.stack([loss.detach() for loss in losses]).tolist()
+
+    return sampled(seed, 128, update, OBS, [actor_optim, critic_optim, alpha_optim], continuous=True)
+
+
+def discrete_sac(seed: int) -> Run:
+    torch.manual_seed(seed)
+    actor, critic = mlp(4, 128, 2), Critics(2, 4, 128, out=2)
+    critic_target, log_alpha = frozen(critic), torch.tensor(math.log(0.2), requires_grad=True)
+    actor_optim, critic_optim = Adam(actor.parameters(), lr=3e-4), Adam(critic.parameters())
+    alpha_optim, step = Adam([log_alpha], lr=3e-4), follow(critic_target, critic, TAU)
+
+    def update(batch: Rows) -> object:
+        obs, act, rew, obs_next, discount = batch
+        with torch.no_grad():
+            alpha, logp = log_alpha.exp(), actor(obs_next).log_softmax(-1)
+            goal = rew + discount * (logp.exp() * (critic_target(obs_next).amin(0) - alpha * logp)).sum(-1)
+        loss = (critic(obs).take_along_dim(act[None, :, None], dim=-1).squeeze(-1) - goal).square().mean(1).sum()
+        critic_optim.minimise(loss)
+        logp = actor(obs).log_softmax(-1)
+        with torch.no_grad():
+            q = critic(obs).amin(0)
+        entropy = -(logp.exp() * logp).sum(-1)
+        loss_actor = -(alpha * entropy + (logp.exp() * q).sum(-1)).mean()
+        actor_optim.minimise(loss_actor)
+        loss_alpha = log_alpha * (entropy.detach().mean() - 0.98 * math.log(2))
+        alpha_optim.minimise(loss_alpha)
+        step()
+        return torch.stack([loss.detach(), loss_actor.detach(), loss_alpha.detach()]).tolist()
+
+    return sampled(seed, 64, update, 4, [actor_optim, critic_optim, alpha_optim], continuous=False)
+
+
+# -- rollouts of 8 envs x 128 steps: MLP 64x2 --------------------------------------------------------------------------
+
+
+def on_policy(seed: int, *, epochs: int, batch: int, gae_lambda: float, clip: float | None, entropy_coef: float) -> Run:
+    """PPO; without `clip` A2C, whose optimiser is RMSprop."""
+    torch.manual_seed(seed)
+    rng = np.random.default_rng(seed)
+    actor, critic = mlp(4, 64, 2, nn.Tanh), mlp(4, 64, 1, nn.Tanh)
+    params = [*actor.parameters(), *critic.parameters()]
+    optim: torch.optim.Optimizer = torch.optim.RMSprop(params, lr=7e-4, alpha=0.99, eps=1e-5)
+    if clip is not None:
+        optim = torch.optim.Adam(params, lr=3e-4, eps=1e-5, fused=True)
+    obs, obs_next = (rng.standard_normal((STEPS, ENVS, 4), np.float32) for _ in range(2))
+    act, rew = rng.integers(0, 2, (STEPS, ENVS)), np.ones((STEPS, ENVS), np.float32)
+    terminated = rng.random((STEPS, ENVS)) < 0.05
+    cut = terminated | (np.arange(STEPS)[:, None] == STEPS - 1)
+    with torch.no_grad():
+        logp_old = actor(torch.from_numpy(obs).view(-1, 4)).log_softmax(1)
+        logp_old = logp_old.gather(1, torch.from_numpy(act).view(-1, 1)).squeeze(1)
+
+    def advantages(values: np.ndarray) -> np.ndarray:
+        values_next = np.empty_like(values)
+        values_next[:-1] = values[1:]
+        with torch.no_grad():
+            values_next[cut] = critic(torch.from_numpy(obs_next[cut])).squeeze(1).numpy()
+        delta, carry = rew + GAMMA * values_next * ~terminated - values, np.float32(GAMMA * gae_lambda) * ~cut
+        adv, running = np.empty_like(values), np.zeros(ENVS, np.float32)
+        for t in range(STEPS - 1, -1, -1):
+            adv[t] = running = delta[t] + carry[t] * running
+        return adv
+
+    def update() -> float:
+        rows = torch.from_numpy(obs.copy()).view(-1, 4)
+        with torch.no_grad():
+            values = critic(rows).view(STEPS, ENVS).numpy()
+        adv = advantages(values)
+        returns, adv_rows = torch.from_numpy(adv + values).view(-1), torch.from_numpy(adv).view(-1)
+        act_rows, losses = torch.from_numpy(act.copy()).view(-1, 1), []
+        for _ in range(epochs):
+            for at in torch.split(torch.randperm(STEPS * ENVS), batch):
+                logp_all, mb_adv = actor(rows[at]).log_softmax(1), adv_rows[at]
+                logp = logp_all.gather(1, act_rows[at]).squeeze(1)
+                loss = -(mb_adv * logp).mean()
+                if clip is not None:
+                    mb_adv = (mb_adv - mb_adv.mean()) / (mb_adv.std() + 1e-8)
+                    ratio = (logp - logp_old[at]).exp()
+                    loss = -torch.min(ratio * mb_adv, ratio.clamp(1 - clip, 1 + clip) * mb_adv).mean()
+                loss = loss + 0.5 * (returns[at] - critic(rows[at]).squeeze(1)).square().mean()
+                if entropy_coef:
+                    loss = loss + entropy_coef * (logp_all.exp() * logp_all).sum(1).mean()
+                optim.zero_grad()
+                loss.backward()
+                nn.utils.clip_grad_norm_(params, 0.5)
+                optim.step()
+                losses.append(loss.detach())
+        return torch.stack(losses).mean().item()
+
+    def run(count: int) -> dict[str, object]:
+        for _ in range(count):
+            update()
+        return {"updates": count, "parameters": sum(parameter.numel() for parameter in params)}
+
+    return run
+
+
+ROWS = {
+    "update_c51": c51,
+    "update_qrdqn": qrdqn,
+    "update_iqn": iqn,
+    "update_discrete_sac": discrete_sac,
+    "update_ddpg": partial(deterministic, twin=False),
+    "update_td3": partial(deterministic, twin=True),
+    "update_sac": partial(soft, size=2, subset=None, policy_freq=1, auto_alpha=True),
+    "update_redq": partial(soft, size=10, subset=2, policy_freq=20, auto_alpha=False),
+    "update_ppo": partial(on_policy, epochs=10, batch=64, gae_lambda=0.95, clip=0.2, entropy_coef=0.0),
+    "update_a2c": partial(on_policy, epochs=1, batch=1_024, gae_lambda=1.0, clip=None, entropy_coef=0.01),
+}
