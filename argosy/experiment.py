@@ -11,13 +11,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import argosy
 from argosy.algorithm import ALGORITHMS, algorithm_class, algorithm_name, remember_algorithm
 from argosy.algorithm.base import Algorithm, AlgorithmConfig
 from argosy.algorithm.wrapper import remember_wrapper, wrapper_call
-from argosy.config import Plain, check_range, from_plain, replaced, to_plain
+from argosy.config import Plain, check_choice, check_range, from_plain, replaced, to_plain
 from argosy.env import EnvConfig
 from argosy.env.agents.registry import environment_name
 from argosy.errors import ConfigError
@@ -79,6 +79,9 @@ class Experiment:
     threads: int = 0
     """Threads that PyTorch computes with; 0: what is fastest for these networks on this machine, measured once and kept
     (fleets and OMP_NUM_THREADS: PyTorch's own choice)."""
+    compile: Literal["update"] | None = None
+    """Let torch compile what an update computes (see `argosy.algorithm.compiled`): for GPUs and larger networks, after
+    up to a minute of compiling at the first update."""
     wrap: tuple[str, ...] = ()
     """Algorithms around the algorithm that change what it learns from (`argosy.AlgorithmWrapper`), the first one
     innermost: registered names or MODULE:CLASS, where needed with arguments, as in "MODULE:CLASS(scale=0.1)"."""
@@ -97,6 +100,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         check_range(self, "seed", "threads", ge=0)
+        check_choice(self, "compile", (None, "update"))
         object.__setattr__(self, "algorithm", algorithm_name(self.algorithm))
         object.__setattr__(self, "task", environment_name(self.task))
         for name in ("wrap", "callbacks"):

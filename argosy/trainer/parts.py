@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from argosy.algorithm import algorithm_class
 from argosy.algorithm.base import Algorithm, Space, Task
+from argosy.algorithm.compiled import compile_update
 from argosy.algorithm.wrapper import wrapped
 from argosy.data import VectorReplayBuffer
 from argosy.env.tasks import goal_rules
@@ -35,7 +36,7 @@ def make_algorithm(
         own: makes an algorithm of one's own of the config and that policy; None: the experiment's.
 
     Raises:
-        ConfigError: the device is not there.
+        ConfigError: the device is not there, or what is to be compiled cannot be.
         SpaceError: the algorithm cannot act in the action space.
     """
     task = Task(
@@ -49,6 +50,8 @@ def make_algorithm(
     if own is not None:
         algorithm = own(experiment.config, algorithm.policy)
         algorithm.seed(seed)
+    if experiment.compile is not None:
+        compile_update(algorithm)
     return wrapped(algorithm, experiment.wrap, task, seed)
 
 
