@@ -61,6 +61,33 @@ def check_choice(config: object, field: str, allowed: tuple[object, ...]) -> Non
         raise ConfigError(f"{type(config).__name__}.{field} is {value!r}; it must be one of {choices}")
 
 
+def limited(
+    default: T,
+    *,
+    ge: float | None = None,
+    gt: float | None = None,
+    le: float | None = None,
+    lt: float | None = None,
+    among: tuple[object, ...] | None = None,
+) -> T:
+    """Return a dataclass's field with a default, and a range or choices to which `check_limits` holds it."""
+    limits = {"ge": ge, "gt": gt, "le": le, "lt": lt} if among is None else {"allowed": among}
+    return dataclasses.field(default=default, metadata={"limits": limits})
+
+
+def check_limits(config: object) -> None:
+    """Check all fields of `config` that are `limited`, those of its bases too where a subclass has another default.
+
+    Raises:
+        ConfigError: see `check_range` and `check_choice`.
+    """
+    for cls in type(config).__mro__:
+        for name, field in vars(cls).get("__dataclass_fields__", {}).items():
+            limits = field.metadata.get("limits")
+            if limits is not None:
+                (check_choice if "allowed" in limits else check_range)(config, name, **limits)
+
+
 def name_code(config: object, field: str) -> None:
     """Let a class or function that stands in a field, or in its tuple, be known by its name (see `code_name`).
 

@@ -7,7 +7,16 @@ from typing import Literal
 
 import pytest
 
-from argosy.config import check_arguments, check_choice, check_range, from_plain, replaced, to_plain
+from argosy.config import (
+    check_arguments,
+    check_choice,
+    check_limits,
+    check_range,
+    from_plain,
+    limited,
+    replaced,
+    to_plain,
+)
 from argosy.errors import ConfigError
 
 
@@ -144,3 +153,35 @@ def test_right_arguments_pass():
     check_arguments(hull, {"sails": 3, "length": 2, "kind": "yawl", "anything": 1}, "args", positional=1)
     check_arguments(Rig, {"masts": 2}, "args", positional=1)
     check_arguments(lambda: None, {}, "args")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Boat:
+    crew: int | None = limited(2, ge=1, lt=9)
+    sheets: tuple[float, ...] = limited((0.5,), gt=0.0)
+    rig: Literal["sloop", "ketch"] = limited("sloop", among=("sloop", "ketch"))
+    name: str = dataclasses.field(default="Argo", metadata={"of": "a user's own"})
+
+    def __post_init__(self):
+        check_limits(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Yacht(Boat):
+    crew: int | None = 4
+    berths: int = limited(6, ge=0)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"crew": 9}, r"Yacht.crew is 9; it must be >= 1 and < 9"),
+        ({"sheets": (1.0, 0.0)}, r"Yacht.sheets is \(1.0, 0.0\); it must be > 0"),
+        ({"rig": "yawl"}, r"Yacht.rig is 'yawl'; it must be one of 'sloop', 'ketch'"),
+        ({"berths": -1}, r"Yacht.berths is -1; it must be >= 0"),
+    ],
+)
+def test_limits_stand_beside_defaults_and_hold_in_subclasses_with_others(given, message):
+    assert (Boat().crew, Yacht().crew, Yacht(crew=None).crew, Boat.crew) == (2, 4, None, 2)
+    with pytest.raises(ConfigError, match=message):
+        Yacht(**given)

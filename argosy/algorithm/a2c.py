@@ -16,19 +16,15 @@ Details that matter:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 import torch
-from gymnasium import spaces
 
-from argosy.algorithm.actor_critic import ActorCriticConfig, SummedLossConfig
-from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_standardised
+from argosy.algorithm.actor_critic import ActorCriticConfig, ActorCriticStats, SummedLoss, SummedLossConfig
+from argosy.algorithm.base import batch_mean, batch_standardised
 from argosy.algorithm.optim import OptimConfig
-from argosy.config import check_range
-from argosy.data import TrainingStats, TrajectoryBatch
-from argosy.net import NetConfig
+from argosy.config import limited
+from argosy.data import TrajectoryBatch
 from argosy.ops import explained_variance
-from argosy.policy import ActorCriticPolicy
 from argosy.policy.rollouts import advantage_rows, critic_units, minibatches
 
 RMSPROP = OptimConfig(kind="rmsprop", lr=7e-4, eps=1e-5, max_grad_norm=0.5)
@@ -39,56 +35,25 @@ RMSPROP = OptimConfig(kind="rmsprop", lr=7e-4, eps=1e-5, max_grad_norm=0.5)
 class A2CConfig(SummedLossConfig, ActorCriticConfig):
     """Hyper-parameters of A2C; docs/glossary.md explains each at length."""
 
-    gae_lambda: float = 1.0
+    gae_lambda: float = limited(1.0, ge=0.0, le=1.0)
     """Trade-off of the advantage estimate: 0 little variance, 1 no bias."""
     optim: OptimConfig = RMSPROP
     """Optimiser of actor and critic."""
     normalize_adv: bool = False
     """Normalise the rollout's advantages."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "gae_lambda", ge=0.0, le=1.0)
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class A2CStats(TrainingStats):
+class A2CStats(ActorCriticStats):
     """What one update reports."""
 
     loss: float
-    loss_policy: float
-    loss_value: float
-    entropy: float
-    explained_variance: float
-    """1 - Var(returns - value) / Var(returns) of the values at acting time; 1 is a perfect critic."""
-    grad_norm: float | None = None
-    """Norm before clipping; None without clipping."""
 
 
-class A2C(Algorithm[A2CConfig, A2CStats]):
+class A2C(SummedLoss[A2CConfig, A2CStats]):
     """Policy gradient with a critic, one step per short rollout of many environments."""
 
-    kind = "onpolicy"
     config_type = A2CConfig
-    action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
-    default_net = NetConfig(hidden_sizes=(64, 64), activation="tanh")
-    policy: ActorCriticPolicy
-
-    def __init__(self, config: A2CConfig, policy: ActorCriticPolicy) -> None:
-        super().__init__(config, policy)
-        self.optim = config.optim.build(policy)
-        self.entropy_coef = config.entropy_coef
-
-    @classmethod
-    def build(cls, config: A2CConfig, task: Task) -> Self:
-        """Make the actor-critic and the algorithm."""
-        return cls(config, config.make_actor_critic(task, cls.default_net))
-
-    def schedule(self, env_step: int, max_env_step: int) -> None:
-        """Set learning rate and entropy bonus (detail 5)."""
-        super().schedule(env_step, max_env_step)
-        if self.config.entropy_coef_end is not None:
-            self.entropy_coef = self.config.entropy_coef_at(env_step, max_env_step)
 
     def update(self, batch: TrajectoryBatch) -> A2CStats:
         """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, maybe mask."""

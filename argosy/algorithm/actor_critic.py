@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, TypeVar
+from dataclasses import dataclass, field
+from typing import Literal, Self, TypeVar
 
-from argosy.algorithm.base import AlgorithmConfig, Task
-from argosy.config import check_choice, check_range
+from gymnasium import spaces
+
+from argosy.algorithm.base import Algorithm, AlgorithmConfig, StatsT, Task
+from argosy.algorithm.optim import OptimConfig
+from argosy.algorithm.task import Kind
+from argosy.config import limited
+from argosy.data import TrainingStats
 from argosy.errors import ConfigError
 from argosy.net import NetConfig
 from argosy.policy import ActorCriticPolicy
@@ -21,20 +26,14 @@ PolicyT = TypeVar("PolicyT", bound=ActorCriticPolicy)
 class ActorConfig(AlgorithmConfig):
     """Settings of the actor, the same for every algorithm that has such a one."""
 
-    log_std_init: float = 0.0
+    log_std_init: float = limited(0.0, ge=-10.0, le=2.0)
     """Continuous actions: initial logarithm of the deviation, which does not depend on the observation."""
-    gsde_steps: int | None = None
+    gsde_steps: int | None = limited(None, ge=1)
     """Steps for which noise stays the same function of the features (gSDE); None: independent noise."""
     action_scaling: bool | None = None
     """Stretch actions in [-1, 1] to a Box's bounds; None: where it has finite ones."""
-    action_bound_method: Literal["auto", "clip", "tanh"] | None = "auto"
+    action_bound_method: Literal["auto", "clip", "tanh"] | None = limited("auto", among=("auto", "clip", "tanh", None))
     """Keep Box actions in bounds before the env sees them; "auto" clips, None does nothing."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "log_std_init", ge=-10.0, le=2.0)
-        check_range(self, "gsde_steps", ge=1)
-        check_choice(self, "action_bound_method", ("auto", "clip", "tanh", None))
 
     def policy_class(self) -> Callable[..., ActorCriticPolicy]:
         """Return what makes the policy that the settings ask for."""
@@ -43,6 +42,10 @@ class ActorConfig(AlgorithmConfig):
         from argosy.policy.state_dependent import StateDependentActorCriticPolicy  # here, as few ask for it
 
         return functools.partial(StateDependentActorCriticPolicy, noise_steps=self.gsde_steps)
+
+    def build_policy(self, task: Task, default_net: NetConfig) -> ActorCriticPolicy:
+        """Make the policy of a task, an actor alone, or take the task's own."""
+        return self.make_policy(self.policy_class(), task, default_net)
 
     def make_policy(
         self,
@@ -77,7 +80,7 @@ class ActorCriticConfig(ActorConfig):
     popart: bool = False
     """Let it predict centred ones as well, and keep its outputs where the statistics move (PopArt)."""
 
-    def make_actor_critic(self, task: Task, default_net: NetConfig) -> ActorCriticPolicy:
+    def build_policy(self, task: Task, default_net: NetConfig) -> ActorCriticPolicy:
         """Make the policy of a task, or take the task's own.
 
         Raises:
@@ -97,22 +100,65 @@ class ActorCriticConfig(ActorConfig):
 class SummedLossConfig(ActorConfig):
     """Weights of what one optimiser of actor and critic sums up beside the policy's loss."""
 
-    value_coef: float = 0.5
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    """Optimiser of actor and critic."""
+    value_coef: float = limited(0.5, ge=0.0)
     """Weight of the value loss (a mean squared error)."""
-    entropy_coef: float = 0.01
+    entropy_coef: float = limited(0.01, ge=0.0)
     """Weight of the entropy bonus."""
-    entropy_coef_end: float | None = None
+    entropy_coef_end: float | None = limited(None, ge=0.0)
     """What it is at the end of the run, reached on a line; None: the same."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("value_coef", "entropy_coef", "entropy_coef_end"):
-            check_range(self, name, ge=0.0)
 
     def entropy_coef_at(self, env_step: int, max_env_step: int) -> float:
         """Return the weight of the entropy bonus at a step of the run."""
         start, end = self.entropy_coef, self.entropy_coef_end
         return start if end is None else start + min(env_step / max_env_step, 1.0) * (end - start)
+
+
+ActorConfigT = TypeVar("ActorConfigT", bound=ActorConfig)
+SummedLossConfigT = TypeVar("SummedLossConfigT", bound=SummedLossConfig)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ActorCriticStats(TrainingStats):
+    """What one update of actor and critic reports."""
+
+    loss_policy: float
+    loss_value: float
+    entropy: float
+    explained_variance: float
+    """1 - Var(returns - value) / Var(returns) of the values at acting time; 1 is a perfect critic."""
+    grad_norm: float | None = None
+    """Norm before clipping, of the optimiser that learns the critic; None without clipping."""
+
+
+class PolicyGradient(Algorithm[ActorConfigT, StatsT]):
+    """A stochastic actor, with a critic or without, that learns from rollouts of its own."""
+
+    kind: Kind = "onpolicy"
+    action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
+    default_net = NetConfig(hidden_sizes=(64, 64), activation="tanh")
+    policy: ActorCriticPolicy
+
+    @classmethod
+    def build(cls, config: ActorConfigT, task: Task) -> Self:
+        """Make the policy and the algorithm."""
+        return cls(config, config.build_policy(task, cls.default_net))
+
+
+class SummedLoss(PolicyGradient[SummedLossConfigT, StatsT]):
+    """Actor and critic learn by one optimiser; learning rate and entropy bonus may fall linearly."""
+
+    def __init__(self, config: SummedLossConfigT, policy: ActorCriticPolicy) -> None:
+        super().__init__(config, policy)
+        self.optim = config.optim.build(policy)
+        self.entropy_coef = config.entropy_coef
+
+    def schedule(self, env_step: int, max_env_step: int) -> None:
+        """Set learning rate and entropy bonus."""
+        super().schedule(env_step, max_env_step)
+        if self.config.entropy_coef_end is not None:
+            self.entropy_coef = self.config.entropy_coef_at(env_step, max_env_step)
 
 
 def refuse_shared(algorithm: type, task: Task) -> None:

@@ -23,7 +23,7 @@ from gymnasium import spaces
 from argosy.algorithm.actor_critic import ActorConfig
 from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
 from argosy.algorithm.critics import CriticsConfig, action_critic
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
 from argosy.ops.offline import advantage_weight
@@ -36,14 +36,10 @@ from argosy.policy import ActorCriticPolicy
 class AWACConfig(ActorConfig, CriticsConfig):
     """Hyper-parameters of AWAC; docs/glossary.md explains each at length."""
 
-    temperature: float = 1.0
+    temperature: float = limited(1.0, gt=0.0)
     """Advantage that makes an action e times as important to imitate (detail 4)."""
-    max_weight: float = 100.0
+    max_weight: float = limited(100.0, gt=0.0)
     """Most that an action counts (detail 4)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "temperature", "max_weight", gt=0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,7 +75,7 @@ class AWAC(Algorithm[AWACConfig, AWACStats]):
     def build(cls, config: AWACConfig, task: Task) -> Self:
         """Make actor, critics and the algorithm."""
         net = task.net or cls.default_net
-        policy = config.make_policy(config.policy_class(), task, net)
+        policy = config.build_policy(task, net)
         return cls(config, policy, action_critic(policy, net, config.num_critics))
 
     def update(self, batch: TransitionBatch) -> AWACStats:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Self, TypedDict, cast
@@ -20,7 +21,7 @@ from argosy.algorithm.fit import check_policy, check_spaces
 from argosy.algorithm.optim import Optim
 from argosy.algorithm.state import find_state, restore_state, state_of
 from argosy.algorithm.task import Task as Task
-from argosy.config import check_range
+from argosy.config import check_limits, limited
 from argosy.data import Sampling, TrainingStats, as_tensors, check_finite
 from argosy.errors import ConfigError, DataError
 from argosy.net import NetConfig
@@ -35,11 +36,11 @@ Space = spaces.Space[Any]
 class AlgorithmConfig:
     """Base of every algorithm's config: frozen, keyword-only, checked when made."""
 
-    gamma: float = 0.99
+    gamma: float = limited(0.99, ge=0.0, le=1.0)
     """Discount factor per env step."""
 
     def __post_init__(self) -> None:
-        check_range(self, "gamma", ge=0.0, le=1.0)
+        check_limits(self)
 
 
 ConfigT = TypeVar("ConfigT", bound=AlgorithmConfig, default=Any)
@@ -146,11 +147,15 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
         """Set what depends on progress (exploration, learning rates); trainers call it before each collect."""
         if self.policy.exploration is not None:
             self.policy.exploration.schedule(env_step)
-        for held in vars(self).values():
-            parts = held.values() if isinstance(held, dict) else held if isinstance(held, list | tuple) else (held,)
-            for part in parts:
-                if isinstance(part, Optim):
-                    part.schedule(min(env_step / max_env_step, 1.0))
+        for set_rate in self._rates:
+            set_rate(min(env_step / max_env_step, 1.0))
+
+    @functools.cached_property
+    def _rates(self) -> tuple[Callable[[float], None], ...]:
+        """What sets learning rates; found once, as it is asked at every step."""
+        held = vars(self).values()
+        groups = (x.values() if isinstance(x, dict) else x if isinstance(x, list | tuple) else (x,) for x in held)
+        return tuple(part.schedule for group in groups for part in group if isinstance(part, Optim))
 
     def take_in(self, obs: Any, mask: np.ndarray | None = None) -> None:
         """Let new experience [..., *obs] count in the statistics of observations, from the end of the next update on.

@@ -26,7 +26,7 @@ from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
 from argosy.algorithm.critics import CriticsConfig
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.task import Kind
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import NetConfig, TargetUpdate, frozen_copy
 from argosy.ops import gaussian_kl
@@ -46,19 +46,14 @@ class BCQConfig(CriticsConfig):
     """Optimiser of the perturbation."""
     critic_optim: OptimConfig = field(default_factory=OptimConfig)
     """Optimiser of the critics."""
-    max_perturbation: float = 0.05
+    max_perturbation: float = limited(0.05, ge=0.0, le=1.0)
     """The most by which an element of an action is moved (detail 2)."""
-    num_draws: int = 10
+    num_draws: int = limited(10, ge=2)
     """Actions N of the model from which the target takes the best (detail 3)."""
-    num_candidates: int = 100
+    num_candidates: int = limited(100, ge=2)
     """Actions of the model from which the policy takes the best (detail 4)."""
-    pessimism: float = 0.75
+    pessimism: float = limited(0.75, ge=0.0, le=1.0)
     """Share of the critics' minimum in the target, beside their maximum (detail 3)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "num_draws", "num_candidates", ge=2)
-        check_range(self, "max_perturbation", "pessimism", ge=0.0, le=1.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -22,7 +22,7 @@ from gymnasium import spaces
 
 from argosy.algorithm.base import Task, batch_mean, batch_priorities
 from argosy.algorithm.q_learning import QLearning, QLearningConfig, QLearningStats
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import NetConfig
 from argosy.policy.branching import BranchingPolicy
@@ -34,14 +34,10 @@ from argosy.policy.branching import BranchingPolicy
 class BranchingDQNConfig(QLearningConfig):
     """Hyper-parameters of branching DQN; docs/glossary.md explains each at length."""
 
-    bins: int = 25
+    bins: int = limited(25, ge=2)
     """Values of each dimension of a Box (detail 5)."""
     double: bool = True
     """Choose the next action by the online network (detail 2)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "bins", ge=2)
 
     def build_policy(self, task: Task, net: NetConfig) -> BranchingPolicy:
         """Make the policy of a task."""

@@ -21,7 +21,7 @@ import torch
 
 from argosy.algorithm.base import Task, batch_mean, batch_priorities
 from argosy.algorithm.q_learning import QLearning, QLearningConfig, QLearningStats
-from argosy.config import check_range
+from argosy.config import check_range, limited
 from argosy.data import TransitionBatch
 from argosy.net import NetConfig
 from argosy.ops.categorical import categorical_projection
@@ -34,7 +34,7 @@ from argosy.policy.categorical import CategoricalPolicy
 class C51Config(QLearningConfig):
     """Hyper-parameters of C51; docs/glossary.md explains each at length."""
 
-    num_atoms: int = 51
+    num_atoms: int = limited(51, ge=2)
     """Values N of the return that are told apart (detail 1)."""
     v_min: float = -10.0
     """The smallest of them."""
@@ -42,13 +42,11 @@ class C51Config(QLearningConfig):
     """The largest of them."""
     dueling: bool = False
     """Split the last hidden layer into a value and an advantage stream."""
-    noisy_std: float = 0.0
+    noisy_std: float = limited(0.0, ge=0.0)
     """Deviation with which the layers' noise starts, e.g. 0.5; 0: no noise."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range(self, "num_atoms", ge=2)
-        check_range(self, "noisy_std", ge=0.0)
         check_range(self, "v_max", gt=self.v_min)
 
     def build_policy(self, task: Task, net: NetConfig) -> CategoricalPolicy:

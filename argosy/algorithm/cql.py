@@ -26,7 +26,7 @@ from argosy.algorithm.base import batch_mean
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.sac import SAC, CriticLoss, SACConfig
 from argosy.algorithm.soft import SoftStats
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import Sampling, TransitionBatch
 from argosy.net import EnsembleCritic
 from argosy.policy import SquashedGaussianPolicy
@@ -42,9 +42,9 @@ class CQLConfig(SACConfig):
     """Optimiser of the actor."""
     critic_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
     """Optimiser of the critics."""
-    conservative_weight: float = 5.0
+    conservative_weight: float = limited(5.0, ge=0.0)
     """What a nat of the gap costs (detail 3)."""
-    num_draws: int = 10
+    num_draws: int = limited(10, ge=1)
     """Actions N of each kind by which the gap is estimated (detail 2)."""
     lagrange: bool = False
     """Learn the weight's multiplier (detail 3)."""
@@ -54,11 +54,6 @@ class CQLConfig(SACConfig):
     """With `lagrange`: optimiser of the multiplier's logarithm."""
     calibrated: bool = False
     """Push no value below the data's return: Cal-QL (detail 4)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "conservative_weight", ge=0.0)
-        check_range(self, "num_draws", ge=1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

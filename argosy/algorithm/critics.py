@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from argosy.algorithm.base import AlgorithmConfig
 from argosy.algorithm.optim import OptimConfig
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.net import EnsembleCritic, NetConfig
 from argosy.policy import Policy
 
@@ -15,21 +15,16 @@ from argosy.policy import Policy
 class CriticsConfig(AlgorithmConfig):
     """Settings of a policy and of critics beside it, whose targets follow them."""
 
-    n_step: int = 1
+    n_step: int = limited(1, ge=1)
     """Rewards summed before the bootstrap value."""
     actor_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
     """Optimiser of the policy."""
     critic_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
     """Optimiser of the critics."""
-    num_critics: int = 2
+    num_critics: int = limited(2, ge=1)
     """Size K of the ensemble."""
-    tau: float = 0.005
+    tau: float = limited(0.005, gt=0.0, le=1.0)
     """Share by which targets move per update; 1 copies."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "n_step", "num_critics", ge=1)
-        check_range(self, "tau", gt=0.0, le=1.0)
 
 
 def action_critic(policy: Policy, net: NetConfig, size: int) -> EnsembleCritic:

@@ -24,7 +24,7 @@ from gymnasium import spaces
 from argosy.algorithm.base import Task, batch_mean, batch_priorities
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.soft import SoftActorCritic, SoftConfig, SoftStats
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic
 from argosy.net.batch_norm import add_batch_norm, batch_statistics
@@ -43,18 +43,12 @@ class CrossQConfig(SoftConfig):
     """Optimiser of the critics."""
     alpha_optim: OptimConfig = field(default_factory=lambda: OptimConfig(betas=(0.5, 0.999)))
     """Optimiser of the logarithm of the temperature."""
-    critic_sizes: tuple[int, ...] | None = None
+    critic_sizes: tuple[int, ...] | None = limited(None, ge=1)
     """Widths of the critics' hidden layers; None: those of the policy's."""
-    policy_freq: int = 3
+    policy_freq: int = limited(3, ge=1)
     """Updates of the critics per update of policy and temperature (detail 5)."""
-    norm_warmup: int = 100_000
+    norm_warmup: int = limited(100_000, ge=0)
     """Batches that are normalised by their own statistics alone, before these are renormalised (detail 2)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("policy_freq", "critic_sizes"):
-            check_range(self, name, ge=1)
-        check_range(self, "norm_warmup", ge=0)
 
 
 class CrossQ(SoftActorCritic[CrossQConfig, SoftStats]):

@@ -20,7 +20,7 @@ from gymnasium import spaces
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.task import Kind
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
 from argosy.policy import NoiseConfig
@@ -33,21 +33,16 @@ from argosy.policy.deterministic import DeterministicPolicy
 class DDPGConfig(AlgorithmConfig):
     """Hyper-parameters of DDPG; docs/glossary.md explains each at length."""
 
-    n_step: int = 1
+    n_step: int = limited(1, ge=1)
     """Rewards summed before the bootstrap value."""
     actor_optim: OptimConfig = field(default_factory=OptimConfig)
     """Optimiser of the policy."""
     critic_optim: OptimConfig = field(default_factory=OptimConfig)
     """Optimiser of the critic."""
-    tau: float = 0.005
+    tau: float = limited(0.005, gt=0.0, le=1.0)
     """Share by which the targets move per update (detail 3)."""
     exploration: NoiseConfig = field(default_factory=NoiseConfig)
     """Noise on the actions of training."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "n_step", ge=1)
-        check_range(self, "tau", gt=0.0, le=1.0)
 
     def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:
         """Make the critic of observations in a space and actions of so many elements."""

@@ -25,7 +25,7 @@ from gymnasium import spaces
 
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean
 from argosy.algorithm.optim import OptimConfig
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import Sampling, TrainingStats, TransitionBatch
 from argosy.net import NetConfig
 from argosy.ops.offline import squared_distance
@@ -42,16 +42,12 @@ class DecisionTransformerConfig(AlgorithmConfig):
     """Optimiser of the transformer."""
     gamma: float = 1.0
     """Discount of the returns that it is told (detail 1)."""
-    context: int = 20
+    context: int = limited(20, ge=1)
     """Steps K that it attends to."""
-    heads: int = 1
+    heads: int = limited(1, ge=1)
     """Heads of the attention."""
     target_return: float | None = None
     """Return that is wanted of an episode; None: the highest in the data that it has seen (detail 4)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "context", "heads", ge=1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from argosy.algorithm.base import Task, batch_mean, batch_priorities
 from argosy.algorithm.dqn import DQN, LOSSES, DQNConfig
 from argosy.algorithm.q_learning import QLearningStats
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import NetConfig
 from argosy.ops import categorical_log_prob
@@ -32,15 +32,10 @@ from argosy.policy.likely import LikelyPolicy
 class DiscreteBCQConfig(DQNConfig):
     """Hyper-parameters of discrete BCQ; docs/glossary.md explains each at length."""
 
-    threshold: float = 0.3
+    threshold: float = limited(0.3, ge=0.0, le=1.0)
     """Share of the likeliest action's probability from which an action may be taken (detail 1)."""
-    logits_penalty: float = 0.01
+    logits_penalty: float = limited(0.01, ge=0.0)
     """What the mean square of the imitation's logits costs (detail 2)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "threshold", ge=0.0, le=1.0)
-        check_range(self, "logits_penalty", ge=0.0)
 
     def build_policy(self, task: Task, net: NetConfig) -> LikelyPolicy:
         """Make a policy that imitates, too."""

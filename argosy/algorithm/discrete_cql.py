@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from argosy.algorithm.base import batch_mean, batch_priorities
 from argosy.algorithm.q_learning import QLearningStats
 from argosy.algorithm.qrdqn import QRDQN, QRDQNConfig
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.ops.offline import conservative_gap
 from argosy.ops.quantiles import quantile_huber_loss
@@ -28,12 +28,8 @@ from argosy.ops.quantiles import quantile_huber_loss
 class DiscreteCQLConfig(QRDQNConfig):
     """Hyper-parameters of discrete CQL; docs/glossary.md explains each at length."""
 
-    conservative_weight: float = 10.0
+    conservative_weight: float = limited(10.0, ge=0.0)
     """What a nat of the gap costs (detail 1)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "conservative_weight", ge=0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

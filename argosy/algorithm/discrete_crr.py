@@ -25,7 +25,7 @@ from gymnasium import spaces
 from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
 from argosy.algorithm.critics import CriticsConfig, action_critic
 from argosy.algorithm.optim import OptimConfig
-from argosy.config import check_choice, check_range
+from argosy.config import limited
 from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
 from argosy.ops.offline import advantage_weight, conservative_gap
@@ -42,27 +42,20 @@ class DiscreteCRRConfig(CriticsConfig):
     """Optimiser of the policy."""
     critic_optim: OptimConfig = field(default_factory=OptimConfig)
     """Optimiser of the critics."""
-    improvement: Literal["exp", "binary", "all"] = "exp"
+    improvement: Literal["exp", "binary", "all"] = limited("exp", among=("exp", "binary", "all"))
     """How much an action is worth imitating (detail 1)."""
-    temperature: float = 1.0
+    temperature: float = limited(1.0, gt=0.0)
     """With "exp": advantage that makes an action e times as important to imitate."""
-    max_weight: float = 20.0
+    max_weight: float = limited(20.0, gt=0.0)
     """With "exp": most that an action counts."""
-    conservative_weight: float = 0.0
+    conservative_weight: float = limited(0.0, ge=0.0)
     """What a nat by which other actions seem better costs; 0: nothing (detail 4)."""
     num_critics: int = 1
     """Size K of the ensemble (detail 3)."""
-    target_update_freq: int = 100
+    target_update_freq: int = limited(100, ge=1)
     """Updates between two steps of the targets (detail 6)."""
     tau: float = 1.0
     """Length of the targets' step; 1 copies."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "target_update_freq", ge=1)
-        check_choice(self, "improvement", ("exp", "binary", "all"))
-        check_range(self, "temperature", "max_weight", gt=0.0)
-        check_range(self, "conservative_weight", ge=0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -26,7 +26,7 @@ from argosy.algorithm.base import Task, batch_mean, batch_priorities
 from argosy.algorithm.critics import action_critic
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.soft import SoftActorCritic, SoftConfig, SoftStats
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
 from argosy.ops import categorical_entropy
@@ -43,12 +43,8 @@ class DiscreteSACConfig(SoftConfig):
     """Optimiser of the actor."""
     target_entropy: float | None = None
     """Entropy that a learned temperature aims at, in nats; None: 0.98 times that of the uniform policy."""
-    tau: float = 0.005
+    tau: float = limited(0.005, gt=0.0, le=1.0)
     """Share by which target critics move to the critics per update."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "tau", gt=0.0, le=1.0)
 
 
 class DiscreteSAC(SoftActorCritic[DiscreteSACConfig, SoftStats]):

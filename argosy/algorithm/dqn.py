@@ -29,7 +29,7 @@ import torch.nn.functional as F
 
 from argosy.algorithm.base import Task, batch_mean, batch_priorities
 from argosy.algorithm.q_learning import QLearning, QLearningConfig, QLearningStats
-from argosy.config import check_choice, check_range
+from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import NetConfig
 from argosy.policy import QPolicy
@@ -50,24 +50,16 @@ class DQNConfig(QLearningConfig):
     """Choose the next action by the online network (detail 1)."""
     dueling: bool = False
     """Split the last hidden layer into a value and an advantage stream (detail 5)."""
-    noisy_std: float = 0.0
+    noisy_std: float = limited(0.0, ge=0.0)
     """Deviation with which the layers' noise starts, e.g. 0.5; 0: no noise (detail 7)."""
-    munchausen_alpha: float = 0.0
+    munchausen_alpha: float = limited(0.0, ge=0.0, le=1.0)
     """Share of the action's log-probability in the reward, e.g. 0.9; 0: the plain target (detail 8)."""
-    munchausen_tau: float = 0.03
+    munchausen_tau: float = limited(0.03, gt=0.0)
     """Temperature of the policy whose log-probabilities these are (detail 8)."""
-    munchausen_low: float = -1.0
+    munchausen_low: float = limited(-1.0, le=0.0)
     """Least value of tau times a log-probability (detail 8)."""
-    loss: Literal["huber", "mse"] = "huber"
+    loss: Literal["huber", "mse"] = limited("huber", among=tuple(LOSSES))
     """Loss of the temporal-difference error (detail 4)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "noisy_std", ge=0.0)
-        check_range(self, "munchausen_alpha", ge=0.0, le=1.0)
-        check_range(self, "munchausen_tau", gt=0.0)
-        check_range(self, "munchausen_low", le=0.0)
-        check_choice(self, "loss", tuple(LOSSES))
 
     def build_policy(self, task: Task, net: NetConfig) -> QPolicy:
         """Make the policy of a task."""

@@ -21,7 +21,7 @@ import torch
 from gymnasium import spaces
 
 from argosy.algorithm.sac import SAC, SACConfig
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig
 from argosy.net.regularise import add_dropout_and_layer_norm, draw_from
@@ -34,14 +34,10 @@ from argosy.policy import SquashedGaussianPolicy
 class DroQConfig(SACConfig):
     """Hyper-parameters of DroQ; docs/glossary.md explains each at length."""
 
-    dropout: float = 0.01
+    dropout: float = limited(0.01, ge=0.0, lt=1.0)
     """Probability that a hidden number of a critic is left out (detail 1)."""
     policy_freq: int = 20
     """Updates of the critics per update of policy and temperature (detail 4)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "dropout", ge=0.0, lt=1.0)
 
     def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:
         """Make critics with dropout and layer normalisation."""

@@ -24,7 +24,7 @@ import torch
 from argosy.algorithm.base import Task, batch_mean, batch_priorities
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.q_learning import QLearning, QLearningConfig
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import NetConfig
 from argosy.net.implicit import edges, fraction_parameters, middles
@@ -45,23 +45,16 @@ class FQFConfig(QLearningConfig):
     """Optimiser of the network without the shares' layer."""
     fraction_optim: OptimConfig = field(default_factory=lambda: OptimConfig(kind="rmsprop", lr=2.5e-9))
     """Optimiser of the layer that proposes shares (detail 3)."""
-    num_fractions: int = 32
+    num_fractions: int = limited(32, ge=2)
     """Shares of probability N (detail 2)."""
-    entropy_coef: float = 0.0
+    entropy_coef: float = limited(0.0, ge=0.0)
     """Weight of the shares' entropy (detail 3)."""
-    num_cosines: int = 64
+    num_cosines: int = limited(64, ge=1)
     """Cosines that a fraction is embedded by (detail 1)."""
-    kappa: float = 1.0
+    kappa: float = limited(1.0, gt=0.0)
     """Threshold from which the loss of a difference is linear."""
     double: bool = False
     """Choose the next action and its shares by the online network (detail 5)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "num_cosines", ge=1)
-        check_range(self, "num_fractions", ge=2)
-        check_range(self, "entropy_coef", ge=0.0)
-        check_range(self, "kappa", gt=0.0)
 
     def build_policy(self, task: Task, net: NetConfig) -> ImplicitPolicy:
         """Make the policy of a task."""

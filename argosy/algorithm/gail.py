@@ -26,7 +26,7 @@ from torch import nn
 from argosy.algorithm.critics import action_critic, state_critic
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.ppo import PPO, PPOConfig, PPOStats
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import Batch, SampleBatch, TrajectoryBatch, TransitionBatch, as_tensors, to_numpy, tree
 from argosy.errors import DataError
 from argosy.net import NetConfig
@@ -44,14 +44,10 @@ class GAILConfig(PPOConfig):
     """Optimiser of the discriminator."""
     reward_sizes: tuple[int, ...] = (64, 64)
     """Widths of its hidden layers."""
-    reward_steps: int = 4
+    reward_steps: int = limited(4, ge=1)
     """Its steps per rollout, each on an equal share of the rows (detail 1)."""
     airl: bool = False
     """Learn a reward that is apart from its shaping: AIRL (detail 3)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "reward_steps", ge=1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -20,19 +20,14 @@ Details that matter:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
 
 import torch
-from gymnasium import spaces
 
-from argosy.algorithm.actor_critic import ActorCriticConfig, SummedLossConfig
-from argosy.algorithm.base import Algorithm, Task
+from argosy.algorithm.actor_critic import ActorCriticConfig, ActorCriticStats, SummedLoss, SummedLossConfig
 from argosy.algorithm.optim import OptimConfig
-from argosy.config import check_range
-from argosy.data import TrainingStats, TrajectoryBatch
-from argosy.net import NetConfig
+from argosy.config import limited
+from argosy.data import TrajectoryBatch
 from argosy.ops import explained_variance, values_next, vtrace
-from argosy.policy import ActorCriticPolicy
 from argosy.policy.rollouts import critic_units, take_in_returns
 
 # Shapes: T time, B envs.
@@ -42,63 +37,32 @@ from argosy.policy.rollouts import critic_units, take_in_returns
 class IMPALAConfig(SummedLossConfig, ActorCriticConfig):
     """Hyper-parameters of IMPALA; docs/glossary.md explains each at length."""
 
-    trace_lambda: float = 1.0
+    trace_lambda: float = limited(1.0, ge=0.0, le=1.0)
     """How far targets look ahead: 0 one step, 1 to the end of a row's episode or segment."""
-    rho_clip: float = 1.0
+    rho_clip: float = limited(1.0, gt=0.0)
     """Bound of the weights of surprises: infinity learns the present policy's values, 0 the acting one's."""
-    trace_clip: float = 1.0
+    trace_clip: float = limited(1.0, gt=0.0)
     """Bound of the weights that carry a surprise back in time; lower has less variance."""
     optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=6e-4, eps=1e-5, max_grad_norm=40.0))
     """Optimiser of actor and critic."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "trace_lambda", ge=0.0, le=1.0)
-        for name in ("rho_clip", "trace_clip"):
-            check_range(self, name, gt=0.0)
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class IMPALAStats(TrainingStats):
+class IMPALAStats(ActorCriticStats):
     """What one update reports."""
 
     loss: float
-    loss_policy: float
-    loss_value: float
-    entropy: float
     importance: float
     """Mean weight of the rows, pi / mu bounded by `rho_clip`: 1 for fresh experience."""
     explained_variance: float
     """1 - Var(targets - value) / Var(targets) of the present values; 1 is a perfect critic."""
-    grad_norm: float | None = None
-    """Norm before clipping; None without clipping."""
 
 
-class IMPALA(Algorithm[IMPALAConfig, IMPALAStats]):
+class IMPALA(SummedLoss[IMPALAConfig, IMPALAStats]):
     """Policy gradient with a critic from experience that may be old, corrected by V-trace."""
 
-    kind = "onpolicy"
     config_type = IMPALAConfig
-    action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
-    default_net = NetConfig(hidden_sizes=(64, 64), activation="tanh")
     corrects_staleness = True
-    policy: ActorCriticPolicy
-
-    def __init__(self, config: IMPALAConfig, policy: ActorCriticPolicy) -> None:
-        super().__init__(config, policy)
-        self.optim = config.optim.build(policy)
-        self.entropy_coef = config.entropy_coef
-
-    @classmethod
-    def build(cls, config: IMPALAConfig, task: Task) -> Self:
-        """Make the actor-critic and the algorithm."""
-        return cls(config, config.make_actor_critic(task, cls.default_net))
-
-    def schedule(self, env_step: int, max_env_step: int) -> None:
-        """Set learning rate and entropy bonus (detail 6)."""
-        super().schedule(env_step, max_env_step)
-        if self.config.entropy_coef_end is not None:
-            self.entropy_coef = self.config.entropy_coef_at(env_step, max_env_step)
 
     def update(self, batch: TrajectoryBatch) -> IMPALAStats:
         """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp, maybe mask."""

@@ -23,7 +23,7 @@ from argosy.algorithm.actor_critic import ActorConfig
 from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
 from argosy.algorithm.critics import CriticsConfig, action_critic, state_critic
 from argosy.algorithm.optim import OptimConfig
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
 from argosy.ops.offline import advantage_weight, expectile_loss
@@ -38,17 +38,12 @@ class IQLConfig(ActorConfig, CriticsConfig):
 
     value_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
     """Optimiser of V."""
-    expectile: float = 0.7
+    expectile: float = limited(0.7, gt=0.0, lt=1.0)
     """Which expectile V is: 0.5 the mean over the data's actions, towards 1 their best (detail 1)."""
-    temperature: float = 1.0 / 3.0
+    temperature: float = limited(1.0 / 3.0, gt=0.0)
     """Advantage that makes an action e times as important to imitate; 1 over the paper's beta (detail 3)."""
-    max_weight: float = 100.0
+    max_weight: float = limited(100.0, gt=0.0)
     """Most that an action counts (detail 3)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "expectile", gt=0.0, lt=1.0)
-        check_range(self, "temperature", "max_weight", gt=0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -89,7 +84,7 @@ class IQL(Algorithm[IQLConfig, IQLStats]):
     def build(cls, config: IQLConfig, task: Task) -> Self:
         """Make actor, critics and the algorithm."""
         net = task.net or cls.default_net
-        policy = config.make_policy(config.policy_class(), task, net)
+        policy = config.build_policy(task, net)
         return cls(config, policy, action_critic(policy, net, config.num_critics), state_critic(policy, net))
 
     def update(self, batch: TransitionBatch) -> IQLStats:

@@ -22,7 +22,7 @@ import torch
 
 from argosy.algorithm.base import Task, batch_mean, batch_priorities
 from argosy.algorithm.q_learning import QLearning, QLearningConfig, QLearningStats
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import NetConfig
 from argosy.ops.quantiles import quantile_huber_loss
@@ -35,22 +35,16 @@ from argosy.policy.implicit import ImplicitPolicy
 class IQNConfig(QLearningConfig):
     """Hyper-parameters of IQN; docs/glossary.md explains each at length."""
 
-    num_quantiles: int = 8
+    num_quantiles: int = limited(8, ge=1)
     """Fractions N that are drawn for the prediction (detail 2)."""
-    num_target_quantiles: int = 8
+    num_target_quantiles: int = limited(8, ge=1)
     """Fractions N' that are drawn for the target (detail 2)."""
-    num_mean_quantiles: int = 32
+    num_mean_quantiles: int = limited(32, ge=1)
     """Quantiles K whose mean is an action's value (detail 3)."""
-    num_cosines: int = 64
+    num_cosines: int = limited(64, ge=1)
     """Cosines that a fraction is embedded by (detail 1)."""
-    kappa: float = 1.0
+    kappa: float = limited(1.0, gt=0.0)
     """Threshold from which the loss of a difference is linear (detail 2)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("num_quantiles", "num_target_quantiles", "num_mean_quantiles", "num_cosines"):
-            check_range(self, name, ge=1)
-        check_range(self, "kappa", gt=0.0)
 
     def build_policy(self, task: Task, net: NetConfig) -> ImplicitPolicy:
         """Make the policy of a task."""

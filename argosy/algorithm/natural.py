@@ -8,14 +8,12 @@ from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
 import torch
-from gymnasium import spaces
 
-from argosy.algorithm.actor_critic import ActorCriticConfig, refuse_shared
-from argosy.algorithm.base import Algorithm, StatsT, Task, batch_mean, batch_standardised
+from argosy.algorithm.actor_critic import ActorCriticConfig, ActorCriticStats, PolicyGradient, refuse_shared
+from argosy.algorithm.base import StatsT, Task, batch_mean, batch_standardised
 from argosy.algorithm.optim import OptimConfig
-from argosy.config import check_range
-from argosy.data import Batch, TrainingStats, TrajectoryBatch
-from argosy.net import NetConfig
+from argosy.config import limited
+from argosy.data import Batch, TrajectoryBatch
 from argosy.ops import check_gradient, conjugate_gradient, explained_variance, fisher_product, flat_gradient
 from argosy.policy import ActorCriticAnalysis, ActorCriticPolicy
 from argosy.policy.rollouts import advantage_rows, critic_units, minibatches
@@ -27,55 +25,38 @@ from argosy.policy.rollouts import advantage_rows, critic_units, minibatches
 class NaturalConfig(ActorCriticConfig):
     """Settings of advantages, natural gradient and critic."""
 
-    gae_lambda: float = 0.95
+    gae_lambda: float = limited(0.95, ge=0.0, le=1.0)
     """Trade-off of the advantage estimate: 0 little variance, 1 no bias."""
-    damping: float = 0.1
+    damping: float = limited(0.1, gt=0.0)
     """Added to the diagonal of the Fisher matrix."""
-    cg_steps: int = 10
+    cg_steps: int = limited(10, ge=1)
     """Steps of conjugate gradients."""
     normalize_adv: bool = True
     """Normalise the rollout's advantages."""
     optim: OptimConfig = field(default_factory=OptimConfig)
     """Optimiser of the critic."""
-    critic_steps: int = 20
+    critic_steps: int = limited(20, ge=1)
     """Steps of the critic per rollout."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "gae_lambda", ge=0.0, le=1.0)
-        check_range(self, "damping", gt=0.0)
-        for name in ("cg_steps", "critic_steps"):
-            check_range(self, name, ge=1)
 
 
 NaturalConfigT = TypeVar("NaturalConfigT", bound=NaturalConfig)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class NaturalStats(TrainingStats):
+class NaturalStats(ActorCriticStats):
     """What one update reports."""
 
-    loss_policy: float
     loss_value: float
     """Of the critic's last step."""
-    entropy: float
     approx_kl: float
     """KL(acting policy, current policy), exactly, on the rollout."""
-    explained_variance: float
-    """1 - Var(returns - value) / Var(returns) of the values at acting time; 1 is a perfect critic."""
-    grad_norm: float | None = None
-    """Of the critic, before clipping; None without clipping."""
 
 
-class NaturalGradient(Algorithm[NaturalConfigT, StatsT]):
+class NaturalGradient(PolicyGradient[NaturalConfigT, StatsT]):
     """One step of the actor per rollout, and several of the critic; they share no layer."""
 
-    kind = "onpolicy"
-    action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
-    default_net = NetConfig(hidden_sizes=(64, 64), activation="tanh")
     averages_gradients = False
     stats_type: type[StatsT]
-    policy: ActorCriticPolicy
 
     def __init__(self, config: NaturalConfigT, policy: ActorCriticPolicy) -> None:
         super().__init__(config, policy)
@@ -85,7 +66,7 @@ class NaturalGradient(Algorithm[NaturalConfigT, StatsT]):
     def build(cls, config: NaturalConfigT, task: Task) -> Self:
         """Make the actor-critic and the algorithm."""
         refuse_shared(cls, task)
-        return cls(config, config.make_actor_critic(task, cls.default_net))
+        return super().build(config, task)
 
     def update(self, batch: TrajectoryBatch) -> StatsT:
         """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, maybe mask."""

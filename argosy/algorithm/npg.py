@@ -22,7 +22,7 @@ import torch
 
 from argosy.algorithm.base import batch_mean
 from argosy.algorithm.natural import NaturalConfig, NaturalGradient, NaturalStats
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import Batch
 from argosy.ops import move
 
@@ -33,12 +33,8 @@ from argosy.ops import move
 class NPGConfig(NaturalConfig):
     """Hyper-parameters of NPG; docs/glossary.md explains each at length."""
 
-    step_size: float = 0.1
+    step_size: float = limited(0.1, gt=0.0)
     """How far the actor goes along the natural gradient (detail 1)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "step_size", gt=0.0)
 
 
 class NPG(NaturalGradient[NPGConfig, NaturalStats]):

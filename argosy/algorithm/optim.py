@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict
 import torch
 from torch import nn
 
-from argosy.config import check_choice, check_range, name_code
+from argosy.config import check_limits, limited, name_code
 from argosy.errors import ConfigError, DataError
 from argosy.named import Registry
 from argosy.ops.kernels import foreach_div_, foreach_norm, fused_adam_, fused_adamw_, unscale_check_
@@ -25,27 +25,23 @@ class OptimConfig:
 
     kind: str = "adam"
     """adam, adamw, rmsprop, sgd, or "MODULE:CLASS" of a `torch.optim.Optimizer` (e.g. torch.optim:Adagrad)."""
-    lr: float = 1e-3
+    lr: float = limited(1e-3, gt=0.0)
     """Learning rate."""
-    eps: float = 1e-8
+    eps: float = limited(1e-8, gt=0.0)
     """Added to the denominator (adam, adamw, rmsprop)."""
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[float, float] = limited((0.9, 0.999), ge=0.0, lt=1.0)
     """Decay rates of the two moments (adam, adamw)."""
-    weight_decay: float = 0.0
+    weight_decay: float = limited(0.0, ge=0.0)
     """Weight of the L2 penalty (adamw: decoupled from the gradient)."""
-    max_grad_norm: float | None = None
+    max_grad_norm: float | None = limited(None, gt=0.0)
     """Scale gradients down to this global norm; None: not."""
-    lr_schedule: Literal["constant", "linear"] = "constant"
+    lr_schedule: Literal["constant", "linear"] = limited("constant", among=("constant", "linear"))
     """linear: the learning rate falls to 0 over the run."""
     args: Mapping[str, object] = field(default_factory=dict)
     """Further arguments of the optimiser's class, e.g. momentum (not for adam and adamw)."""
 
     def __post_init__(self) -> None:
-        for name in ("lr", "eps", "max_grad_norm"):
-            check_range(self, name, gt=0.0)
-        check_range(self, "betas", ge=0.0, lt=1.0)
-        check_range(self, "weight_decay", ge=0.0)
-        check_choice(self, "lr_schedule", ("constant", "linear"))
+        check_limits(self)
         name_code(self, "kind")
         if self.kind in ("adam", "adamw"):
             if self.args:

@@ -21,15 +21,14 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import torch
-from gymnasium import spaces
 
-from argosy.algorithm.actor_critic import SummedLossConfig, refuse_shared
-from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_standardised
+from argosy.algorithm.actor_critic import ActorCriticStats, SummedLoss, SummedLossConfig, refuse_shared
+from argosy.algorithm.base import Task, batch_mean, batch_standardised
 from argosy.algorithm.optim import OptimConfig
-from argosy.config import check_range
-from argosy.data import Batch, TrainingStats, TrajectoryBatch
+from argosy.config import limited
+from argosy.data import Batch, TrajectoryBatch
 from argosy.errors import ConfigError
-from argosy.net import NetConfig, frozen_copy
+from argosy.net import frozen_copy
 from argosy.ops import explained_variance
 from argosy.policy.phasic import PhasicPolicy
 from argosy.policy.rollouts import advantage_rows, minibatches
@@ -41,32 +40,27 @@ from argosy.policy.rollouts import advantage_rows, minibatches
 class PPGConfig(SummedLossConfig):
     """Hyper-parameters of PPG; docs/glossary.md explains each at length."""
 
-    gae_lambda: float = 0.95
+    gae_lambda: float = limited(0.95, ge=0.0, le=1.0)
     """Trade-off of the advantage estimate: 0 little variance, 1 no bias."""
     optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=5e-4, eps=1e-5, max_grad_norm=0.5))
     """Optimiser of actor and critic, in both phases."""
-    repeat_per_collect: int = 1
+    repeat_per_collect: int = limited(1, ge=1)
     """Passes over each rollout in the policy phase."""
-    batch_size: int | None = 64
+    batch_size: int | None = limited(64, ge=1)
     """Rows per minibatch, at least; None: the whole rollout."""
-    clip_ratio: float = 0.2
+    clip_ratio: float = limited(0.2, ge=0.0, le=1.0)
     """How far a probability ratio may leave 1 before its gradient vanishes."""
     value_coef: float = 0.5
     """Weight of the value loss (a mean squared error), in both phases."""
-    rollouts_per_phase: int = 32
+    rollouts_per_phase: int = limited(32, ge=1)
     """Rollouts between two auxiliary phases, and in each of them."""
-    aux_epochs: int = 6
+    aux_epochs: int = limited(6, ge=1)
     """Passes over these rollouts."""
-    beta_clone: float = 1.0
+    beta_clone: float = limited(1.0, ge=0.0)
     """Weight of the divergence that keeps the policy as it was."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("gae_lambda", "clip_ratio"):
-            check_range(self, name, ge=0.0, le=1.0)
-        for name in ("repeat_per_collect", "batch_size", "rollouts_per_phase", "aux_epochs"):
-            check_range(self, name, ge=1)
-        check_range(self, "beta_clone", ge=0.0)
         if self.gsde_steps is not None:
             raise ConfigError(
                 f"{type(self).__name__}.gsde_steps is {self.gsde_steps}, but its policy of two critics has independent "
@@ -75,35 +69,23 @@ class PPGConfig(SummedLossConfig):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PPGStats(TrainingStats):
+class PPGStats(ActorCriticStats):
     """What one update reports: means over its minibatches."""
 
-    loss_policy: float
-    loss_value: float
-    entropy: float
-    explained_variance: float
-    """1 - Var(returns - value) / Var(returns) of the values at acting time; 1 is a perfect critic."""
-    grad_norm: float | None = None
-    """Norm before clipping; None without clipping."""
     aux_error: float | None = None
     """Mean squared error of the actor's prediction of returns, in an auxiliary phase."""
     aux_kl: float | None = None
     """KL(policy before the phase, policy), in an auxiliary phase."""
 
 
-class PPG(Algorithm[PPGConfig, PPGStats]):
+class PPG(SummedLoss[PPGConfig, PPGStats]):
     """Clipped policy gradient, and phases in which the actor learns the critic's features."""
 
-    kind = "onpolicy"
     config_type = PPGConfig
-    action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
-    default_net = NetConfig(hidden_sizes=(64, 64), activation="tanh")
     policy: PhasicPolicy
 
     def __init__(self, config: PPGConfig, policy: PhasicPolicy) -> None:
         super().__init__(config, policy)
-        self.optim = config.optim.build(policy)
-        self.entropy_coef = config.entropy_coef
         self.kept = KeptRows()
 
     @classmethod
@@ -111,12 +93,6 @@ class PPG(Algorithm[PPGConfig, PPGStats]):
         """Make the actor-critic and the algorithm."""
         refuse_shared(cls, task)
         return cls(config, config.make_policy(PhasicPolicy, task, cls.default_net, critic=True))
-
-    def schedule(self, env_step: int, max_env_step: int) -> None:
-        """Set learning rate and entropy bonus."""
-        super().schedule(env_step, max_env_step)
-        if self.config.entropy_coef_end is not None:
-            self.entropy_coef = self.config.entropy_coef_at(env_step, max_env_step)
 
     def update(self, batch: TrajectoryBatch) -> PPGStats:
         """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp; maybe mask."""

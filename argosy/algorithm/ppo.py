@@ -21,18 +21,15 @@ Details that matter:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
 
 import torch
-from gymnasium import spaces
 
-from argosy.algorithm.actor_critic import ActorCriticConfig, SummedLossConfig
-from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_standardised
+from argosy.algorithm.actor_critic import ActorCriticConfig, ActorCriticStats, PolicyGradient, SummedLossConfig
+from argosy.algorithm.base import batch_mean, batch_standardised
 from argosy.algorithm.optim import OptimConfig
-from argosy.config import check_range
-from argosy.data import Batch, TrainingStats, TrajectoryBatch
+from argosy.config import limited
+from argosy.data import Batch, TrajectoryBatch
 from argosy.errors import ConfigError
-from argosy.net import NetConfig
 from argosy.ops import explained_variance
 from argosy.policy import ActorCriticPolicy
 from argosy.policy.rollouts import advantage_rows, critic_units, minibatches
@@ -45,17 +42,17 @@ TERMS = ("loss_policy", "loss_value", "entropy", "approx_kl", "clip_fraction")  
 class PPOConfig(SummedLossConfig, ActorCriticConfig):
     """Hyper-parameters of PPO; docs/glossary.md explains each at length."""
 
-    gae_lambda: float = 0.95
+    gae_lambda: float = limited(0.95, ge=0.0, le=1.0)
     """Trade-off of the advantage estimate: 0 little variance, 1 no bias."""
     optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4, eps=1e-5, max_grad_norm=0.5))
     """Optimiser of actor and critic."""
-    repeat_per_collect: int = 10
+    repeat_per_collect: int = limited(10, ge=1)
     """Passes over each rollout."""
-    batch_size: int | None = 64
+    batch_size: int | None = limited(64, ge=1)
     """Rows per minibatch, at least (detail 4); None: the whole rollout."""
-    clip_ratio: float = 0.2
+    clip_ratio: float = limited(0.2, ge=0.0, le=1.0)
     """How far a probability ratio may leave 1 before its gradient vanishes."""
-    dual_clip: float | None = None
+    dual_clip: float | None = limited(None, gt=1.0)
     """Bound for negative advantages, > 1 (detail 5); None: off."""
     value_clip: bool = False
     """Clip the value's change, too (detail 6)."""
@@ -65,17 +62,11 @@ class PPOConfig(SummedLossConfig, ActorCriticConfig):
     """Estimate advantages anew before every pass (detail 2)."""
     entropy_coef: float = 0.0
     """Weight of the entropy bonus."""
-    target_kl: float | None = None
+    target_kl: float | None = limited(None, gt=0.0)
     """Stop passing over a rollout when the approximate KL divergence exceeds this; None: never."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("gae_lambda", "clip_ratio"):
-            check_range(self, name, ge=0.0, le=1.0)
-        for name in ("repeat_per_collect", "batch_size"):
-            check_range(self, name, ge=1)
-        check_range(self, "target_kl", gt=0.0)
-        check_range(self, "dual_clip", gt=1.0)
         if self.normalize_adv and self.batch_size == 1:
             raise ConfigError(
                 "PPOConfig.batch_size is 1, of which normalize_adv leaves 0; use >= 2 or normalize_adv=False"
@@ -83,41 +74,25 @@ class PPOConfig(SummedLossConfig, ActorCriticConfig):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PPOStats(TrainingStats):
+class PPOStats(ActorCriticStats):
     """What one update reports: means over its minibatches."""
 
     loss: float
-    loss_policy: float
-    loss_value: float
-    entropy: float
     approx_kl: float
     """KL(acting policy, current policy), estimated by mean(ratio - 1 - log ratio)."""
     clip_fraction: float
     """Share of rows whose ratio left the clip range."""
-    explained_variance: float
-    """1 - Var(returns - value) / Var(returns) of the values at acting time; 1 is a perfect critic."""
-    grad_norm: float | None = None
-    """Norm before clipping; None without clipping."""
 
 
-class PPO(Algorithm[PPOConfig, PPOStats]):
+class PPO(PolicyGradient[PPOConfig, PPOStats]):
     """Clipped policy gradient from the rollout of the current policy."""
 
-    kind = "onpolicy"
     config_type = PPOConfig
-    action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
-    default_net = NetConfig(hidden_sizes=(64, 64), activation="tanh")
-    policy: ActorCriticPolicy
 
     def __init__(self, config: PPOConfig, policy: ActorCriticPolicy) -> None:
         super().__init__(config, policy)
         self.optim = config.optim.build(policy)
         self.term_weights = torch.tensor((1.0, config.value_coef, -config.entropy_coef, 0.0, 0.0), device=self.device)
-
-    @classmethod
-    def build(cls, config: PPOConfig, task: Task) -> Self:
-        """Make the actor-critic and the algorithm."""
-        return cls(config, config.make_actor_critic(task, cls.default_net))
 
     def schedule(self, env_step: int, max_env_step: int) -> None:
         """Set learning rate and entropy bonus (detail 8)."""

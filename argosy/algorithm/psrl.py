@@ -25,7 +25,7 @@ from gymnasium import spaces
 
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task
 from argosy.algorithm.task import Kind
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import TrainingStats, TrajectoryBatch
 from argosy.errors import ConfigError
 from argosy.ops.tabular import best_values, normal_gamma_draw
@@ -40,20 +40,16 @@ Array = npt.NDArray[np.float64]
 class PSRLConfig(AlgorithmConfig):
     """Hyper-parameters of posterior sampling; docs/glossary.md explains each at length."""
 
-    transition_prior: float = 1.0
+    gamma: float = limited(0.99, ge=0.0, lt=1.0)
+    """Discount factor per env step."""
+    transition_prior: float = limited(1.0, gt=0.0)
     """Transitions, spread over all states, that count as seen before any was (detail 1)."""
-    reward_prior: float = 1.0
+    reward_prior: float = limited(1.0, gt=0.0)
     """Rewards that count as seen before any was (detail 1)."""
     reward_mean: float = 0.0
     """Their mean; above what can be had it explores more."""
-    reward_std: float = 1.0
+    reward_std: float = limited(1.0, gt=0.0)
     """Their deviation."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "gamma", lt=1.0)
-        for name in ("transition_prior", "reward_prior", "reward_std"):
-            check_range(self, name, gt=0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, StatsT
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.task import Kind, Space, Task
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import TrainingStats
 from argosy.net import NetConfig, TargetUpdate, frozen_copy
 from argosy.net.noisy import noise_of
@@ -24,24 +24,18 @@ from argosy.policy import EpsilonConfig, Policy
 class QLearningConfig(AlgorithmConfig, ABC):
     """Settings of the network that learns, of its target, and of random actions."""
 
-    n_step: int = 1
+    n_step: int = limited(1, ge=1)
     """Rewards summed before the bootstrap value."""
     optim: OptimConfig = field(default_factory=OptimConfig)
     """Optimiser of the network."""
     double: bool = False
     """Choose the next action by the online network."""
-    target_update_freq: int = 500
+    target_update_freq: int = limited(500, ge=1)
     """Updates between two steps of the target network."""
-    tau: float = 1.0
+    tau: float = limited(1.0, gt=0.0, le=1.0)
     """Length of the target network's step; 1 copies the online network."""
     exploration: EpsilonConfig = field(default_factory=EpsilonConfig)
     """Random actions."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("n_step", "target_update_freq"):
-            check_range(self, name, ge=1)
-        check_range(self, "tau", gt=0.0, le=1.0)
 
     @abstractmethod
     def build_policy(self, task: Task, net: NetConfig) -> Policy:

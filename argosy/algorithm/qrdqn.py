@@ -19,7 +19,7 @@ import torch
 
 from argosy.algorithm.base import Task, batch_mean, batch_priorities
 from argosy.algorithm.q_learning import QLearning, QLearningConfig, QLearningStats
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import NetConfig
 from argosy.ops.quantiles import quantile_huber_loss
@@ -32,17 +32,12 @@ from argosy.policy.quantile import QuantilePolicy
 class QRDQNConfig(QLearningConfig):
     """Hyper-parameters of QR-DQN; docs/glossary.md explains each at length."""
 
-    num_quantiles: int = 200
+    num_quantiles: int = limited(200, ge=1)
     """Quantiles N per action (detail 1)."""
-    kappa: float = 1.0
+    kappa: float = limited(1.0, gt=0.0)
     """Threshold from which the loss of a difference is linear (detail 2)."""
     dueling: bool = False
     """Split the last hidden layer into a value and an advantage stream."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "num_quantiles", ge=1)
-        check_range(self, "kappa", gt=0.0)
 
     def build_policy(self, task: Task, net: NetConfig) -> QuantilePolicy:
         """Make the policy of a task."""

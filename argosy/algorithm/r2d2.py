@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 
 from argosy.algorithm.dqn import DQN, DQNConfig
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.errors import ConfigError
 from argosy.net import NetConfig
@@ -40,12 +40,11 @@ class R2D2Config(DQNConfig):
     """Split the last hidden layer into a value and an advantage stream (detail 3)."""
     target_update_freq: int = 2500
     """Updates between two steps of the target network."""
-    rescale_eps: float = 1e-3
+    rescale_eps: float = limited(1e-3, gt=0.0)
     """Slope of the scale of values where they are large (detail 2)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range(self, "rescale_eps", gt=0.0)
         if self.munchausen_alpha:
             raise ConfigError(
                 f"R2D2Config.munchausen_alpha is {self.munchausen_alpha}, but log-probabilities have no place among"

@@ -22,7 +22,7 @@ from gymnasium import spaces
 
 from argosy.algorithm.base import batch_mean
 from argosy.algorithm.td3 import TD3, TD3Config
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import Sampling, TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig
 from argosy.net.regularise import add_dropout_and_layer_norm
@@ -35,15 +35,10 @@ from argosy.ops.offline import squared_distance
 class ReBRACConfig(TD3Config):
     """Hyper-parameters of ReBRAC; docs/glossary.md explains each at length."""
 
-    actor_penalty: float = 0.01
+    actor_penalty: float = limited(0.01, ge=0.0)
     """What a unit of squared distance from the data's action costs the policy (detail 1)."""
-    critic_penalty: float = 0.01
+    critic_penalty: float = limited(0.01, ge=0.0)
     """What it costs the target, of the next action (detail 2)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("actor_penalty", "critic_penalty"):
-            check_range(self, name, ge=0.0)
 
     def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:
         """Make critics with layer normalisation."""

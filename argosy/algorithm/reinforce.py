@@ -15,16 +15,13 @@ Details that matter:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
 
 import torch
-from gymnasium import spaces
 
-from argosy.algorithm.actor_critic import ActorConfig
-from argosy.algorithm.base import Algorithm, Task, batch_mean
+from argosy.algorithm.actor_critic import ActorConfig, PolicyGradient
+from argosy.algorithm.base import batch_mean
 from argosy.algorithm.optim import OptimConfig
 from argosy.data import Batch, RunningMeanStd, TrainingStats, TrajectoryBatch
-from argosy.net import NetConfig
 from argosy.ops import gae
 from argosy.policy import ActorCriticPolicy
 from argosy.policy.rollouts import minibatches, rows_to_learn
@@ -56,24 +53,15 @@ class REINFORCEStats(TrainingStats):
     """Norm before clipping; None without clipping."""
 
 
-class REINFORCE(Algorithm[REINFORCEConfig, REINFORCEStats]):
+class REINFORCE(PolicyGradient[REINFORCEConfig, REINFORCEStats]):
     """Policy gradient from returns, without a critic."""
 
-    kind = "onpolicy"
     config_type = REINFORCEConfig
-    action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
-    default_net = NetConfig(hidden_sizes=(64, 64), activation="tanh")
-    policy: ActorCriticPolicy
 
     def __init__(self, config: REINFORCEConfig, policy: ActorCriticPolicy) -> None:
         super().__init__(config, policy)
         self.optim = config.optim.build(policy)
         self.return_stat = RunningMeanStd(())
-
-    @classmethod
-    def build(cls, config: REINFORCEConfig, task: Task) -> Self:
-        """Make the actor and the algorithm."""
-        return cls(config, config.make_policy(config.policy_class(), task, cls.default_net))
 
     def update(self, batch: TrajectoryBatch) -> REINFORCEStats:
         """Learn from a rollout [T, B, ...]: obs, act, rew, terminated, cut, maybe mask."""

@@ -24,7 +24,7 @@ from gymnasium import spaces
 
 from argosy.algorithm.base import Task, batch_mean, batch_priorities
 from argosy.algorithm.soft import SoftActorCritic, SoftConfig, SoftStats
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
 from argosy.policy import SquashedGaussianPolicy
@@ -37,21 +37,14 @@ from argosy.policy.state_dependent import StateDependentGaussianPolicy
 class SACConfig(SoftConfig):
     """Hyper-parameters of SAC; docs/glossary.md explains each at length."""
 
-    tau: float = 0.005
+    tau: float = limited(0.005, gt=0.0, le=1.0)
     """Share by which target critics move to the critics per update."""
-    policy_freq: int = 1
+    policy_freq: int = limited(1, ge=1)
     """Updates of the critics per update of policy and temperature (detail 6)."""
-    gsde_steps: int | None = None
+    gsde_steps: int | None = limited(None, ge=1)
     """Steps for which noise stays the same function of the features (gSDE); None: independent noise."""
-    gsde_log_std_init: float = -3.0
+    gsde_log_std_init: float = limited(-3.0, ge=-10.0, le=2.0)
     """With gSDE: initial log deviation of the weights of that function."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "tau", gt=0.0, le=1.0)
-        for name in ("policy_freq", "gsde_steps"):
-            check_range(self, name, ge=1)
-        check_range(self, "gsde_log_std_init", ge=-10.0, le=2.0)
 
     def build_policy(self, task: Task, net: NetConfig) -> SquashedGaussianPolicy:
         """Make the policy of a task."""

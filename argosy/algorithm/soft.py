@@ -12,7 +12,7 @@ from torch import nn
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, StatsT
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.task import Kind
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import TrainingStats
 from argosy.net import EnsembleCritic, NetConfig
 from argosy.policy import Policy
@@ -22,7 +22,7 @@ from argosy.policy import Policy
 class SoftConfig(AlgorithmConfig):
     """Settings of the actor, the critics and the temperature."""
 
-    n_step: int = 1
+    n_step: int = limited(1, ge=1)
     """Rewards summed before the bootstrap value."""
     actor_optim: OptimConfig = field(default_factory=OptimConfig)
     """Optimiser of the actor."""
@@ -30,20 +30,14 @@ class SoftConfig(AlgorithmConfig):
     """Optimiser of the critics."""
     alpha_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
     """Optimiser of the logarithm of the temperature."""
-    alpha: float = 0.2
+    alpha: float = limited(0.2, gt=0.0)
     """Temperature: what a nat of entropy is worth in reward; its start when it is learned."""
     auto_alpha: bool = True
     """Learn the temperature."""
     target_entropy: float | None = None
     """Entropy that a learned temperature aims at, in nats; None: minus the action's dimension."""
-    num_critics: int = 2
+    num_critics: int = limited(2, ge=1)
     """Size K of the ensemble."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("n_step", "num_critics"):
-            check_range(self, name, ge=1)
-        check_range(self, "alpha", gt=0.0)
 
 
 SoftConfigT = TypeVar("SoftConfigT", bound=SoftConfig)

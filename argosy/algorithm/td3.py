@@ -21,7 +21,7 @@ from gymnasium import spaces
 
 from argosy.algorithm.base import batch_mean, batch_priorities
 from argosy.algorithm.ddpg import DDPG, DDPGConfig, DDPGStats
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig
 
@@ -34,21 +34,14 @@ class TD3Config(DDPGConfig):
 
     tau: float = 0.005
     """Share by which the targets move per step (detail 3)."""
-    policy_freq: int = 2
+    policy_freq: int = limited(2, ge=1)
     """Updates of the critics per update of the policy and the targets (detail 3)."""
-    target_noise: float = 0.2
+    target_noise: float = limited(0.2, ge=0.0)
     """Deviation of the noise on the target policy's action (detail 2)."""
-    target_noise_clip: float = 0.5
+    target_noise_clip: float = limited(0.5, ge=0.0)
     """Bound of that noise."""
-    num_critics: int = 2
+    num_critics: int = limited(2, ge=1)
     """Size K of the ensemble (detail 1)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("policy_freq", "num_critics"):
-            check_range(self, name, ge=1)
-        for name in ("target_noise", "target_noise_clip"):
-            check_range(self, name, ge=0.0)
 
     def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:
         """Make the critics of observations in a space and actions of so many elements."""

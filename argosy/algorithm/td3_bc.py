@@ -18,7 +18,7 @@ import torch
 from argosy.algorithm.base import batch_mean
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.td3 import TD3, TD3Config
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.ops.offline import squared_distance
 
@@ -33,12 +33,8 @@ class TD3BCConfig(TD3Config):
     """Optimiser of the policy."""
     critic_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
     """Optimiser of the critics."""
-    alpha: float = 2.5
+    alpha: float = limited(2.5, ge=0.0)
     """What a value counts beside the distance from the data (detail 2)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "alpha", ge=0.0)
 
 
 class TD3BC(TD3):

@@ -21,7 +21,7 @@ from gymnasium import spaces
 
 from argosy.algorithm.base import batch_mean
 from argosy.algorithm.sac import SAC, CriticLoss, SACConfig
-from argosy.config import check_range
+from argosy.config import check_range, limited
 from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig
 from argosy.ops.quantiles import quantile_huber_loss, truncated_mixture
@@ -35,14 +35,13 @@ class TQCConfig(SACConfig):
 
     num_critics: int = 5
     """Size K of the ensemble (detail 1)."""
-    num_quantiles: int = 25
+    num_quantiles: int = limited(25, ge=2)
     """Quantiles N of each critic (detail 1)."""
     num_dropped: int = 2
     """Quantiles per critic that the target leaves out (detail 2)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range(self, "num_quantiles", ge=2)
         check_range(self, "num_dropped", ge=0, lt=self.num_quantiles)
 
     def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:

@@ -24,7 +24,7 @@ import torch
 
 from argosy.algorithm.base import batch_mean
 from argosy.algorithm.natural import NaturalConfig, NaturalGradient, NaturalStats
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import Batch
 from argosy.ops import move
 from argosy.ops.kernels import foreach_copy_
@@ -36,18 +36,12 @@ from argosy.ops.kernels import foreach_copy_
 class TRPOConfig(NaturalConfig):
     """Hyper-parameters of TRPO; docs/glossary.md explains each at length."""
 
-    max_kl: float = 0.01
+    max_kl: float = limited(0.01, gt=0.0)
     """How far the policy may go from the one that acted (detail 1)."""
-    backtrack: float = 0.8
+    backtrack: float = limited(0.8, gt=0.0, lt=1.0)
     """By how much a step that goes too far is shortened."""
-    max_backtracks: int = 10
+    max_backtracks: int = limited(10, ge=1)
     """Steps that are tried, at most."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range(self, "max_kl", gt=0.0)
-        check_range(self, "backtrack", gt=0.0, lt=1.0)
-        check_range(self, "max_backtracks", ge=1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

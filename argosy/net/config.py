@@ -8,7 +8,7 @@ from typing import Literal
 
 from torch import nn
 
-from argosy.config import check_choice, check_range, name_code
+from argosy.config import check_limits, limited, name_code
 from argosy.errors import ConfigError
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {
@@ -28,14 +28,14 @@ WIDEST = 100_000
 class NetConfig:
     """Shape of the networks between an observation and their heads; all policies and critics take it."""
 
-    kind: Literal["auto", "mlp", "cnn"] = "auto"
+    kind: Literal["auto", "mlp", "cnn"] = limited("auto", among=("auto", "mlp", "cnn"))
     """How observations of 2 to 4 axes are read: "cnn", "mlp" (flattened), "auto": CNN for uint8 images from 36x36 and
     for grids [H, W, C] of bools."""
-    hidden_sizes: tuple[int, ...] = (64, 64)
+    hidden_sizes: tuple[int, ...] = limited((64, 64), ge=1, le=WIDEST)
     """Widths of the hidden layers; a CNN over images alone takes `cnn_features` instead."""
-    activation: Literal["relu", "tanh", "elu", "gelu", "silu"] = "relu"
+    activation: Literal["relu", "tanh", "elu", "gelu", "silu"] = limited("relu", among=tuple(ACTIVATIONS))
     """Nonlinearity of the hidden layers (a CNN's is always relu)."""
-    cnn_features: int = 512
+    cnn_features: int = limited(512, ge=1, le=WIDEST)
     """Width of the layer after a CNN's convolutions."""
     scale_uint8: bool = True
     """Divide uint8 observations by their upper bound (255 for images)."""
@@ -43,13 +43,13 @@ class NetConfig:
     """Actor-critic policies only: actor and critic share all but their last layer."""
     norm_obs: bool = False
     """Normalise observations of floats by their running mean and deviation, which the policy keeps."""
-    memory: Literal["gru", "lstm"] | None = None
+    memory: Literal["gru", "lstm"] | None = limited(None, among=(None, "gru", "lstm"))
     """Recurrent layer before the hidden ones: the policy remembers what it saw of the episode."""
-    memory_size: int = 64
+    memory_size: int = limited(64, ge=1, le=WIDEST)
     """Width of the recurrent layer."""
-    sequence_length: int = 16
+    sequence_length: int = limited(16, ge=1, le=WIDEST)
     """Steps of the sequences that a policy with memory learns from."""
-    burn_in: int = 0
+    burn_in: int = limited(0, ge=0)
     """Steps before them that only warm the memory up."""
     encoder: str | None = None
     """A network of one's own: "MODULE:NAME", registered, or (in Python) a class or function that makes an nn.Module of
@@ -58,12 +58,7 @@ class NetConfig:
     """Arguments for `encoder`."""
 
     def __post_init__(self) -> None:
-        check_choice(self, "kind", ("auto", "mlp", "cnn"))
-        check_choice(self, "activation", tuple(ACTIVATIONS))
-        check_choice(self, "memory", (None, "gru", "lstm"))
-        for name in ("hidden_sizes", "cnn_features", "memory_size", "sequence_length"):
-            check_range(self, name, ge=1, le=WIDEST)
-        check_range(self, "burn_in", ge=0)
+        check_limits(self)
         encoder: object = self.encoder  # what users write
         if isinstance(encoder, nn.Module):
             raise ConfigError(

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from argosy.config import check_range
+from argosy.config import check_limits, limited
 from argosy.rng import Rng
 
 States: TypeAlias = np.ndarray | None
@@ -51,19 +51,17 @@ class Exploration(nn.Module, ABC):
 class EpsilonConfig:
     """Epsilon-greedy exploration: its rate falls linearly."""
 
-    eps_start: float = 1.0
+    eps_start: float = limited(1.0, ge=0.0, le=1.0)
     """Probability of a random action at the start."""
-    eps_end: float = 0.05
+    eps_end: float = limited(0.05, ge=0.0, le=1.0)
     """Probability of a random action after `eps_decay_steps`."""
-    eps_decay_steps: int = 10_000
+    eps_decay_steps: int = limited(10_000, ge=0)
     """Env steps over which it falls."""
-    eps_test: float = 0.0
+    eps_test: float = limited(0.0, ge=0.0, le=1.0)
     """Probability of a random action in evaluation."""
 
     def __post_init__(self) -> None:
-        check_range(self, "eps_decay_steps", ge=0)
-        for field in ("eps_start", "eps_end", "eps_test"):
-            check_range(self, field, ge=0.0, le=1.0)
+        check_limits(self)
 
     def build(self, num_actions: int) -> EpsilonGreedy:
         """Make the exploration for a Discrete space of so many actions."""
@@ -85,7 +83,9 @@ class EpsilonGreedy(Exploration):
             return
         config = self.config
         progress = min(env_step / config.eps_decay_steps, 1.0) if config.eps_decay_steps else 1.0
-        self.eps = self._scheduled = (1.0 - progress) * config.eps_start + progress * config.eps_end
+        eps = (1.0 - progress) * config.eps_start + progress * config.eps_end
+        if eps != self.eps:  # a module is slow to set
+            self.eps = self._scheduled = eps
 
     def explore(
         self, act: np.ndarray, evaluates: np.ndarray | None, rng: Rng, mask: np.ndarray | None, state: States

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from argosy.config import check_choice, check_range
+from argosy.config import check_limits, limited
 from argosy.errors import ConfigError
 from argosy.policy.explore import Exploration, States
 from argosy.rng import Rng
@@ -22,22 +22,19 @@ Size = int | Sequence[int]
 class NoiseConfig:
     """Noise that is added to continuous actions in [-1, 1]; its deviation may fall linearly."""
 
-    noise: Literal["gaussian", "ou", "none"] = "gaussian"
+    noise: Literal["gaussian", "ou", "none"] = limited("gaussian", among=("gaussian", "ou", "none"))
     """Independent Gaussian noise, an Ornstein-Uhlenbeck process per episode, or none."""
-    noise_std: float = 0.1
+    noise_std: float = limited(0.1, ge=0.0)
     """Deviation of the noise at the start, in actions that reach from -1 to 1."""
-    noise_std_end: float | None = None
+    noise_std_end: float | None = limited(None, ge=0.0)
     """Deviation after `noise_decay_steps`; None: it stays."""
-    noise_decay_steps: int = 100_000
+    noise_decay_steps: int = limited(100_000, ge=0.0)
     """Env steps over which the deviation changes."""
-    ou_theta: float = 0.15
+    ou_theta: float = limited(0.15, gt=0.0, le=1.0)
     """Ornstein-Uhlenbeck only: share of the noise that is lost per step."""
 
     def __post_init__(self) -> None:
-        check_choice(self, "noise", ("gaussian", "ou", "none"))
-        for field in ("noise_std", "noise_std_end", "noise_decay_steps"):
-            check_range(self, field, ge=0.0)
-        check_range(self, "ou_theta", gt=0.0, le=1.0)
+        check_limits(self)
 
     def build(self, action_dim: int) -> ActionNoise:
         """Make the exploration for actions of so many elements."""
