@@ -5,19 +5,26 @@ mkdocs calls the hooks while it builds the pages; `python tools/docs.py` writes 
 
 from __future__ import annotations
 
+import importlib
 import re
+import shlex
 import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from argosy.algorithm import ALGORITHMS, algorithm_class
+from argosy.algorithm import ALGORITHMS, EXPORTS, algorithm_class
 from argosy.cli.help import settings_of, shown_value
 from argosy.experiment import Experiment
 from argosy.policy.tabular import TabularPolicy
 
-README = Path(__file__).parents[1] / "README.md"
-PAGES = Path(__file__).parents[1] / "docs/algorithms"
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PAGES = ROOT / "docs/algorithms"
+CURVES = ROOT / "benchmarks/learning/results"
+RATIOS = re.compile(r"ratio|/ argosy")
+"""How the head of the column reads that a wide table is read for."""
+WIDE = re.compile(rf"^\|[^\n]*(?:{RATIOS.pattern})[^\n]*\|\n\| ---[^\n]*\n(?:\|[^\n]*\n)+", re.MULTILINE)
 ACTIONS = {"Discrete": "discrete", "MultiDiscrete": "multi-discrete", "Box": "continuous", "MultiBinary": "binary"}
 KINDS = {"onpolicy": "on-policy", "offpolicy": "off-policy", "offline": "offline"}
 
@@ -54,10 +61,54 @@ def choice() -> str:
     return "\n".join(rows)
 
 
+def by_actions() -> str:
+    """Return a table of the algorithms for each kind of actions, by how they learn."""
+    rows = ["| actions | learns from its own steps, then forgets | replays its steps | learns from data |"]
+    rows.append("| --- | --- | --- | --- |")
+    for space, actions in ACTIONS.items():
+        cells = []
+        for kind in KINDS:
+            classes = {name: algorithm_class(name) for name in ALGORITHMS}
+            fits = {
+                name: cls
+                for name, cls in classes.items()
+                if cls.kind == kind and space in (one.__name__ for one in cls.action_spaces)
+            }
+            cells.append(", ".join(f"[{cls.__name__}](../algorithms/{name}.md)" for name, cls in fits.items()))
+        if any(cells):
+            rows.append(f"| {actions} | {' | '.join(cell or 'none' for cell in cells)} |")
+    return "\n".join(rows)
+
+
+def evidence() -> str:
+    """Return a table of the tasks on which each algorithm was run here with several seeds, from the benchmarks."""
+    text = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
+    found: dict[str, list[str]] = {name: [] for name in ALGORITHMS}
+    for task, name, reached in re.findall(r"^\| ([\w.:-]+) \| (\w+) \| (\d+ of \d+) \(", text, re.MULTILINE):
+        if name in found:
+            found[name].append(f"{task}: {reached}")
+    rows = ["| algorithm | seeds that reached their task's bar |", "| --- | --- |"]
+    for name, said in sorted(found.items(), key=lambda one: not one[1]):
+        link = f"[{algorithm_class(name).__name__}](../algorithms/{name}.md#results)"
+        rows.append(f"| {link} | {', '.join(said) or 'none with several seeds and a bar; see its page'} |")
+    return "\n".join(rows)
+
+
+def names_of(package: str) -> str:
+    """Return what mkdocstrings makes the reference of a package's public names from."""
+    return "\n\n".join(f"::: {package}.{name}" for name in sorted(public_names(package), key=str.lower))
+
+
+def public_names(package: str) -> list[str]:
+    """Return the names that a package offers, without its modules and what it has from others."""
+    module = importlib.import_module(package)
+    here = [name for name, value in vars(module).items() if getattr(value, "__module__", "").startswith(package)]
+    return [name for name in getattr(module, "__all__", here) if not name.startswith("_")]
+
+
 def references() -> str:
-    """Return what mkdocstrings makes the reference of each algorithm's config from."""
-    configs = [algorithm_class(name).config_type for name in ALGORITHMS]
-    return "\n\n".join(f"::: {config.__module__}.{config.__name__}" for config in configs)
+    """Return what mkdocstrings makes the reference of each algorithm and its config from."""
+    return "\n\n".join(f"::: {module}.{name}" for name, module in EXPORTS.items())
 
 
 def settings_of_algorithms() -> str:
@@ -91,6 +142,8 @@ def _first_line(cls: type) -> str:
 
 
 WRITERS = {
+    "algorithms by actions": by_actions,
+    "evidence": evidence,
     "choice of algorithms": choice,
     "references of algorithms": references,
     "settings of algorithms": settings_of_algorithms,
@@ -106,12 +159,61 @@ def on_config(config: Any) -> Any:
     return config
 
 
-def on_page_markdown(markdown: str, **_: object) -> str:
-    """Replace `<!-- NAME -->` by what the writer of that name returns."""
+def on_files(files: Any, config: Any) -> Any:
+    """Put the learning curves beside the algorithms' pages."""
+    from mkdocs.structure.files import File
+
+    for picture in sorted(CURVES.glob("*.png")):
+        files.append(File.generated(config, f"algorithms/{picture.name}", abs_src_path=str(picture)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any = None, **_: object) -> str:
+    """Replace `<!-- NAME -->` by what the writer of that name returns; add to an algorithm's page what all have."""
     for name, write in WRITERS.items():
         if (mark := f"<!-- {name} -->") in markdown:
             markdown = markdown.replace(mark, write())
+    markdown = WIDE.sub(_ratios_second, markdown)
+    markdown = re.sub(r"<!-- names of ([\w.]+) -->", lambda found: names_of(found[1]), markdown)
+    where = "" if page is None else page.file.src_uri
+    if where.startswith("algorithms/"):
+        markdown = of_algorithm(where.removeprefix("algorithms/").removesuffix(".md"), markdown)
     return markdown
+
+
+def _ratios_second(table: re.Match[str]) -> str:
+    """Return a table whose column of ratios comes right after the first one, in sight also where the rest is not."""
+    rows = [line.strip("|").split("|") for line in table[0].splitlines()]
+    at = next(index for index, cell in enumerate(rows[0]) if RATIOS.search(cell))
+    return "".join(f"|{'|'.join([row[0], row[at], *row[1:at], *row[at + 1 :]])}|\n" for row in rows)
+
+
+def of_algorithm(name: str, markdown: str) -> str:
+    """Return an algorithm's page with its first command in Python, its settings' defaults and its curves."""
+    command = re.search(rf"^argosy (train {name} .*)$", markdown, re.MULTILINE)
+    assert command is not None, name
+    python = f"In Python:\n\n```python\nimport argosy\n\nresult = {in_python(command[1])}\n```\n"
+    config = algorithm_class(name).config_type()
+    rows = [f"| `{setting}` | {default} | {meaning} |" for setting, default, meaning in _settings(config)]
+    table = "\n".join(["| setting | default | what it means |", "| --- | --- | --- |", *rows])
+    settings = f"## Settings\n\nDefaults of the algorithm; presets for families of tasks change some.\n\n{table}\n"
+    markdown = markdown.replace("## Logged metrics", f"{python}\n{settings}\n## Logged metrics", 1)
+    pictures = "\n\n".join(
+        f"![Learning curves of {name}: {file.stem}]({file.name})"
+        for file in sorted(CURVES.glob(f"*-{name}*.png"))
+        if re.search(rf"-{name}(-|$)", file.stem)
+    )
+    return markdown.replace("## References", f"{pictures}\n\n## References", 1)
+
+
+def in_python(command: str) -> str:
+    """Return the call of `argosy.train` that does what `train ALGO --task TASK --FLAG VALUE ...` does."""
+    _, name, *flags = shlex.split(command)
+    given = {flag[2:].replace("-", "_"): value for flag, value in zip(flags[::2], flags[1::2], strict=True)}
+    words = [f'"{name}"', f'"{given.pop("task")}"']
+    for flag, value in given.items():
+        words.append(f"{flag}={value}" if re.fullmatch(r"[\d.]+", value) else f'{flag}="{value}"')
+    return f"argosy.train({', '.join(words)})"
 
 
 def readme(text: str) -> str:

@@ -16,7 +16,7 @@ COMMANDS = {
     "eval": ("argosy.cli.saved:evaluate", "eval RUN --episodes N: play with a policy that a run has saved"),
     "watch": ("argosy.cli.saved:watch", "watch RUN --video FILE: film a policy that a run has saved"),
     "export": ("argosy.cli.saved:export", "export RUN -o FILE: a policy as ONNX or TorchScript, to act without argosy"),
-    "pack": ("argosy.cli.saved:pack", "pack RUN -o FILE: a policy with its card, to be shared; eval and watch take it"),
+    "pack": ("argosy.cli.saved:pack", "pack RUN -o FILE: a policy with its card, to be shared; takes the run's place"),
     "collect": ("argosy.cli.saved:collect", "collect RUN --steps N -o FILE: a data set of a run's best policy"),
     "data": ("argosy.cli.data", "data FILE: what a data set holds, what is wrong with it | data convert SRC DST"),
     "bench": ("argosy.cli.bench", "bench SUITE: algorithms x tasks x seeds, side by side; runs what is missing"),

@@ -1,20 +1,20 @@
 """Where the time of a run goes: a table of parts, and a flame picture of functions.
 
-A timer interrupts the main thread every few milliseconds, and the functions that it is in then are given the time since
+A timer interrupts the main thread fifty times a second, and the functions that it is in then are given the time since
 the last look: so all times add up to that of the run, and no call gets slower. What a function in C (PyTorch, a
 simulator) takes counts for who has called it.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from types import CodeType, FrameType
@@ -37,10 +37,32 @@ PARTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 """Files, or folders, and functions in them by which a part is known; () stands for all. What these call belongs to it,
 too; "waiting" is for environments in processes of their own."""
-_EVERY_S = 0.01
+_EVERY_S = 0.02
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 _ROW, _WIDTH, _LEAST = 18, 1200.0, 0.001
-Stack = tuple[CodeType, ...]
+
+
+@dataclass
+class Node:
+    """A function as it was called by others: those on the way from the root of a tree."""
+
+    code: CodeType | None = None
+    """None: the root."""
+    seconds: float = 0.0
+    """In it and in all that it has called."""
+    callees: dict[int, Node] = field(default_factory=dict)
+    """By the ids of their codes: to hash a code is to hash all of its bytecode."""
+
+    def add(self, stack: Iterable[CodeType], seconds: float) -> None:
+        """Take in the seconds of a stack below this one, the outermost function first."""
+        node = self
+        node.seconds += seconds
+        for code in stack:
+            callee = node.callees.get(id(code))
+            if callee is None:
+                callee = node.callees[id(code)] = Node(code)
+            callee.seconds += seconds
+            node = callee
 
 
 @contextmanager
@@ -54,8 +76,7 @@ def profiled(folder: Path) -> Iterator[None]:
         raise ConfigError("a profile needs the main thread and a timer that interrupts it (Linux, macOS)")
     if signal.getitimer(signal.ITIMER_REAL)[0]:
         raise ConfigError("a profile needs the timer SIGALRM, which something else in this process uses")
-    stacks: dict[tuple[int, ...], float] = {}
-    codes: dict[int, CodeType] = {}  # by their ids: to hash one is to hash all of its bytecode
+    tree = Node()
     last = time.perf_counter()
 
     def look(number: int, frame: FrameType | None) -> None:
@@ -64,13 +85,10 @@ def profiled(folder: Path) -> Iterator[None]:
             return  # one look is under way
         stack = []
         while frame is not None:
-            code = frame.f_code
-            codes[id(code)] = code
-            stack.append(id(code))
+            stack.append(frame.f_code)
             frame = frame.f_back
         now = time.perf_counter()
-        key = tuple(stack)
-        stacks[key] = stacks.get(key, 0.0) + now - last
+        tree.add(reversed(stack), now - last)
         last = now
 
     before = signal.signal(signal.SIGALRM, look)
@@ -80,9 +98,8 @@ def profiled(folder: Path) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
-        from_root = {tuple(codes[one] for one in reversed(stack)): seconds for stack, seconds in stacks.items()}
-        write_atomically(folder / PROFILE, (json.dumps(parts_of(from_root)) + "\n").encode())
-        write_atomically(folder / FLAME, flame(from_root).encode("utf-8", "replace"))
+        write_atomically(folder / PROFILE, (json.dumps(parts_of(tree)) + "\n").encode())
+        write_atomically(folder / FLAME, flame(tree).encode("utf-8", "replace"))
 
 
 def profile_table(folder: str | Path) -> str:
@@ -93,19 +110,25 @@ def profile_table(folder: str | Path) -> str:
     return "\n".join(["", *rows, f"  picture  {Path(folder) / FLAME}"])
 
 
-def parts_of(stacks: Mapping[Stack, float]) -> dict[str, float]:
-    """Return the seconds of each part and of the rest, the largest first."""
+def parts_of(tree: Node) -> dict[str, float]:
+    """Return the seconds of each part and of the rest, the largest first.
+
+    A function belongs to the first part that is entered on the way to it; in an environment's step waiting is a part of
+    its own.
+    """
     parts = dict.fromkeys([*PARTS, "other"], 0.0)
-    for stack, seconds in stacks.items():
-        parts[_part(stack)] += seconds
-    return dict(sorted(parts.items(), key=lambda part: -part[1]))
 
+    def add(node: Node, part: str | None) -> None:
+        found = None if node.code is None else _part_of(node.code)
+        if part is None or (part, found) == ("env", "waiting"):
+            part = found
+        parts[part or "other"] += node.seconds
+        for callee in node.callees.values():
+            parts[part or "other"] -= callee.seconds
+            add(callee, part)
 
-def _part(stack: Stack) -> str:
-    """Return the first part that is entered; of an environment's step, whether it is waited for."""
-    found = [part for code in stack if (part := _part_of(code)) is not None]
-    first = found[0] if found else "other"
-    return "waiting" if first == "env" and "waiting" in found else first
+    add(tree, None)
+    return {part: max(0.0, parts[part]) for part in sorted(parts, key=lambda part: -parts[part])}
 
 
 def _part_of(code: CodeType) -> str | None:
@@ -117,30 +140,26 @@ def _part_of(code: CodeType) -> str | None:
     return None
 
 
-def flame(stacks: Mapping[Stack, float]) -> str:
+def flame(tree: Node) -> str:
     """Return a picture: each function a bar as wide as its time, below who has called it; the name on touching it."""
-    whole = sum(stacks.values()) or 1.0
-    levels = zip(*stacks, strict=False)
-    shared = sum(1 for _ in itertools.takewhile(lambda codes: len(set(codes)) == 1, levels))
+    whole = tree.seconds or 1.0
+    while len(tree.callees) == 1:  # what is on every stack
+        (tree,) = tree.callees.values()
     bars: list[str] = []
     deepest = 0
 
-    def draw(stacks: Mapping[Stack, float], left: float, depth: int) -> None:
+    def draw(node: Node, left: float, depth: int) -> None:
         nonlocal deepest
-        callees: dict[CodeType, dict[Stack, float]] = {}
-        for stack, seconds in stacks.items():
-            if stack:
-                callees.setdefault(stack[0], {})[stack[1:]] = seconds
-        for code, inner in sorted(callees.items(), key=lambda one: one[0].co_qualname):
-            seconds = sum(inner.values())
-            width = seconds / whole * _WIDTH
-            if seconds / whole >= _LEAST:
+        for callee in sorted(node.callees.values(), key=lambda one: one.code.co_qualname if one.code else ""):
+            share = callee.seconds / whole
+            if callee.code is not None and share >= _LEAST:
                 deepest = max(deepest, depth)
-                bars.append(_bar(code, left, depth, width, f"{seconds:.2f} s, {100 * seconds / whole:.1f} %"))
-                draw(inner, left, depth + 1)
-            left += width
+                says = f"{callee.seconds:.2f} s, {100 * share:.1f} %"
+                bars.append(_bar(callee.code, left, depth, share * _WIDTH, says))
+                draw(callee, left, depth + 1)
+            left += share * _WIDTH
 
-    draw({stack[shared:]: seconds for stack, seconds in stacks.items()}, 0.0, 0)
+    draw(tree, 0.0, 0)
     height = (deepest + 1) * _ROW
     style = "text{font:11px monospace;pointer-events:none}rect{stroke:#fff;stroke-width:.5}"
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {height}" font-size="11">'

@@ -1,18 +1,22 @@
 """What tools/docs.py writes of the algorithms is complete, and the README is up to date."""
 
 import dataclasses
+import importlib
 import importlib.util
+import json
 import re
 from pathlib import Path
 
 import pytest
 
-from argosy.algorithm import ALGORITHMS, OptimConfig, algorithm_class
+from argosy.algorithm import ALGORITHMS, EXPORTS, OptimConfig, algorithm_class
+from argosy.cli.train import Output, read_flags
 from argosy.data import Priority
 from argosy.env import EnvConfig
 from argosy.experiment import BufferConfig, StopConfig, TrainerConfig
 from argosy.net import NetConfig
 from argosy.policy import EpsilonConfig, NoiseConfig
+from argosy.presets import preset
 
 ROOT = Path(__file__).parents[2]
 SPEC = importlib.util.spec_from_file_location("tools_docs", ROOT / "tools/docs.py")
@@ -22,6 +26,7 @@ SPEC.loader.exec_module(docs)
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 GLOSSARY = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
 HEADINGS = ["Usage", "Logged metrics", "Implementation details", "Results", "References"]
+PACKAGES = ("data", "env", "policy", "net", "ops", "collect", "trainer", "distributed", "logger", "report", "errors")
 CONFIGS = [EnvConfig, NetConfig, BufferConfig, Priority, TrainerConfig, StopConfig]
 CONFIGS += [OptimConfig, EpsilonConfig, NoiseConfig]
 CONFIGS += [algorithm_class(name).config_type for name in ALGORITHMS]
@@ -71,11 +76,81 @@ def test_the_glossary_speaks_of_settings_that_there_are():
     assert set(re.findall(r"`(\w+)`", by_hand)) <= explained()
 
 
-def test_the_reference_has_every_config():
-    reference = docs.on_page_markdown((ROOT / "docs/reference.md").read_text(encoding="utf-8"))
-    for name in ALGORITHMS:
-        config = algorithm_class(name).config_type
-        assert f"::: {config.__module__}.{config.__name__}\n" in reference
+REFERENCE = "\n".join(
+    docs.on_page_markdown(page.read_text(encoding="utf-8")) for page in sorted((ROOT / "docs/reference").glob("*.md"))
+)
+
+
+def found(path):
+    """Import what a dotted path stands for."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+@pytest.mark.parametrize("package", ["argosy", *(f"argosy.{name}" for name in PACKAGES)])
+def test_the_reference_has_every_public_name(package):
+    entries = re.findall(r"^::: ([\w.]+)$", REFERENCE, re.MULTILINE)
+    there = {id(found(entry)) for entry in entries}
+    names = docs.public_names(package)
+    assert len(names) > 4
+    missing = [name for name in names if id(getattr(importlib.import_module(package), name)) not in there]
+    assert missing == []
+
+
+def test_the_reference_has_every_algorithm_and_its_config():
+    entries = set(re.findall(r"^::: ([\w.]+)$", REFERENCE, re.MULTILINE))
+    assert {f"{module}.{name}" for name, module in EXPORTS.items()} <= entries
+    assert len(entries) > 300
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_an_algorithm_s_page_shows_defaults_python_and_its_curves(name):
+    text = (ROOT / f"docs/algorithms/{name}.md").read_text(encoding="utf-8")
+    page = docs.of_algorithm(name, text)
+    called = []
+    (program,) = re.findall(r"^result = (argosy\.train\(.*\))$", page, re.MULTILINE)
+    eval(program, {"argosy": Called(called)})
+    ((algorithm, task, changes),) = called
+    command = re.search(rf"^argosy (train {name} .*)$", text, re.MULTILINE)[1]
+    assert [name, task] == [algorithm, command.split()[3]]
+    by_flags, *_ = read_flags(command.split()[1:], Output, "train")
+    assert preset(algorithm, task, **changes) == by_flags
+    for field in dataclasses.fields(algorithm_class(name).config_type):
+        assert re.search(rf"^\| `{field.name}[`.]", page, re.MULTILINE), field.name
+    curves = re.findall(r"!\[.*\]\((.*\.png)\)", page)
+    shown = [json.loads((docs.CURVES / curve).with_suffix(".json").read_text())["algorithm"] for curve in curves]
+    made = [file for file in docs.CURVES.glob("*.json") if json.loads(file.read_text())["algorithm"] == name]
+    assert shown == [name] * len(made)
+
+
+class Called:
+    """Notes what `train` is called with."""
+
+    def __init__(self, calls):
+        self.calls = calls
+
+    def train(self, algorithm, task, **changes):
+        self.calls.append((algorithm, task, changes))
+
+
+def test_ratios_come_second_in_wide_tables():
+    text = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
+    heads = re.findall(r"^\| (?:row|task) \|.*", docs.on_page_markdown(text), re.MULTILINE)
+    seconds = [head.split("|")[2].strip() for head in heads]
+    assert {"ratios (must reach)", "best of the others / argosy"} <= set(seconds)
+    pages = (text, docs.on_page_markdown(text))
+    before, after = (re.search(r"^.*DQN update.*$", page, re.MULTILINE)[0] for page in pages)
+    assert sorted(before.split("|")) == sorted(after.split("|"))
+
+
+def test_the_evidence_is_that_of_the_benchmarks():
+    table = docs.evidence()
+    assert re.search(r"^\| \[DQN\].*CartPole-v1: 5 of 5", table, re.MULTILINE)
+    assert len(table.splitlines()) == len(ALGORITHMS) + 2
+    rows = docs.by_actions().splitlines()
+    assert "[PPO]" in rows[2].split("|")[2]
+    assert "[DQN]" in rows[2].split("|")[3]
+    assert "[BC]" in rows[2].split("|")[4]
 
 
 def test_defaults_are_those_of_the_configs():

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import json
+import re
 import signal
 import threading
 import time
@@ -15,7 +16,7 @@ from short import quick
 import argosy
 from argosy.cli import main
 from argosy.errors import ConfigError
-from argosy.run.profile import FLAME, PARTS, PROFILE, parts_of, profile_table, profiled
+from argosy.run.profile import FLAME, PARTS, PROFILE, Node, flame, parts_of, profile_table, profiled
 
 ROOT = Path(argosy.__file__).parent
 
@@ -81,13 +82,16 @@ def test_what_is_waited_for_in_an_environment_s_step_is_told_apart():
     step, recv = code("env/vector/base.py", "step"), code("env/worker/process.py", "recv")
     test, update = code("trainer/base.py", "_test"), code("trainer/base.py", "_update")
     mine = code("../mine.py", "update")
-    found = parts_of(
-        {(mine, step): 1.0, (step, recv): 2.0, (test, step, recv): 4.0, (update, mine): 8.0, (mine,): 16.0}
-    )
+    tree = Node()
+    for stack in [(mine, step), (step, recv), (test, step, recv), (update, mine), (mine,)]:
+        tree.add(stack, 1.0 + tree.seconds)
+    found = parts_of(tree)
     assert {part: seconds for part, seconds in found.items() if seconds} == {
         "other": 16.0, "update": 8.0, "test": 4.0, "waiting": 2.0, "env": 1.0,
     }  # fmt: skip
     assert list(found)[:2] == ["other", "update"]
+    bars = re.findall(r"<title>(\w+) [^<]*: (\d+)\.00 s, ", flame(tree))
+    assert " ".join(map("".join, bars)) == "_test4 step4 recv4 _update8 update8 step2 recv2 update17 step1"
 
 
 def test_where_there_is_no_timer_it_says_so(tmp_path, no_alarm, capsys):
