@@ -6,10 +6,12 @@ are read all the same. A damaged file can keep the HDF5 library busy for ever: i
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from os import PathLike
 from typing import Any
 from urllib.parse import unquote
@@ -18,7 +20,7 @@ import numpy as np
 
 from argosy.data.lazy import LazyArray
 from argosy.data.tree import NUMERIC
-from argosy.errors import DataError, require
+from argosy.errors import MALFORMED, ArgosyError, DataError, require
 
 MAX_DEPTH = 16
 """Of groups within groups."""
@@ -34,8 +36,29 @@ _ALIGNED_BYTES = 64
 _MARK, _OLD_MARK = b"argosy sum64 ", b"argosy crc32 "
 _BEHIND_SUM = len(_MARK) + 8
 _HDF5 = b"\x89HDF\r\n\x1a\n"
+UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, *MALFORMED)
+"""What content that somebody made up, or a damaged file, raises in the libraries that look into it."""
 _CHUNK = 1 << 18
 _WEIGHTS = np.arange(1, 65, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) | np.uint64(1)
+
+
+@contextlib.contextmanager
+def naming_errors(
+    path: str, wrong: str = "cannot be learned from", broken: str = "is damaged, or no data set"
+) -> Iterator[None]:
+    """Let whatever goes wrong with a file end in an error that names it.
+
+    Raises:
+        DataError: in place of one that does not name the file (it is `wrong`), or of an error of what looked into it.
+    """
+    try:
+        yield
+    except DataError as error:
+        raise error if path in str(error) else DataError(f"{path} {wrong}: {error}") from error
+    except ArgosyError:
+        raise
+    except UNREADABLE as error:
+        raise DataError(f"{path} {broken}: {type(error).__name__}: {error}") from error
 
 
 def create_hdf5(path: str | PathLike[str]) -> Any:

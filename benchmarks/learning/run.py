@@ -119,8 +119,11 @@ def record(folder: Path) -> dict[str, Any]:
     """Return what a run's folder says about its seed."""
     experiment = Experiment.load(folder / "config.json", trust=True)
     rows = read_jsonl(folder / "metrics.jsonl")
-    curve = [[int(row["env_step"] or 0), row["test/return_mean"]] for row in rows if "test/return_mean" in row]
-    training = [[int(row["env_step"] or 0), row["episode/return_mean"]] for row in rows if "episode/return_mean" in row]
+    clock = "env_step" if experiment.data is None else "gradient_step"
+    curve, training = (
+        [[int(row[clock] or 0), row[name]] for row in rows if name in row]
+        for name in ("test/return_mean", "episode/return_mean")
+    )
     result = folder / "result.json"
     if result.is_file():
         ended = json.loads(result.read_text())
@@ -132,6 +135,7 @@ def record(folder: Path) -> dict[str, Any]:
         "seed": experiment.seed,
         "device": experiment.device if experiment.device != "auto" else "cpu",
         "env_steps": ended["env_steps"],
+        "updates": ended.get("gradient_steps"),
         "wall_s": ended["wall_s"],
         "test_return_mean": ended["test_return_mean"],
         "test_success_rate": ended.get("test_success_rate"),
@@ -180,7 +184,8 @@ def draw(summary: Mapping[str, Any], path: Path) -> None:
     if summary["bar"] is not None:
         axes.axhline(summary["bar"], color="grey", linestyle="--", linewidth=1, label=f"bar {summary['bar']:g}")
     title = f"{summary['algorithm']} on {summary['task']} {summary['label']} (test returns; training returns faint)"
-    axes.set(xlabel="environment steps", ylabel="return", title=title)
+    unit = "environment steps" if summary["experiment"].get("data") is None else "updates"
+    axes.set(xlabel=unit, ylabel="return", title=title)
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, fontsize=8)
     figure.savefig(path)
@@ -198,15 +203,18 @@ def write_doc() -> None:
         seeds = summary["seeds"]
         steps, label = [seed["env_steps"] for seed in seeds], summary.get("label", "")
         success = summary.get("success")
+        offline = summary["experiment"].get("data") is not None
         bars = [f"{summary['bar']:g}"] * (summary["bar"] is not None) + [f"success {success:g}"] * (success is not None)
         bar = f"{sum(s['passed'] for s in seeds)} of {len(seeds)}" if bars else "no bar"
         if bars:
-            bar += f" ({' and '.join(bars)} within {summary['max_steps']:,} steps)"
+            within = "" if offline else f" within {summary['max_steps']:,} steps"
+            bar += f" ({' and '.join(bars)}{within})"
+        took = f"{seeds[0]['updates']:,} updates" if offline else f"{statistics.median(steps):,.0f} ({max(steps):,})"
         final = interval([seed["test_return_mean"] for seed in seeds])
         bounds = f" ({final.low:.1f} to {final.high:.1f})" if len(seeds) > 1 else ""
         lines.append(
             f"| {summary['task']}{' (' * bool(label)}{label}{')' * bool(label)} | {summary['algorithm']} | {bar} "
-            f"| {statistics.median(steps):,.0f} ({max(steps):,}) | "
+            f"| {took} | "
             f"{statistics.median(seed['wall_s'] for seed in seeds):.0f} | "
             f"{final.value:.1f}{bounds} |"
         )

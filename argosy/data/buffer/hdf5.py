@@ -17,10 +17,10 @@ import numpy as np
 from argosy.data.buffer.columns import Array
 from argosy.data.buffer.priority import Priority
 from argosy.data.buffer.rings import Rings
-from argosy.data.hdf5 import HDF5Tree, create_hdf5, machine_memory, open_hdf5, sign_hdf5
+from argosy.data.hdf5 import HDF5Tree, create_hdf5, machine_memory, naming_errors, open_hdf5, sign_hdf5
 from argosy.data.lazy import LazyArray
 from argosy.data.tree import State
-from argosy.errors import MALFORMED, ArgosyError, DataError
+from argosy.errors import DataError
 
 SLOT_BYTES = 16
 """That a buffer needs at least per transition."""
@@ -72,17 +72,9 @@ def opened_state(path: str | PathLike[str]) -> Iterator[Stored]:
     Raises:
         DataError: the file is missing, damaged, of a newer layout, or of neither kind.
     """
-    name = os.fspath(path)
-    file = open_hdf5(path)
-    try:
-        with file:
-            yield read_state(HDF5Tree(file, name), HDF5Tree.mapped)
-    except DataError as error:
-        raise DataError(f"{name} is no buffer, or a damaged one: {error}") from error
-    except ArgosyError:
-        raise
-    except (OSError, *MALFORMED) as error:
-        raise DataError(f"{name} is no buffer, or a damaged one: {type(error).__name__}: {error}") from error
+    name, wrong = os.fspath(path), "is no buffer, or a damaged one"
+    with naming_errors(name, wrong, wrong), open_hdf5(path) as file:
+        yield read_state(HDF5Tree(file, name), HDF5Tree.mapped)
 
 
 def read_state(file: HDF5Tree, read: Callable[[HDF5Tree, str], Any]) -> Stored:

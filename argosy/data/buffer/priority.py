@@ -48,18 +48,6 @@ class Priorities:
         self.beta = config.beta
         self.samples = 0
 
-    def clear(self) -> None:
-        """Forget the priorities of all slots."""
-        self.tree.clear()
-
-    def added(self, slot: IntArray) -> None:
-        """Give new rows the largest priority seen."""
-        self.tree.add(slot)
-
-    def dropped(self, slot: IntArray) -> None:
-        """Take the probability from slots that hold no row any more."""
-        self.tree.drop(slot)
-
     def update(self, index: npt.ArrayLike, priority: Any) -> None:
         """Set priorities; both of any shape, e.g. [B] or [T, B]. Of a slot that repeats, the last counts.
 

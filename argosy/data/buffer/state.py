@@ -124,7 +124,7 @@ def restore(storage: Storage, columns: Mapping[str, Tree], index: IntArray) -> N
                 if not adopted(column, storage.rings, value):
                     column.put(compact(rows[part]), value)
     if storage.priorities is not None:
-        storage.priorities.added(index)
+        storage.priorities.tree.add(index)
 
 
 def _begin(value: Any) -> Any:

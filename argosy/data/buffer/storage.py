@@ -96,7 +96,7 @@ class Storage:
         if self.successors is not None:
             self.successors = Successors(self.rings, self.fields["obs_next"])
         if self.priorities is not None:
-            self.priorities.clear()
+            self.priorities.tree.clear()
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class Storage:
         for column, value in writes:
             column.put(slot if place is None else place, value)
         if self.priorities is not None:
-            self.priorities.added(slot)
+            self.priorities.tree.add(slot)
 
     def end_episodes(self, buffer_ids: npt.ArrayLike | None = None) -> None:
         """Say that the environments were reset from outside: what comes next does not continue the newest rows.

@@ -189,7 +189,7 @@ class CachedReplayBuffer(ReplayBufferManager):
             self.successors.release(held)
         self.rings.drop(ring)
         if self.priorities is not None:
-            self.priorities.dropped(held)
+            self.priorities.tree.drop(held)
         return moved
 
     def end_episodes(self, buffer_ids: npt.ArrayLike | None = None) -> None:

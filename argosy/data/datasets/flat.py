@@ -22,6 +22,7 @@ from argosy.data.datasets.source import (
     check_lengths,
     lazy_columns,
     read_rows,
+    read_steps,
 )
 from argosy.data.hdf5 import MAX_RATIO, HDF5Tree, machine_memory
 from argosy.data.lazy import LazyArray
@@ -116,20 +117,18 @@ def _open_columns(path: str, kind: str, columns: Mapping[str, Columns]) -> Sourc
     def read(size: int) -> Iterator[Batch]:
         for start in range(0, rows, size):
             stop = min(start + size, rows)
+            obs, following = read_steps(columns["obs"], start, stop, rows)
             part = Batch(
-                obs=read_rows(columns["obs"], start, min(stop + 1, rows)),
+                obs=obs,
                 act=read_rows(columns["act"], start, stop),
                 rew=as_rewards(columns["rew"].read(start, stop), NAMES["rew"][0]),
                 terminated=terminated[start:stop],
                 truncated=truncated[start:stop],
+                obs_next=read_rows(columns["obs_next"], start, stop) if with_next else following,
                 cut=cut[start:stop],
             )
-            seen = Batch(obs=part.obs)
-            following = seen[1:] if stop < rows else Batch.cat([seen[1:], seen[-1:]])
-            part.obs = seen[: stop - start].obs
-            part.obs_next = Batch(obs=read_rows(columns["obs_next"], start, stop)).obs if with_next else following.obs
             if finds_cuts:
-                part.truncated = part.truncated | ~(_equal_rows(part.obs_next, following.obs) | part.terminated)
+                part.truncated = part.truncated | ~(_equal_rows(part.obs_next, following) | part.terminated)
             kept = ~left_out[start:stop]
             yield part if kept.all() else part[kept]
 

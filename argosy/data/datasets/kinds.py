@@ -12,9 +12,9 @@ from pathlib import Path
 from argosy.data.datasets.flat import has_columns, open_d4rl, open_npz
 from argosy.data.datasets.minari import find_minari, is_minari, open_minari
 from argosy.data.datasets.own import is_buffer, open_buffer
-from argosy.data.datasets.source import Progress, Source, naming_errors
+from argosy.data.datasets.source import Progress, Source
 from argosy.data.datasets.writer import DatasetWriter
-from argosy.data.hdf5 import HDF5Tree, is_hdf5, open_hdf5
+from argosy.data.hdf5 import HDF5Tree, is_hdf5, naming_errors, open_hdf5
 from argosy.errors import DataError
 
 KINDS = "argosy's or Tianshou's HDF5, D4RL's HDF5, Minari (its folder), npz, TFRecords of RL Unplugged Atari"

@@ -10,7 +10,7 @@ from argosy.data.batch import Batch
 from argosy.data.buffer.hdf5 import Stored, is_tianshou, read_state
 from argosy.data.buffer.replay import ReplayBuffer
 from argosy.data.buffer.rings import Rings
-from argosy.data.datasets.source import Source, as_flags, as_rewards, read_rows
+from argosy.data.datasets.source import Source, as_flags, as_rewards, read_rows, read_steps
 from argosy.data.hdf5 import HDF5Tree
 from argosy.data.lazy import LazyArray
 
@@ -61,9 +61,9 @@ def _read(stored: Stored, size: int) -> Iterator[Batch]:
     for start in range(0, rows, size):
         end = min(start + size, rows)
         at_end = stop[start:end]
-        seen = Batch(obs=read_rows(columns["obs"], start, min(end + 1, rows)))
+        obs, after = read_steps(columns["obs"], start, end, rows)
         part = Batch(
-            obs=seen[: end - start].obs,
+            obs=obs,
             act=read_rows(columns["act"], start, end),
             rew=as_rewards(columns["rew"].read(start, end), "rew"),
             terminated=as_flags(columns["terminated"].read(start, end), "terminated"),
@@ -72,12 +72,12 @@ def _read(stored: Stored, size: int) -> Iterator[Batch]:
         part.cut = at_end & ~(part.terminated | part.truncated)
         part.truncated = part.truncated | part.cut
         if ends_only:  # the next row's, but for the last rows of segments
-            after = Batch.cat([seen[1:], seen[: 0 if end < rows else 1]])  # the last row of all has its own successor
+            found = Batch(obs_next=after, copy=True)
             if at_end.any():
-                after[at_end] = Batch(obs=read_rows(following, int(ends[start]), int(ends[end])))
-            part.obs_next = after.obs
+                found[at_end] = Batch(obs_next=read_rows(following, int(ends[start]), int(ends[end])))
+            part.obs_next = found.obs_next
         else:
-            part.obs_next = Batch(obs=read_rows(following, start, end)).obs
+            part.obs_next = read_rows(following, start, end)
         yield part
 
 

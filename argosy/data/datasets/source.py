@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeAlias
@@ -17,16 +14,14 @@ from argosy.data import tree
 from argosy.data.batch import Batch
 from argosy.data.buffer.columns import REQUIRED, as_array
 from argosy.data.buffer.replay import ReplayBuffer
-from argosy.data.hdf5 import HDF5Tree
+from argosy.data.hdf5 import HDF5Tree, naming_errors
 from argosy.data.lazy import LazyArray
-from argosy.errors import MALFORMED, ArgosyError, DataError
+from argosy.errors import DataError
 
 PART_BYTES = 1 << 24
 """About as many bytes of observations and actions are in memory at a time."""
 PART_ROWS = 1 << 15
 """At most as many rows, too."""
-UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, *MALFORMED)
-"""What content that somebody made up, or a damaged file, raises in the libraries that look into it."""
 
 Columns: TypeAlias = Any  # a lazy array, or nested dicts of them
 Progress: TypeAlias = Callable[[int], None]
@@ -110,23 +105,6 @@ class Source:
         return buffer
 
 
-@contextlib.contextmanager
-def naming_errors(path: str) -> Iterator[None]:
-    """Let whatever goes wrong with a file end in an error that names it.
-
-    Raises:
-        DataError: in place of an error of what looked into the file.
-    """
-    try:
-        yield
-    except DataError as error:
-        raise error if path in str(error) else DataError(f"{path} cannot be learned from: {error}") from error
-    except ArgosyError:
-        raise
-    except UNREADABLE as error:
-        raise DataError(f"{path} is damaged, or no data set: {type(error).__name__}: {error}") from error
-
-
 def _check(part: Batch, form: dict[str, Any] | None, done: int, finite: bool) -> dict[str, Any]:
     """Return the form of a part: shape and dtype of every array, which all parts have in common."""
     found = {}
@@ -205,6 +183,13 @@ def lazy_columns(group: HDF5Tree, name: str) -> Columns:
 def read_rows(columns: Columns, start: int, stop: int) -> Any:
     """Return the rows start .. stop - 1 of lazy arrays as a tree of arrays."""
     return tree.map_leaves(lambda column: column.read(start, stop), columns)
+
+
+def read_steps(columns: Columns, start: int, stop: int, rows: int) -> tuple[Any, Any]:
+    """Return the rows start .. stop - 1 of lazy arrays, and those that follow them; the last of all follows itself."""
+    seen = Batch(rows=read_rows(columns, start, min(stop + 1, rows)))
+    following = seen[1:] if stop < rows else Batch.cat([seen[1:], seen[-1:]])
+    return seen[: stop - start].rows, following.rows
 
 
 def check_lengths(columns: Columns, rows: int, name: str) -> None:

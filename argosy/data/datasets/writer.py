@@ -16,7 +16,7 @@ from urllib.parse import quote
 import numpy as np
 
 from argosy.data.buffer.hdf5 import SCHEMA
-from argosy.data.hdf5 import create_hdf5, open_hdf5, sign_hdf5
+from argosy.data.hdf5 import create_hdf5, naming_errors, open_hdf5, sign_hdf5
 from argosy.data.lazy import PART_BYTES
 from argosy.data.tree import fields_of
 from argosy.errors import DataError
@@ -142,12 +142,8 @@ class DatasetWriter:
         packed = {"compression": "lzf", "chunks": (rows, *shape[1:])} if self.packed and dtype == np.uint8 else {}
         return self._file.create_dataset(path, shape, dtype, **packed)
 
-    @contextlib.contextmanager
-    def _naming_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise DataError(f"{self.path} could not be written: {error}") from error
+    def _naming_errors(self) -> contextlib.AbstractContextManager[None]:
+        return naming_errors(str(self.path), broken="could not be written")
 
 
 class _Ends:
