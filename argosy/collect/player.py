@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,6 +16,8 @@ from argosy.env.spaces import take
 from argosy.policy import Policy, RolloutRequest, RolloutResult
 from argosy.policy.forward import act_randomly
 
+_LONG_S = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -26,21 +27,14 @@ class Reply:
     version: int
 
 
-class Pending(Protocol):
-    """An answer that may be on its way."""
-
-    def done(self) -> bool:
-        """Whether `result` returns at once."""
-
-    def result(self, timeout: float | None = None) -> Reply:
-        """Wait for the answer; TimeoutError if it takes longer."""
-
-
 class InferenceStream(Protocol):
-    """The asking end."""
+    """The asking end: one question at a time."""
 
-    def post(self, request: RolloutRequest) -> Pending:
+    def post(self, request: RolloutRequest) -> None:
         """Ask for actions."""
+
+    def reply(self, timeout_s: float) -> Reply | None:
+        """Return the answer, once; None if it is not there after `timeout_s`."""
 
     def close(self) -> None:
         """Free everything."""
@@ -52,11 +46,13 @@ class Inline:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
 
-    def post(self, request: RolloutRequest) -> Pending:
+    def post(self, request: RolloutRequest) -> None:
         """Act."""
-        answer: Future[Reply] = Future()
-        answer.set_result(Reply(self._policy.rollout(request), self._policy.version))
-        return answer
+        self._reply = Reply(self._policy.rollout(request), self._policy.version)
+
+    def reply(self, timeout_s: float) -> Reply:
+        """Return what was done."""
+        return self._reply
 
     def close(self) -> None:
         """Nothing to free."""
@@ -77,7 +73,8 @@ class Player:
         self._stream = stream
         self._everyone = np.arange(seat.rows)
         self._deterministic = deterministic
-        self._pending: Pending | None = None
+        self._waits = False
+        self._reply: Reply | None = None
         self._asking = self._everyone
         self._acted: Any = None  # [R, ...] what the rows that wait for their step's outcome did
         self._state: Any = policy.first_states(seat.rows)  # before the next step of each row
@@ -86,14 +83,14 @@ class Player:
         """Ask for the actions of the rows that act now; unless none does."""
         self._asking = np.flatnonzero(self.seat.acting)
         count = len(self._asking)
+        self._waits, self._reply = count > 0, None
         if count == 0:
-            self._pending = None
             return
         all_act = count == self.seat.rows
         begins = self.seat.on_reset
         if self._state is not None and begins.any():
             self._state = begin_anew(self._state, begins, self.policy.default_policy_state)
-        self._pending = self._stream.post(
+        self._stream.post(
             RolloutRequest(
                 obs=self.seat.obs if all_act else take(self.seat.obs, self._asking),
                 policy_state=self._state if all_act else tree.index(self._state, self._asking),
@@ -104,21 +101,18 @@ class Player:
 
     def ready(self, timeout_s: float) -> bool:
         """Whether the actions are there, after waiting for `timeout_s` at most."""
-        if self._pending is None or self._pending.done():
-            return True
-        if timeout_s <= 0:
-            return False
-        try:
-            self._pending.result(timeout_s)
-        except TimeoutError:
-            return False
-        return True
+        if self._waits:
+            self._reply = self._stream.reply(timeout_s)
+            self._waits = self._reply is None
+        return not self._waits
 
     def act(self) -> np.ndarray:
         """Return the actions [number of acting rows, ...] in the env's scale."""
-        if self._pending is None:
+        while not self.ready(_LONG_S):
+            pass
+        reply, self._reply = self._reply, None
+        if reply is None:
             return np.zeros(0)
-        reply = self._pending.result()
         result, rows = reply.result, self._asking
         fields: tree.Fields = {"act": result.action, "version": np.full(len(rows), reply.version)}
         stored = with_state(self.policy, result.analyzed_result, tree.index(self._state, rows))
@@ -159,9 +153,10 @@ class Player:
             "obs_next": stepped.obs_next,
         }
 
-    def forget(self) -> None:
-        """Drop the question under way: the environments are new."""
-        self._pending = self._acted = None
+    def renew(self, seat: Seat) -> None:
+        """Play on at a seat of new environments; the question under way is dropped."""
+        self.seat = seat
+        self._waits, self._reply, self._acted = False, None, None
 
     def _remember(self, fields: tree.Fields) -> None:
         seat, rows = self.seat, self._asking

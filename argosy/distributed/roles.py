@@ -26,7 +26,7 @@ from argosy.distributed.host.supervisor import Role
 from argosy.distributed.specs import AgentSpec, PolicySpec
 from argosy.distributed.store.server import ParameterServer
 from argosy.distributed.streams.inference import ParameterReader, Remote
-from argosy.distributed.streams.samples import QueueStream, RoundRobin, SampleStream, Zipped
+from argosy.distributed.streams.samples import Outbox
 from argosy.distributed.streams.shared_memory import Shared
 from argosy.distributed.workers.actor import ActorWorker, Group, Seated
 from argosy.distributed.workers.evaluation import EvalWorker
@@ -285,7 +285,7 @@ def _seated(
     return Seated(
         player,
         recorder,
-        _samples(fleet, agent, actor * fleet.actors.ring + group, context),
+        _outbox(fleet, agent, actor * fleet.actors.ring + group, context),
         reader,
         random_segments,
         throttled=any(fleet.policies[name].waits for name in fleet.samples(agent)),
@@ -298,18 +298,15 @@ def _evaluation(plan: Plan, index: int, context: Context) -> Worker:
     policies: Mapping[str, Policy] = {name: plan.policy(name, fleet.evaluation.resources) for name in own}
     store = context.connect(STORE)
 
-    def seat(arena: Arena) -> list[tuple[str, Player]]:
-        names = [fleet.agents[seat.spec].policy for seat in arena.seats]
-        return [
-            (name, Player(seat, policies[name], Inline(policies[name]), deterministic=True))
-            for seat, name in zip(arena.seats, names, strict=True)
-        ]
+    def seat(arena: Arena) -> list[Player]:
+        seated = [(seat, policies[fleet.agents[seat.spec].policy]) for seat in arena.seats]
+        return [Player(seat, policy, Inline(policy), deterministic=True) for seat, policy in seated]
 
+    make_arena = functools.partial(plan.source.arena, fleet.eval_envs, test=True)
+    rng = Rng(_derived_seed(fleet, "evaluation", index, context.incarnation))
     return EvalWorker(
         context,
-        functools.partial(plan.source.arena, fleet.eval_envs, test=True),
-        Rng(_derived_seed(fleet, "evaluation", index, context.incarnation)),
-        seat,
+        Group(make_arena, seat, rng),
         policies,
         {name: ParameterReader(store, name, policy) for name, policy in policies.items()},
         store,
@@ -334,19 +331,15 @@ def _inference(fleet: Fleet, agent: AgentSpec, policy: Policy, rank: int, contex
     return Shared(peers, rank) if agent.inference == "shared" else Remote(peers, rank)
 
 
-def _samples(fleet: Fleet, agent: AgentSpec, sender: int, context: Context) -> SampleStream | None:
-    """Connect to the trainers of each policy that gets this spec's experience; several get it in turn."""
-    streams: list[SampleStream] = []
+def _outbox(fleet: Fleet, agent: AgentSpec, sender: int, context: Context) -> Outbox | None:
+    """Connect to the trainers of each policy that gets this spec's experience."""
+    receivers = []
     for name in fleet.samples(agent):
-        queues = [
-            QueueStream(context.connect(_receiver_name(name, fleet.policies[name], rank, sender)), capacity=1)
-            for rank in range(fleet.policies[name].trainers)
-        ]
-        first = sender % len(queues)
-        streams.append(queues[0] if len(queues) == 1 else RoundRobin(queues[first:] + queues[:first]))
-    if not streams:
-        return None
-    return streams[0] if len(streams) == 1 else Zipped(streams)
+        ranks = range(fleet.policies[name].trainers)
+        own = [context.connect(_receiver_name(name, fleet.policies[name], rank, sender)) for rank in ranks]
+        first = sender % len(own)
+        receivers.append(own[first:] + own[:first])
+    return Outbox(receivers) if receivers else None
 
 
 def _receiver_name(policy: str, spec: PolicySpec, rank: int, sender: int) -> str:

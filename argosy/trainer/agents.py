@@ -184,7 +184,7 @@ class AgentsTrainer:
     def _test(self) -> dict[str, CollectStats]:
         """Play the test episodes, without exploration."""
         for player in self._testers:
-            player.forget()
+            player.renew(player.seat)
         parts: dict[str, list[CollectStats]] = {name: [] for name in self._policies}
         for player, stats in zip(self._testers, play_out(self._test_arena, self._testers, self._quota), strict=True):
             parts[self._owners[player.seat.spec]].append(stats)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from argosy.env.worker.process import env_stacks
 from argosy.errors import ArgosyError
@@ -25,10 +25,51 @@ T = TypeVar("T")
 U = TypeVar("U")
 _IDLE_SLEEP_S = (0.001, 0.005)
 """From the first to all later waits of a worker with nothing to do: each wake-up takes a core from who has."""
+RETRY_S = 0.1
+"""Before a worker that was not there is asked again."""
 
 
 class PeerLostError(ArgosyError):
     """The other worker is not there: dead, restarting or not started yet. Calling again later is right."""
+
+
+class Repeated(Generic[T]):
+    """A call that is made again where the other worker is not there, one at a time.
+
+    Args:
+        call: makes it.
+        pause_s: seconds before it is made again.
+    """
+
+    def __init__(self, call: Callable[[], Future[T]], pause_s: float | None = None) -> None:
+        self._call, self._pause_s = call, RETRY_S if pause_s is None else pause_s
+        self._flight: Future[T] | None = None
+        self._not_before = 0.0
+
+    def poll(self, timeout_s: float = 0.0) -> Future[T] | None:
+        """Call, if that is due; return the call that has been answered, None if there is none after `timeout_s`."""
+        deadline = time.monotonic() + timeout_s
+        while (answered := self._look()) is None and (left := deadline - time.monotonic()) > 0:
+            if self._flight is None:
+                time.sleep(min(left, self._pause_s))
+            else:
+                wait([self._flight], left)
+        return answered
+
+    def start(self) -> None:
+        """Call, if that is due."""
+        if self._flight is None and time.monotonic() >= self._not_before:
+            self._flight = self._call()
+
+    def _look(self) -> Future[T] | None:
+        self.start()
+        if self._flight is None or not self._flight.done():
+            return None
+        flight, self._flight = self._flight, None
+        if isinstance(flight.exception(), PeerLostError):
+            self._not_before = time.monotonic() + self._pause_s
+            return None
+        return flight
 
 
 class Progress(Enum):

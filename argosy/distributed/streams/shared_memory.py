@@ -24,7 +24,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.collect.player import Pending, Reply
+from argosy.collect.player import Reply
 from argosy.distributed.host.base import Peer, PeerLostError
 from argosy.errors import ConfigError
 from argosy.policy import RolloutRequest
@@ -179,12 +179,23 @@ class Shared:
         self._number = 0
         self._elsewhere: set[int] = set()
 
-    def post(self, request: RolloutRequest) -> Pending:
-        """Write the request and ring. One question at a time."""
+    def post(self, request: RolloutRequest) -> None:
+        """Write the request and ring."""
         _write(self._memory[:AREA_BYTES], request)
-        pending = _SharedPending(self)
         self._ring()
-        return pending
+
+    def reply(self, timeout_s: float) -> Reply | None:
+        """Return the answer, None if it is not there after `timeout_s`."""
+        deadline, left = time.monotonic() + timeout_s, timeout_s
+        while left >= 0:
+            if self._wait(left):
+                answer = _read(self._memory[AREA_BYTES:], copy=True)
+                if isinstance(answer, Reply):
+                    return answer
+                time.sleep(_RETRY_S)  # the policy failed; its worker is being restarted
+                self._ring()
+            left = deadline - time.monotonic()
+        return None
 
     def close(self) -> None:
         """Free the block and the pipes."""
@@ -251,37 +262,6 @@ class Shared:
         if self._server is not None:
             os.close(self._server)
             self._server = None
-
-
-class _SharedPending:
-    """The answer to the question that stands in the block."""
-
-    def __init__(self, stream: Shared) -> None:
-        self._stream = stream
-        self._reply: Reply | None = None
-
-    def done(self) -> bool:
-        return self._reply is not None or self._look(0.0)
-
-    def result(self, timeout: float | None = None) -> Reply:
-        deadline = None if timeout is None else time.monotonic() + timeout
-        while self._reply is None:
-            left = 1.0 if deadline is None else deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            self._look(left)
-        return self._reply
-
-    def _look(self, timeout_s: float) -> bool:
-        if not self._stream._wait(timeout_s):
-            return False
-        answer = _read(self._stream._memory[AREA_BYTES:], copy=True)
-        if not isinstance(answer, Reply):  # the policy failed; its worker is being restarted
-            time.sleep(_RETRY_S)
-            self._stream._ring()
-            return False
-        self._reply = answer
-        return True
 
 
 def _write(area: memoryview, message: object) -> None:

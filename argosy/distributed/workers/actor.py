@@ -12,20 +12,80 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from argosy.collect.player import InferenceStream, Player
-from argosy.collect.recorder import Recorder, Segment
-from argosy.collect.seats import Arena
+from argosy.collect.recorder import Recorder
+from argosy.collect.seats import Arena, Seat, Stepped
 from argosy.distributed.host.base import Progress
 from argosy.distributed.streams.inference import ParameterReader
-from argosy.distributed.streams.samples import SampleStream
+from argosy.distributed.streams.samples import Outbox
 from argosy.errors import EnvError
 from argosy.rng import Rng
 
+T = TypeVar("T")
 _WAIT_S = 0.005
+
+
+class Renewed(Protocol):
+    """What belongs to a seat."""
+
+    def renew(self, seat: Seat) -> None:
+        """Go on at a seat of new environments; the episodes under way are cut short."""
+
+
+SeatedT = TypeVar("SeatedT", bound=Renewed)
+
+
+class Group(Generic[SeatedT]):
+    """Environments that step together, made anew where one of them fails, and what belongs to their seats.
+
+    Args:
+        make_arena: makes the environments; again after a failure, with another seed.
+        seat: makes what belongs to each seat.
+        rng: of this group: seeds and random actions.
+    """
+
+    def __init__(self, make_arena: Callable[[int], Arena], seat: Callable[[Arena], list[SeatedT]], rng: Rng) -> None:
+        self._make_arena, self.rng = make_arena, rng
+        self.arena = make_arena(rng.draw_seed())
+        self.seated = seat(self.arena)
+        self.fresh = True
+        """Whether the environments are new, and wait for a reset."""
+        self.stage = ""
+        """Of the curriculum, as the environments know it."""
+
+    def set_stage(self, stage: str) -> None:
+        """Let the environments know the stage of the curriculum."""
+        if self.stage != stage:
+            self.stage = stage
+            self.arena.set_curriculum_stage(stage)
+
+    def reset(self, tolerance: Tolerance) -> bool:
+        """Start new episodes; False where an environment fails, and all are `fresh` again."""
+        self.fresh = False
+        self._attempt(self.arena.reset, tolerance)
+        return not self.fresh
+
+    def step(self, actions: Sequence[np.ndarray], tolerance: Tolerance) -> list[Stepped]:
+        """Step; [] where an environment fails, and all are `fresh`."""
+        return self._attempt(lambda: self.arena.step(actions), tolerance) or []
+
+    def _attempt(self, call: Callable[[], T], tolerance: Tolerance) -> T | None:
+        try:
+            return call()
+        except Exception as error:  # whatever a user's environment raises
+            tolerance.note(error)
+            with contextlib.suppress(Exception):  # it is broken already
+                self.arena.close()
+            self.arena = self._make_arena(self.rng.draw_seed())
+            for seated, seat in zip(self.seated, self.arena.seats, strict=True):
+                seated.renew(seat)
+            self.fresh, self.stage = True, ""
+            return None
 
 
 @dataclass(eq=False)
@@ -34,43 +94,18 @@ class Seated:
 
     player: Player
     recorder: Recorder
-    stream: SampleStream | None
+    outbox: Outbox | None
     reader: ParameterReader | None
     random_segments: int
     throttled: bool = False
     """Step on only when the last segment has been taken by its receiver."""
-    outbox: deque[Segment] = field(default_factory=deque)
     sent_at_token: int = -1
     """Token of the parameters with which the last segment was made."""
 
-
-class Group:
-    """A part of the ring: environments that step together.
-
-    Args:
-        make_arena: makes the environments; again after a failure, with another seed.
-        seat: makes what belongs to a seat.
-        rng: of this group: seeds and random actions.
-    """
-
-    def __init__(self, make_arena: Callable[[int], Arena], seat: Callable[[Arena], list[Seated]], rng: Rng) -> None:
-        self._make_arena, self.rng = make_arena, rng
-        self.arena = make_arena(rng.draw_seed())
-        self.seated = seat(self.arena)
-        self.fresh = True
-        self.stage = ""
-        """Of the curriculum, as the environments know it."""
-
-    def renew(self) -> None:
-        """Make the environments anew; their episodes under way are cut short."""
-        with contextlib.suppress(Exception):  # it is broken already
-            self.arena.close()
-        self.arena = self._make_arena(self.rng.draw_seed())
-        for seated, seat in zip(self.seated, self.arena.seats, strict=True):
-            seated.player.seat = seat
-            seated.player.forget()
-            seated.recorder.cut()
-        self.fresh, self.stage = True, ""
+    def renew(self, seat: Seat) -> None:
+        """Play and record on at a seat of new environments."""
+        self.player.renew(seat)
+        self.recorder.cut()
 
 
 class ActorWorker:
@@ -87,7 +122,7 @@ class ActorWorker:
 
     def __init__(
         self,
-        groups: Sequence[Group],
+        groups: Sequence[Group[Seated]],
         readers: Mapping[str, ParameterReader],
         streams: Sequence[InferenceStream],
         *,
@@ -108,15 +143,21 @@ class ActorWorker:
         for reader in self._readers.values():
             reader.poll()
         for group in self._ring:  # all, so that the first answers are waited for together
-            if group.fresh and not self._reset(group):
-                return Progress.BUSY
+            if group.fresh:
+                group.set_stage(self._stage)
+                if not group.reset(self._tolerance):
+                    return Progress.BUSY
+                self._ask(group)
         for group in self._ring:  # all, or one that waits would keep back what another has made
-            _deliver(group)
+            for seated in group.seated:
+                if seated.outbox is not None:
+                    seated.outbox.poll()
         group = self._ring[0]
         blocked = self._blocked_by(group)
         if blocked is not None:
-            return self._idle(blocked)
-        self._set_stage(group)
+            self._waited[blocked] += self._since_last()
+            return Progress.IDLE
+        group.set_stage(self._stage)
         if not all(seated.player.ready(_WAIT_S) for seated in group.seated):
             self._waited["inference"] += self._since_last()
             return Progress.BUSY  # it has waited already
@@ -152,10 +193,11 @@ class ActorWorker:
         for stream in self._streams:
             stream.close()
 
-    def _blocked_by(self, group: Group) -> str | None:
+    def _blocked_by(self, group: Group[Seated]) -> str | None:
         """Say what the group has to wait for before it may step."""
         for seated in group.seated:
-            if seated.outbox or (seated.throttled and seated.stream is not None and seated.stream.pending):
+            outbox = seated.outbox
+            if outbox is not None and (outbox.waits or (seated.throttled and outbox.pending)):
                 return "samples"
         for seated in group.seated:
             reader = seated.reader
@@ -163,29 +205,13 @@ class ActorWorker:
                 return "parameters"
         return None
 
-    def _ask(self, group: Group) -> None:
+    def _ask(self, group: Group[Seated]) -> None:
         for seated in group.seated:
             # Inline answers must come from the newest parameters and are made when they are needed.
             if seated.reader is None:
                 seated.player.ask()
 
-    def _set_stage(self, group: Group) -> None:
-        if group.stage != self._stage:
-            group.stage = self._stage
-            group.arena.set_curriculum_stage(group.stage)
-
-    def _reset(self, group: Group) -> bool:
-        self._set_stage(group)
-        try:
-            group.arena.reset()
-        except Exception as error:  # whatever a user's environment raises
-            self._survive(group, error)
-            return False
-        group.fresh = False
-        self._ask(group)
-        return True
-
-    def _step(self, group: Group) -> None:
+    def _step(self, group: Group[Seated]) -> None:
         actions: list[np.ndarray] = []
         for seated in group.seated:
             if seated.recorder.seq < seated.random_segments:
@@ -194,49 +220,25 @@ class ActorWorker:
             if seated.reader is not None:
                 seated.player.ask()
             actions.append(seated.player.act())
-        try:
-            outcome = group.arena.step(actions)
-        except Exception as error:  # whatever a user's environment raises
-            self._survive(group, error)
+        outcome = group.step(actions, self._tolerance)
+        if group.fresh:
             return
         for seated, stepped in zip(group.seated, outcome, strict=True):
             if len(stepped.rows) == 0:
                 continue
             self._steps += len(stepped.rows)
-            if seated.stream is None:
+            if seated.outbox is None:
                 continue
             for segment in seated.recorder.add(stepped.rows, seated.player.complete(stepped), stepped.info):
                 self._segments += 1
-                seated.outbox.append(segment)
+                seated.outbox.send(segment)
                 seated.sent_at_token = seated.reader.token if seated.reader is not None else -1
         self._ask(group)
-
-    def _survive(self, group: Group, error: Exception) -> None:
-        """Make the environments of a group anew after one of them failed.
-
-        Raises:
-            EnvError: that has happened too often.
-        """
-        self._tolerance.note(error)
-        group.renew()
-
-    def _idle(self, reason: str) -> Progress:
-        self._waited[reason] += self._since_last()
-        return Progress.IDLE
 
     def _since_last(self) -> float:
         now = time.monotonic()
         passed, self._idle_since = now - self._idle_since, now
         return passed
-
-
-def _deliver(group: Group) -> None:
-    """Send what the group has made, as far as it is taken."""
-    for seated in group.seated:
-        if seated.stream is not None:
-            seated.stream.poll()
-            while seated.outbox and seated.stream.offer(seated.outbox[0]):
-                seated.outbox.popleft()
 
 
 class Tolerance:

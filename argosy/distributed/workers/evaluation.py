@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from argosy.collect.player import Player, Scores
-from argosy.collect.seats import Arena
 from argosy.data.stats import CollectStats
-from argosy.distributed.host.base import Context, Peer, PeerLostError, Progress
+from argosy.distributed.host.base import Context, Peer, PeerLostError, Progress, Repeated
 from argosy.distributed.streams.inference import ParameterReader
-from argosy.distributed.workers.actor import Tolerance
+from argosy.distributed.workers.actor import Group, Tolerance
 from argosy.errors import CheckpointError
 from argosy.policy import Policy
-from argosy.rng import Rng
 
 _STEPS_PER_POLL = 50
 
@@ -43,9 +39,7 @@ class EvalWorker:
 
     Args:
         context: where it runs; versions that it plays with carry its name as a tag, so that they are kept meanwhile.
-        make_arena: makes environments of its own from a seed; again after a failure, with another seed.
-        rng: draws the seeds.
-        seat: makes the player of each seat, with the name of its policy.
+        group: environments of its own, and their players.
         policies: by name; loaded by `readers`.
         readers: by policy name.
         store: the parameter server.
@@ -59,9 +53,7 @@ class EvalWorker:
     def __init__(
         self,
         context: Context,
-        make_arena: Callable[[int], Arena],
-        rng: Rng,
-        seat: Callable[[Arena], Sequence[tuple[str, Player]]],
+        group: Group[Player],
         policies: Mapping[str, Policy],
         readers: Mapping[str, ParameterReader],
         store: Peer,
@@ -73,12 +65,8 @@ class EvalWorker:
         env_failures: int = 100,
         stage: str = "",
     ) -> None:
-        self._stage, self._next_stage = "", stage
+        self._group, self._stage = group, stage
         self._name, self._incarnation = context.name, context.incarnation
-        self._make_arena, self._rng = make_arena, rng
-        self._arena = make_arena(rng.draw_seed())
-        seated = seat(self._arena)
-        self._policy_of_seat, self._players = [name for name, _ in seated], [player for _, player in seated]
         self._tolerance = Tolerance(env_failures, "evaluation.env_failures")
         self._policies, self._readers, self._store = policies, readers, store
         self._num_envs, self._episodes, self._cores, self._targets = num_envs, episodes, cores, targets or {}
@@ -99,7 +87,7 @@ class EvalWorker:
 
     def set_curriculum_stage(self, name: str) -> None:
         """Evaluate in this stage from the next evaluation on; the one under way is of no use any more."""
-        self._next_stage = name
+        self._stage = name
 
     def poll(self) -> Progress:
         """Play some steps of the evaluation under way, or begin one if there are new parameters."""
@@ -130,67 +118,47 @@ class EvalWorker:
 
     def close(self) -> None:
         """Close the environments."""
-        self._arena.close()
+        self._group.arena.close()
 
     def _begin(self) -> bool:
         for reader in self._readers.values():
             reader.poll()
         tokens = {name: reader.token for name, reader in self._readers.items()}
-        if 0 in tokens.values() or (tokens == self._evaluated and self._stage == self._next_stage):
+        if 0 in tokens.values() or (tokens == self._evaluated and self._group.stage == self._stage):
             return False
         self._evaluated = tokens
         if not self._call_store([("tag", name, policy.version, self._name) for name, policy in self._policies.items()]):
             return False  # dropped meanwhile: there is a newer one
-        if self._stage != self._next_stage:
-            self._stage = self._next_stage
-            self._arena.set_curriculum_stage(self._stage)
+        self._group.set_stage(self._stage)
         return self._play(self._episodes)
 
     def _play(self, episodes: int) -> bool:
         """Begin to play with the parameters that are there; returns whether the environments could be reset."""
-        try:
-            self._arena.reset()
-        except Exception as error:  # whatever a user's environment raises
-            self._survive(error)
-            return False
-        for player in self._players:
-            player.forget()
+        self._group.reset(self._tolerance)
         quota = -(-episodes // self._num_envs)
-        self._scores = [Scores(player.seat.rows, quota) for player in self._players]
-        self._running = True
-        return True
+        self._scores = [Scores(player.seat.rows, quota) for player in self._group.seated]
+        return self._goes_on()
 
     def _step(self) -> bool:
         """Step all environments; returns whether they did."""
-        actions = [player.play() for player in self._players]
-        try:
-            outcome = self._arena.step(actions)
-        except Exception as error:  # whatever a user's environment raises
-            self._survive(error)
-            return False
-        for scores, stepped in zip(self._scores, outcome, strict=True):
+        outcome = self._group.step([player.play() for player in self._group.seated], self._tolerance)
+        for scores, stepped in zip(self._scores, outcome, strict=False):  # none where an environment failed
             self._steps += len(stepped.rows)
             scores.add(stepped)
-        return True
+        return self._goes_on()
 
-    def _survive(self, error: Exception) -> None:
-        """Make the environments anew after one of them failed; the evaluation under way begins again.
-
-        Raises:
-            EnvError: that has happened too often.
-        """
-        self._tolerance.note(error)
-        with contextlib.suppress(Exception):  # it is broken already
-            self._arena.close()
-        self._arena = self._make_arena(self._rng.draw_seed())
-        for player, seat in zip(self._players, self._arena.seats, strict=True):
-            player.seat = seat
-        self._running, self._evaluated, self._stage = False, {}, ""
+    def _goes_on(self) -> bool:
+        """Return whether the environments are as they were; new ones begin the evaluation again."""
+        self._running = not self._group.fresh
+        if not self._running:
+            self._evaluated = {}
+        return self._running
 
     def _end(self) -> None:
         self._running, confirming = False, 0
         for name, policy in self._policies.items():
-            own = [s.stats() for s, seated in zip(self._scores, self._policy_of_seat, strict=True) if seated == name]
+            seated = zip(self._scores, self._group.seated, strict=True)
+            own = [scores.stats() for scores, player in seated if player.policy is policy]
             played = CollectStats.merged(own)
             assert played is not None
             result = EvalResult(
@@ -201,7 +169,7 @@ class EvalWorker:
                 length_mean=float(played.lens.mean()),
                 episodes=played.n_collected_episodes,
                 time=time.time(),
-                stage=self._stage,
+                stage=self._group.stage,
             )
             self._results.append(result)
             self._tell(result)
@@ -235,21 +203,17 @@ class Listener:
     """Hears what an evaluation worker has found: each result once, across the worker's restarts, without waiting."""
 
     def __init__(self, worker: Peer) -> None:
-        self._worker = worker
         self._incarnation, self._heard = -1, 0
-        self._asked: Future[tuple[int, list[EvalResult]]] | None = None
+        self._asked: Repeated[tuple[int, list[EvalResult]]] = Repeated(
+            lambda: worker.call("results", self._incarnation, self._heard), pause_s=0.0
+        )
 
     def poll(self) -> list[EvalResult]:
         """Ask, or return what came."""
-        if self._asked is None:
-            self._asked = self._worker.call("results", self._incarnation, self._heard)
-        if not self._asked.done():
+        asked = self._asked.poll()
+        if asked is None:
             return []
-        asked, self._asked = self._asked, None
-        try:
-            incarnation, news = asked.result()
-        except PeerLostError:
-            return []
+        incarnation, news = asked.result()
         if incarnation != self._incarnation:
             self._incarnation, self._heard = incarnation, 0
         self._heard += len(news)

@@ -16,7 +16,6 @@ import logging
 import secrets
 import socket
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -26,7 +25,7 @@ import torch.distributed as dist
 
 from argosy.algorithm.base import Algorithm
 from argosy.data import RunningMeanStd
-from argosy.distributed.host.base import Peer, PeerLostError
+from argosy.distributed.host.base import Peer, Repeated
 from argosy.errors import DataError
 from argosy.net import RunningStatistics
 from argosy.trainer.statefile import dump_state, load_state
@@ -103,12 +102,11 @@ class TrainerGroup:
         self, rank: int, size: int, leader: Peer, device: torch.device | None = None, host: str = "127.0.0.1"
     ) -> None:
         self.rank, self.size = rank, size
-        self._leader = leader
         self._device, self._host = device or torch.device("cpu"), host
         self._store: Any = None
         self._secret = ""
         self._address: Meeting | None = None
-        self._asked: Future[Meeting | None] | None = None
+        self._asked: Repeated[Meeting | None] = Repeated(lambda: leader.call("group_address"))
         self._gloo: Any = None
         self._nccl: Any = None
         if rank == 0:
@@ -218,16 +216,8 @@ class TrainerGroup:
 
     def _find_leader(self) -> bool:
         """Go where the leader is; returns whether this member has got there."""
-        if self._asked is None:
-            self._asked = self._leader.call("group_address")
-        if not self._asked.done():
-            return False
-        asked, self._asked = self._asked, None
-        try:
-            address = asked.result()
-        except PeerLostError:
-            return False
-        if address is None:
+        asked = self._asked.poll()
+        if asked is None or (address := asked.result()) is None:
             return False
         store = _c10d.TCPStore(
             address.host, address.port, None, False, _TIMEOUT, wait_for_workers=False, use_libuv=False

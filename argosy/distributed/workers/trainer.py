@@ -13,7 +13,7 @@ import numpy as np
 
 from argosy.algorithm.base import Algorithm
 from argosy.collect.recorder import Segment
-from argosy.distributed.host.base import Peer, PeerLostError, Progress
+from argosy.distributed.host.base import Peer, PeerLostError, Progress, Repeated
 from argosy.distributed.specs import PolicySpec
 from argosy.distributed.streams.samples import Inbox
 from argosy.distributed.workers.group import Meeting, TrainerGroup
@@ -95,7 +95,9 @@ class TrainerWorker:
         self._lags: collections.deque[int] = collections.deque(maxlen=_RECENT)
         self._all_lags: collections.Counter[int] = collections.Counter()
         self._history: collections.deque[dict[str, float]] = collections.deque(maxlen=_RECENT)
-        self._forgetting: Future[list[int]] | None = None
+        self._forgetting: Repeated[list[int]] = Repeated(
+            lambda: store.call("roll_back", name, algorithm.policy.version)
+        )
         self._store_is_ahead = self._leads
         self._incarnation = incarnation
         self._owner_file = state_file.with_suffix(".owner")
@@ -187,17 +189,10 @@ class TrainerWorker:
 
     def _go_back(self) -> bool:
         """Let the store forget what a trainer before this one published and did not save; returns whether it has."""
-        version = self._algorithm.policy.version
-        if self._forgetting is None:
-            self._forgetting = self._store.call("roll_back", self._name, version)
-        if not self._forgetting.done():
-            return False
-        forgetting, self._forgetting = self._forgetting, None
-        try:
-            gone = forgetting.result()
-        except PeerLostError:
-            return False  # it is being started; without it there is nobody to learn for
-        self._done.updates_lost += max(gone, default=version) - version
+        gone, version = self._forgetting.poll(), self._algorithm.policy.version
+        if gone is None:
+            return False  # the store is being started; without it there is nobody to learn for
+        self._done.updates_lost += max(gone.result(), default=version) - version
         self._store_is_ahead = False
         return True
 

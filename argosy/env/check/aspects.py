@@ -1,4 +1,4 @@
-"""The env checker's look at infos, at reproducibility, and at what only some envs have: pictures, goals for hindsight.
+"""The env checker's looks at spaces, infos, reproducibility, and what only some envs have: pictures, goals.
 
 Infos travel between processes, and others keep them; the same seed and actions have to give the same episode.
 """
@@ -14,37 +14,110 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from gymnasium import spaces
 
-from argosy.env.check.finding import Env, Finding, StopCheckError, legal_action, same
+from argosy.env.actions import find_mask_key
+from argosy.env.check.finding import (
+    Env,
+    Finding,
+    StopCheckError,
+    error,
+    legal_action,
+    note,
+    same,
+    stopping,
+    told,
+    warning,
+)
+from argosy.env.spaces import Space, check_sizes, is_array_space, is_bounded
+from argosy.errors import SpaceError
 
 GOALS = ("achieved_goal", "desired_goal")
 RESERVED = ("env_id", "final_obs", "final_info")
+
+
+def check_spaces(env: Env) -> Iterator[Finding]:
+    """Check the observation and the action space."""
+    for name in ("observation_space", "action_space"):
+        space: object = getattr(env, name, None)
+        if not isinstance(space, spaces.Space):
+            raise StopCheckError(name, f"it is {space!r:.60}; set it to a space of gymnasium.spaces in __init__.")
+        if not is_array_space(space):
+            yield warning(
+                name,
+                f"{space} has no arrays of fixed shape: policies and shared memory cannot take it; encode it as "
+                "Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or Tuple of these.",
+            )
+        try:
+            check_sizes(space, name)
+        except SpaceError as raised:
+            raise StopCheckError(name, f"{raised}.") from raised
+    yield from _check_observation_space(env.observation_space, "observation_space")
+    action = env.action_space
+    try:
+        find_mask_key(env.observation_space, action)
+    except SpaceError as raised:
+        raise StopCheckError("observation_space", f"{raised}.") from raised
+    if isinstance(action, spaces.Box):
+        if not is_bounded(action):
+            yield error("action_space", f"{action} has infinite bounds; give the limits of each action.")
+        elif (np.asarray(action.low) != -1).any() or (np.asarray(action.high) != 1).any():
+            yield note("action_space", f"{action} is not [-1, 1]; policies scale their actions to it.")
+        if (action.low >= action.high).any():
+            yield error("action_space", f"{action} leaves no choice where low >= high; leave that part out.")
+        if action.dtype is not None and action.dtype.kind != "f":
+            yield warning("action_space", f"{action} holds whole numbers; MultiDiscrete says that better.")
+        elif action.dtype != np.float32:
+            yield note("action_space", f"{action}: policies give float32; declare dtype=np.float32.")
+    if isinstance(action, spaces.Discrete) and action.start != 0:
+        yield note("action_space", f"{action} starts at {action.start}; policies number actions from 0.")
+    if isinstance(action, spaces.Discrete) and action.n < 2:
+        yield warning("action_space", f"{action} has one action: there is nothing to learn.")
+
+
+def _check_observation_space(space: Space, where: str) -> Iterator[Finding]:
+    if isinstance(space, spaces.Dict):
+        for key, part in space.items():
+            yield from _check_observation_space(part, f"{where}[{key!r}]")
+    if isinstance(space, spaces.Tuple):
+        for i, part in enumerate(space.spaces):
+            yield from _check_observation_space(part, f"{where}[{i}]")
+    if not isinstance(space, spaces.Box):
+        return
+    if (space.low >= space.high).all():
+        yield error(where, f"no value lies between its bounds: low {space.low.min()}, high {space.high.max()}.")
+    if len(space.shape) not in (1, 3):
+        yield note(where, f"shape {space.shape} is neither a vector nor an image [C, H, W]: networks will flatten it.")
+    if len(space.shape) == 3:
+        if space.dtype != np.uint8:
+            yield warning(where, f"it looks like an image of type {space.dtype}; uint8 takes a quarter of the memory.")
+        elif space.low.min() != 0 or space.high.max() != 255:
+            yield warning(where, "images of type uint8 should have the bounds 0 and 255; networks divide by 255.")
+        if space.shape[-1] in (1, 3, 4) and space.shape[0] not in (1, 3, 4):
+            yield note(where, f"shape {space.shape} has the channels last; convolutions want them first: transpose it.")
+        if min(sorted(space.shape)[1:]) < 36:
+            yield note(where, f"images of shape {space.shape} are too small for the default CNN (36x36).")
 
 
 def check_render(env: Env) -> Iterator[Finding]:
     """Compare the render mode with those declared, and look at a picture where it gives one."""
     declared = env.metadata.get("render_modes")
     if "render.modes" in env.metadata:
-        yield Finding("warning", "render", "metadata['render.modes'] is of the old gym; call it 'render_modes'.")
+        yield warning("render", "metadata['render.modes'] is of the old gym; call it 'render_modes'.")
     mode = env.render_mode
     if mode is None:
         return
     if mode not in (declared or ()):
-        yield Finding(
-            "warning", "render", f"render_mode is {mode!r}, metadata['render_modes'] is {declared!r}; add it there."
-        )
+        yield warning("render", f"render_mode is {mode!r}, metadata['render_modes'] is {declared!r}; add it there.")
     try:
         picture: object = env.render()
-    except Exception as error:
-        yield Finding("error", "render", f"it raised {type(error).__name__}: {error}")
+    except Exception as raised:
+        yield error("render", f"it raised {told(raised)}")
         return
     if mode != "rgb_array":
         return
     if not isinstance(picture, np.ndarray):
-        yield Finding("error", "render", f"it returned a {type(picture).__name__}; 'rgb_array' is an array [H, W, 3].")
+        yield error("render", f"it returned a {type(picture).__name__}; 'rgb_array' is an array [H, W, 3].")
     elif picture.ndim != 3 or picture.shape[-1] != 3 or picture.dtype != np.uint8:
-        yield Finding(
-            "error", "render", f"it returned {picture.dtype} {picture.shape}; 'rgb_array' is an array uint8 [H, W, 3]."
-        )
+        yield error("render", f"it returned {picture.dtype} {picture.shape}; 'rgb_array' is an array uint8 [H, W, 3].")
 
 
 def check_goals(env: Env, seed: int) -> Iterator[Finding]:
@@ -54,14 +127,11 @@ def check_goals(env: Env, seed: int) -> Iterator[Finding]:
         return
     achieved, desired = (space[name] for name in GOALS)
     if (achieved.shape, achieved.dtype) != (desired.shape, desired.dtype):
-        yield Finding(
-            "error", "observation_space", f"achieved_goal is {achieved} and desired_goal {desired}; make them alike."
-        )
+        yield error("observation_space", f"achieved_goal is {achieved} and desired_goal {desired}; make them alike.")
         return
     compute = getattr(env.unwrapped, "compute_reward", None)
     if compute is None:
-        yield Finding(
-            "note",
+        yield note(
             "compute_reward",
             "observations have goals: for hindsight, the buffer needs a function of (achieved_goal, desired_goal); "
             "by custom it is the env's method compute_reward(achieved_goal, desired_goal, info).",
@@ -71,21 +141,15 @@ def check_goals(env: Env, seed: int) -> Iterator[Finding]:
     env.reset(seed=seed)
     obs, rew, _, _, info = env.step(env.action_space.sample())
     goals = (np.stack([np.asarray(obs[name])] * 2) for name in GOALS)
-    try:
+    with stopping("compute_reward", "for two pairs of goals it"):
         value = np.asarray(compute(*goals, np.array([info, info], dtype=object)))
-    except Exception as error:
-        raise StopCheckError(
-            "compute_reward", f"for two pairs of goals it raised {type(error).__name__}: {error}"
-        ) from error
     if value.shape != (2,):
-        yield Finding(
-            "error",
+        yield error(
             "compute_reward",
             f"for two pairs of goals [2, ...] it returned shape {value.shape}; return one reward each, shape (2,).",
         )
     elif not np.allclose(value, float(rew)):
-        yield Finding(
-            "error",
+        yield error(
             "compute_reward",
             f"it says {value[0]:.6g} where step said {float(rew):.6g}; relabelled rewards would not match stored ones.",
         )
@@ -102,24 +166,19 @@ class InfoChecker:
         """Check what `where` ("reset" or "step") returned."""
         if info is self._last and "same" not in self._said:
             self._said.add("same")
-            yield Finding(
-                "warning",
-                where,
-                "info is the dict that the call before returned: what was kept of it changes; return a new one.",
+            yield warning(
+                where, "info is the dict that the call before returned: what was kept of it changes; return a new one."
             )
         self._last = info
         for key in RESERVED:
             if key in info:
-                yield Finding("warning", where, f"info has the key {key!r}, which vector envs overwrite; rename it.")
+                yield warning(where, f"info has the key {key!r}, which vector envs overwrite; rename it.")
         if "TimeLimit.truncated" in info:
-            yield Finding(
-                "warning", where, "info['TimeLimit.truncated'] is of the old gym; return truncated=True instead."
-            )
+            yield warning(where, "info['TimeLimit.truncated'] is of the old gym; return truncated=True instead.")
         for key, value in info.items():
             if key not in self._said and (problem := _pickling_problem(value)):
                 self._said.add(key)
-                yield Finding(
-                    "warning",
+                yield warning(
                     where,
                     f"info[{key!r}] cannot be pickled ({problem}), so envs in worker processes cannot return it; "
                     "keep numbers, text and arrays there.",
@@ -129,8 +188,8 @@ class InfoChecker:
 def _pickling_problem(value: object) -> str | None:
     try:
         pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-    except Exception as error:  # whatever the object's own methods raise
-        return f"{type(error).__name__}: {error}"
+    except Exception as raised:  # whatever the object's own methods raise
+        return told(raised)
     return None
 
 
@@ -149,17 +208,15 @@ def check_determinism(
             if cured
             else "; look for state that reset does not reset, for threads, time or unordered sets"
         )
-        yield Finding("warning", "seed", f"the same seed and actions do not give the same episode ({where}){why}.")
+        yield warning("seed", f"the same seed and actions do not give the same episode ({where}){why}.")
         return
     if _differ(first, _play(env, steps, seed + 1, action_seed=seed)) is None:
-        yield Finding("note", "seed", "two seeds give the same episode; fine if nothing in it is random.")
+        yield note("seed", "two seeds give the same episode; fine if nothing in it is random.")
     if make is not None:
         other = make()
         made.append(other)
         if (where := _differ(first, _play(other, steps, seed))) is not None:
-            yield Finding(
-                "warning", "seed", f"two envs with the same seed and actions differ ({where}): they share state."
-            )
+            yield warning("seed", f"two envs with the same seed and actions differ ({where}): they share state.")
 
 
 def _play(env: Env, steps: int, seed: int, action_seed: int | None = None) -> list[tuple[object, ...]]:

@@ -7,7 +7,7 @@ import inspect
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import cloudpickle
@@ -16,9 +16,21 @@ import numpy as np
 from gymnasium import spaces
 
 from argosy.env.actions import choices, without_choice
-from argosy.env.check.aspects import InfoChecker, check_determinism, check_goals, check_render
-from argosy.env.check.finding import Env, Finding, StopCheckError, leaves, legal_action, mask_of, same
-from argosy.env.check.spaces import check_spaces
+from argosy.env.check.aspects import InfoChecker, check_determinism, check_goals, check_render, check_spaces
+from argosy.env.check.finding import (
+    Env,
+    Finding,
+    StopCheckError,
+    error,
+    leaves,
+    legal_action,
+    mask_of,
+    note,
+    same,
+    stopping,
+    told,
+    warning,
+)
 from argosy.env.config import EnvConfig
 from argosy.env.spaces import is_bounded, mismatch
 from argosy.env.tasks import env_factory
@@ -30,10 +42,10 @@ SPACES = ("observation_space", "action_space")
 class _Trace:
     """What a run with random actions showed."""
 
-    obs: list[object]
-    rewards: list[float]
-    lengths: list[int]  # of the episodes that ended
-    ends: list[tuple[bool, bool]]  # (terminated, truncated) of each
+    obs: list[object] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)  # of the episodes that ended
+    ends: list[tuple[bool, bool]] = field(default_factory=list)  # (terminated, truncated) of each
     seconds: float = 0.0
 
 
@@ -60,13 +72,13 @@ def check_env(env: str | Env | Callable[[], Env], *, steps: int = 1000, seed: in
             findings.append(finding)  # noqa: PERF402  # keep those that came before an exception
     except StopCheckError as stop:
         findings.append(stop.finding)
-    except (Exception, SystemExit) as error:
-        findings.append(Finding("error", _raised_in(error), f"it raised {type(error).__name__}: {error}"))
+    except (Exception, SystemExit) as raised:
+        findings.append(error(_raised_in(raised), f"it raised {told(raised)}"))
     for one in made:
         try:
             one.close()
-        except Exception as error:
-            findings.append(Finding("error", "close", f"close raised {type(error).__name__}: {error}"))
+        except Exception as raised:
+            findings.append(error("close", f"close raised {told(raised)}"))
     order = {"error": 0, "warning": 1, "note": 2}
     once: dict[tuple[str, str], Finding] = {}  # reset and step often say the same
     for finding in findings:
@@ -74,9 +86,9 @@ def check_env(env: str | Env | Callable[[], Env], *, steps: int = 1000, seed: in
     return sorted(once.values(), key=lambda finding: order[finding.level])
 
 
-def _raised_in(error: BaseException) -> str:
+def _raised_in(raised: BaseException) -> str:
     """Return the name of the env's function that an error came out of."""
-    names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+    names = [frame.name for frame in traceback.extract_tb(raised.__traceback__)]
     return next((name for name in names if name in ("reset", "step", "render", "compute_reward")), "check")
 
 
@@ -85,12 +97,11 @@ def _check(given: object, make: Callable[[], Env] | None, made: list[Env], steps
     if make is not None:
         try:
             env = make()
-        except (Exception, SystemExit) as error:
-            yield Finding("error", "constructor", f"making the env raised {type(error).__name__}: {error}")
+        except (Exception, SystemExit) as raised:
+            yield error("constructor", f"making the env raised {told(raised)}")
             return
     if not isinstance(env, gym.Env):
-        yield Finding(
-            "error",
+        yield error(
             "class",
             f"{type(env).__name__} does not inherit from gymnasium.Env; envs of the old gym need "
             "a wrapper (shimmy), others the base class.",
@@ -100,26 +111,24 @@ def _check(given: object, make: Callable[[], Env] | None, made: list[Env], steps
     yield from check_spaces(env)
     before = copy.deepcopy((env.observation_space, env.action_space))
     yield from _check_reset(env, seed)
-    trace: list[_Trace] = []
+    trace = _Trace()
     yield from _check_steps(env, steps, seed, trace)
     for name, space, now in zip(SPACES, before, (env.observation_space, env.action_space), strict=True):
         if space != now:
             raise StopCheckError(name, f"it was {space} and is {now} now; what learns needs one that never changes.")
     yield from _check_extremes(env)
-    if trace:
-        yield from _check_trace(trace[0], env, steps)
+    yield from _check_trace(trace, env, steps)
     yield from check_render(env)
     yield from check_goals(env, seed)
     yield from check_determinism(env, make, made, min(steps, 200), seed)
     if make is not None:
         try:
             cloudpickle.loads(cloudpickle.dumps(make))
-        except Exception as error:
-            yield Finding(
-                "warning",
+        except Exception as raised:
+            yield warning(
                 "processes",
-                f"the function that makes the env cannot be sent to a spawned process ({type(error).__name__}: "
-                f"{error}); define it at the top level of a module.",
+                f"the function that makes the env cannot be sent to a spawned process ({told(raised)}); define it at "
+                "the top level of a module.",
             )
 
 
@@ -132,21 +141,18 @@ def _check_reset(env: Env, seed: int) -> Iterator[Finding]:
     for name in ("seed", "options"):
         if name not in parameters and not takes_all:
             raise StopCheckError("reset", f"it takes no {name!r}; write: def reset(self, *, seed=None, options=None).")
-    try:
+    with stopping("reset"):
         result: Any = env.reset(seed=seed)
-    except (Exception, SystemExit) as error:
-        raise StopCheckError("reset", f"it raised {type(error).__name__}: {error}") from error
     if not isinstance(result, tuple) or len(result) != 2:
-        what = f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
-        raise StopCheckError("reset", f"it returned {what}; return the observation and a dict: (obs, info).")
+        raise StopCheckError(
+            "reset", f"it returned {_how_many(result)}; return the observation and a dict: (obs, info)."
+        )
     obs, info = result
-    if not isinstance(info, dict):
-        raise StopCheckError("reset", f"info is a {type(info).__name__}; it must be a dict, {{}} if there is none.")
+    _check_info(info, "reset")
     yield from _check_obs(env, obs, "reset")
     drawn = getattr(env.unwrapped, "np_random_seed", None)
     if drawn != seed:
-        yield Finding(
-            "warning",
+        yield warning(
             "seed",
             f"after reset(seed={seed}) the env's np_random has the seed {drawn}; call super().reset(seed=seed) first "
             "in reset, and draw all random numbers from self.np_random.",
@@ -158,24 +164,17 @@ def _check_obs(env: Env, obs: object, where: str) -> Iterator[Finding]:
         raise StopCheckError(where, f"{sentence}.")
     for name, space, part in leaves(env.observation_space, obs, "observation"):
         if not isinstance(part, np.ndarray | np.generic) and not isinstance(space, spaces.Discrete):
-            yield Finding(
-                "warning", where, f"{name} is a {type(part).__name__}; return a numpy array of {space.dtype}."
-            )
+            yield warning(where, f"{name} is a {type(part).__name__}; return a numpy array of {space.dtype}.")
         array = np.asarray(part)
         if not array.flags.c_contiguous and not array.flags.f_contiguous:
-            yield Finding(
-                "note", where, f"{name} is a view with gaps, which is slow to copy; return np.ascontiguousarray of it."
-            )
+            yield note(where, f"{name} is a view with gaps, which is slow to copy; return np.ascontiguousarray of it.")
         if array.dtype != space.dtype and space.dtype is not None and not isinstance(space, spaces.Discrete):
-            yield Finding(
-                "note", where, f"{name} has type {array.dtype}, its space {space.dtype}: it is converted in each step."
-            )
+            yield note(where, f"{name} has type {array.dtype}, its space {space.dtype}: it is converted in each step.")
         if array.dtype.kind == "f" and np.isinf(array).any():
             raise StopCheckError(where, f"{name} holds infinite values.")
 
 
-def _check_steps(env: Env, steps: int, seed: int, out: list[_Trace]) -> Iterator[Finding]:
-    trace = _Trace([], [], [], [])
+def _check_steps(env: Env, steps: int, seed: int, trace: _Trace) -> Iterator[Finding]:
     env.action_space.seed(seed)
     infos = InfoChecker()
     obs, info = env.reset(seed=seed)
@@ -187,26 +186,21 @@ def _check_steps(env: Env, steps: int, seed: int, out: list[_Trace]) -> Iterator
         action = legal_action(env.action_space, obs, info)
         action_before = copy.deepcopy(action)
         start = time.perf_counter()
-        try:
+        with stopping("step", f"the action {action_before!r:.60}"):
             result: Any = env.step(action)
-        except (Exception, SystemExit) as error:
-            raise StopCheckError(
-                "step", f"it raised {type(error).__name__}: {error} (action {action_before!r:.60})"
-            ) from error
         trace.seconds += time.perf_counter() - start
         yield from _check_result(result)
         before = obs
         obs, rew, terminated, truncated, info = result
         yield from _check_obs(env, obs, "step")
         if not same(before, kept):
-            yield Finding(
-                "error",
+            yield error(
                 "step",
                 "the observation that the last call returned was overwritten by this step: stored transitions would "
                 "change afterwards; return a new array, e.g. self.state.copy().",
             )
         if not same(action, action_before):
-            yield Finding("error", "step", "it changes the action that it was given; work on a copy: action.copy().")
+            yield error("step", "it changes the action that it was given; work on a copy: action.copy().")
         yield from infos.check(info, "step")
         trace.obs.append(kept)
         trace.rewards.append(float(rew))
@@ -217,7 +211,6 @@ def _check_steps(env: Env, steps: int, seed: int, out: list[_Trace]) -> Iterator
             length = 0
             obs, info = env.reset()
             yield from _check_obs(env, obs, "reset")
-    out.append(trace)
 
 
 def _check_mask(env: Env, obs: object, info: Mapping[str, object]) -> None:
@@ -232,9 +225,10 @@ def _check_mask(env: Env, obs: object, info: Mapping[str, object]) -> None:
 
 def _check_result(result: object) -> Iterator[Finding]:
     if not isinstance(result, tuple) or len(result) != 5:
-        what = f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
         old = " (four were the API of the old gym)" if isinstance(result, tuple) and len(result) == 4 else ""
-        raise StopCheckError("step", f"it returned {what}{old}; return (obs, reward, terminated, truncated, info).")
+        raise StopCheckError(
+            "step", f"it returned {_how_many(result)}{old}; return (obs, reward, terminated, truncated, info)."
+        )
     _, rew, terminated, truncated, info = result
     array = np.asarray(rew)
     if array.dtype.kind not in "fiub" or array.ndim > 1 or array.size == 0:
@@ -250,12 +244,20 @@ def _check_result(result: object) -> Iterator[Finding]:
             "step", f"the reward is an array of {array.size}: one per agent, or return float(reward).", "note"
         )
     if not isinstance(rew, bool | int | float | np.generic | np.ndarray):
-        yield Finding("warning", "step", f"the reward is a {type(rew).__name__}; return float(reward).")
+        yield warning("step", f"the reward is a {type(rew).__name__}; return float(reward).")
     for name, flag in (("terminated", terminated), ("truncated", truncated)):
         if not isinstance(flag, bool | np.bool_):
             raise StopCheckError("step", f"{name} is {flag!r:.40} ({type(flag).__name__}); it must be True or False.")
+    _check_info(info, "step")
+
+
+def _check_info(info: object, where: str) -> None:
     if not isinstance(info, dict):
-        raise StopCheckError("step", f"info is a {type(info).__name__}; it must be a dict, {{}} if there is none.")
+        raise StopCheckError(where, f"info is a {type(info).__name__}; it must be a dict, {{}} if there is none.")
+
+
+def _how_many(result: object) -> str:
+    return f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
 
 
 def _check_extremes(env: Env) -> Iterator[Finding]:
@@ -272,10 +274,8 @@ def _check_extremes(env: Env) -> Iterator[Finding]:
         mask = mask_of(*env.reset())
         if mask is not None and isinstance(space, spaces.Discrete) and not mask[action - space.start]:
             continue
-        try:
+        with stopping("step", f"the action {action!r:.60}"):
             result = env.step(action)
-        except (Exception, SystemExit) as error:
-            raise StopCheckError("step", f"the action {action!r:.60} raised {type(error).__name__}: {error}") from error
         yield from _check_obs(env, result[0], "step")
 
 
@@ -287,39 +287,36 @@ def _check_trace(trace: _Trace, env: Env, steps: int) -> Iterator[Finding]:
         value = trace.rewards[0]
         if value == 0:
             text = f"the reward was 0 in all {steps} random steps: an agent that explores like that learns nothing."
-            yield Finding("warning", "step", text)
+            yield warning("step", text)
         elif len(set(trace.lengths)) <= 1:
             text = (
                 f"the reward was {value} in all {steps} random steps; it has to depend on what the agent does, or end."
             )
-            yield Finding("note", "step", text)
+            yield note("step", text)
     if steps >= 50 and all(same(trace.obs[0], obs) for obs in trace.obs):
-        yield Finding("warning", "step", f"the observation never changed in {steps} random steps.")
+        yield warning("step", f"the observation never changed in {steps} random steps.")
     limit = env.spec.max_episode_steps if env.spec is not None else None
     if not trace.lengths:
         if limit is None:
-            yield Finding(
-                "note",
+            yield note(
                 "episode",
                 f"no episode ended in {steps} random steps, and no time limit is declared; wrap the env in "
                 "gymnasium.wrappers.TimeLimit if episodes can go on for ever.",
             )
     elif len(trace.lengths) >= 3 and all(t and u for t, u in trace.ends):
-        yield Finding(
-            "warning",
+        yield warning(
             "episode",
             "every episode ended with both terminated and truncated True, so that the value of the last state is taken "
             "as 0; of a time limit return only truncated=True, of a true end only terminated=True.",
         )
     elif len(trace.lengths) >= 3 and len(set(trace.lengths)) == 1 and all(t for t, _ in trace.ends):
-        yield Finding(
-            "warning",
+        yield warning(
             "episode",
             f"every episode was terminated after exactly {trace.lengths[0]} steps; if that is a time limit, return "
             "truncated=True instead: the value of the last state is then not taken as 0.",
         )
     if len(trace.lengths) >= 3 and set(trace.lengths) == {1}:
-        yield Finding("note", "episode", "every episode has one step.")
+        yield note("episode", "every episode has one step.")
     largest, name = 0.0, ""
     for obs in trace.obs:
         for part_name, space, part in leaves(env.observation_space, obs, "observation"):
@@ -327,6 +324,6 @@ def _check_trace(trace: _Trace, env: Env, steps: int) -> Iterator[Finding]:
                 peak = float(np.abs(np.asarray(part, np.float64)).max(initial=0.0))
                 largest, name = max((largest, name), (peak, part_name))
     if largest > 100:
-        yield Finding("note", "observation_space", f"{name} reaches {largest:.3g}; train with net.norm_obs=True.")
+        yield note("observation_space", f"{name} reaches {largest:.3g}; train with net.norm_obs=True.")
     if trace.rewards and max(map(abs, trace.rewards)) > 1000:
-        yield Finding("note", "step", f"rewards reach {max(map(abs, trace.rewards)):.3g}; scale them to about 1.")
+        yield note("step", f"rewards reach {max(map(abs, trace.rewards)):.3g}; scale them to about 1.")

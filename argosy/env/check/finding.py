@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -29,12 +31,29 @@ class Finding:
         return f"{self.level}: {self.where}: {self.text}"
 
 
+error, warning, note = (partial(Finding, level) for level in ("error", "warning", "note"))
+
+
 class StopCheckError(Exception):
     """What was found makes further checks meaningless."""
 
     def __init__(self, where: str, text: str, level: Level = "error") -> None:
         super().__init__(text)
         self.finding = Finding(level, where, text)
+
+
+@contextlib.contextmanager
+def stopping(where: str, what: str = "it") -> Iterator[None]:
+    """Run the env's own code: an error that comes out of it is the last finding."""
+    try:
+        yield
+    except (Exception, SystemExit) as raised:
+        raise StopCheckError(where, f"{what} raised {told(raised)}") from raised
+
+
+def told(raised: BaseException) -> str:
+    """Say which error it is."""
+    return f"{type(raised).__name__}: {raised}"
 
 
 def leaves(space: Space, obs: Any, name: str) -> Iterator[tuple[str, Space, object]]:

@@ -39,6 +39,11 @@ def request(obs, total=None, on_reset=None, evaluation=None):
     )
 
 
+def asked(stream, question, timeout_s=20):
+    stream.post(question)
+    return stream.reply(timeout_s)
+
+
 @pytest.fixture
 def serve(request):
     handles = []
@@ -63,23 +68,23 @@ def test_contract(kind, where, serve):
     peers = [] if kind == "inline" else serve(where)
     first, second = STREAMS[kind](peers), STREAMS[kind](peers)
 
-    one = first.post(request([1.0, 2.0, 3.0]))
-    other = second.post(request([50.0], evaluation=np.array([True])))
-    reply = one.result(20)
+    first.post(request([1.0, 2.0, 3.0]))
+    second.post(request([50.0], evaluation=np.array([True])))
+    reply, other = first.reply(20), second.reply(20)
     assert reply.result.action.tolist() == [1, 2, 3]
     assert reply.version == -1
-    assert other.result(20).result.action.tolist() == [0]  # evaluates, though others in its batch explore
-    assert other.result(20).result.policy_state.total.tolist() == [[50.0]]
+    assert other.result.action.tolist() == [0]  # evaluates, though others in its batch explore
+    assert other.result.policy_state.total.tolist() == [[50.0]]
 
     total = reply.result.policy_state.total
     for step in range(2, 5):
-        reply = first.post(request([1.0, 2.0, 3.0], total, on_reset=[False, False, step == 3])).result(20)
+        reply = asked(first, request([1.0, 2.0, 3.0], total, on_reset=[False, False, step == 3]))
         total = reply.result.policy_state.total
     # row 2 began anew in the third step: 3 + 3
     assert total[:, 0].tolist() == [4.0, 8.0, 6.0]
     assert reply.result.action.tolist() == [4, 8, 6]
     big = np.arange(100_000, dtype=np.float32) % 7
-    np.testing.assert_array_equal(first.post(request(big)).result(20).result.action, big.astype(int))
+    np.testing.assert_array_equal(asked(first, request(big)).result.action, big.astype(int))
     assert total[:, 0].tolist() == [4.0, 8.0, 6.0]  # an answer stays what it was when the next one comes
     for stream in (first, second):
         stream.close()
@@ -88,21 +93,23 @@ def test_contract(kind, where, serve):
 def test_what_arrives_during_a_pass_is_the_next_batch(serve):
     (peer,) = serve("threads", build=functools.partial(Server, extra_s=0.2))
     streams = [Remote([peer]) for _ in range(5)]
-    pending = [streams[0].post(request([0.0]))]
+    streams[0].post(request([0.0]))
     time.sleep(0.1)  # its pass has begun
-    pending += [stream.post(request([float(i)])) for i, stream in enumerate(streams[1:], 1)]
-    assert [int(p.result(20).result.analyzed_result.rows[0]) for p in pending] == [1, 4, 4, 4, 4]
-    assert [p.result().result.action.tolist() for p in pending] == [[i] for i in range(5)]
+    for i, stream in enumerate(streams[1:], 1):
+        stream.post(request([float(i)]))
+    results = [stream.reply(20).result for stream in streams]
+    assert [int(result.analyzed_result.rows[0]) for result in results] == [1, 4, 4, 4, 4]
+    assert [result.action.tolist() for result in results] == [[i] for i in range(5)]
 
 
 @pytest.mark.parametrize("kind", [pytest.param(Remote, marks=pytest.mark.slow), Shared])
 def test_dead_server_is_replaced_by_another(kind, serve, ray_launcher):
     peers = serve("ray", 2, names=["mortal.0", "mortal.1"])
     stream = kind(peers)
-    assert stream.post(request([1.0])).result(20).result.action.tolist() == [1]
+    assert asked(stream, request([1.0])).result.action.tolist() == [1]
     os.kill(ray_launcher._ray.get(ray_launcher._ray.get_actor("mortal.0").beat.remote()).pid, signal.SIGKILL)
     # the same question, state and all, is put to the other one
-    assert stream.post(request([2.0], np.array([[5.0]], np.float32))).result(60).result.action.tolist() == [7]
+    assert asked(stream, request([2.0], np.array([[5.0]], np.float32)), 60).result.action.tolist() == [7]
     stream.close()
 
 
@@ -111,8 +118,7 @@ def test_failing_policy_is_not_an_answer(serve):
     peer.hosts["server.0"]._worker._policy.fail = True
     with pytest.raises(PeerLostError, match="planted"):
         peer.call("infer", request([1.0])).result(5)
-    with pytest.raises(TimeoutError):
-        Remote([peer]).post(request([1.0])).result(0.3)
+    assert asked(Remote([peer]), request([1.0]), 0.3) is None
 
 
 def test_shared_memory_passes_over_other_machines(serve, monkeypatch):
@@ -120,7 +126,7 @@ def test_shared_memory_passes_over_other_machines(serve, monkeypatch):
     stream = Shared([peer])
     monkeypatch.setattr(peer.hosts["server.0"]._worker, "connect_shared", lambda *_: None)
     with pytest.raises(ConfigError, match="no policy worker runs on this machine"):
-        stream.post(request([1.0])).result(5)
+        asked(stream, request([1.0]), 5)
     stream.close()
 
 
@@ -129,12 +135,12 @@ def test_server_forgets_askers_that_are_gone(serve):
     server = peer.hosts["server.0"]._worker._shared
     for _ in range(5):
         stream = Shared([peer])
-        assert stream.post(request([3.0])).result(5).result.action.tolist() == [3]
+        assert asked(stream, request([3.0]), 5).result.action.tolist() == [3]
         stream.post(request([4.0]))  # goes before the answer comes
         stream.close()
     assert len(server._clients) == 1
     last = Shared([peer])
-    assert last.post(request([5.0])).result(5).result.action.tolist() == [5]
+    assert asked(last, request([5.0]), 5).result.action.tolist() == [5]
     last.close()
 
 
@@ -167,7 +173,7 @@ class Owners:
 
 
 def test_reader_never_waits_for_a_blob_and_asks_again_where_its_owner_is_lost(monkeypatch):
-    monkeypatch.setattr("argosy.distributed.streams.inference._LOST_RETRY_S", 0.0)
+    monkeypatch.setattr("argosy.distributed.host.base.RETRY_S", 0.0)
     owners, policy = Owners(), SumPolicy(OBS)
     reader = ParameterReader(owners, "sum", policy)
     assert [reader.poll() for _ in range(3)] == [False] * 3

@@ -10,7 +10,7 @@ from small_workers import Sink
 from argosy.collect.recorder import Segment
 from argosy.data import NamedArray
 from argosy.distributed.host.base import PeerLostError, Resources, ThreadLauncher, end
-from argosy.distributed.streams.samples import Inbox, QueueStream, RoundRobin, Zipped
+from argosy.distributed.streams.samples import Inbox, Outbox
 
 COUNT = 12
 
@@ -33,10 +33,9 @@ def value(seq, steps=4):
 
 # name -> (make a stream of peers, number of sinks, how the sinks share the segments)
 STREAMS = {
-    "queue": (lambda peers: QueueStream(peers[0]), 1, "all"),
-    "round robin": (lambda peers: RoundRobin([QueueStream(p) for p in peers]), 2, "split"),
-    "broadcast": (lambda peers: Zipped([QueueStream(p) for p in peers]), 2, "all"),
-    "zipped": (lambda peers: Zipped([QueueStream(peers[0]), RoundRobin([QueueStream(peers[1])])]), 2, "all"),
+    "one": (lambda peers: Outbox([[peer] for peer in peers]), 1, "all"),
+    "in turn": (lambda peers: Outbox([peers]), 2, "split"),
+    "broadcast": (lambda peers: Outbox([[peer] for peer in peers]), 2, "all"),
 }
 
 
@@ -70,14 +69,15 @@ def call(peer, method, *args):
     return peer.call(method, *args).result(10)
 
 
-def push(stream, segments, timeout_s=20.0, wait=True):
-    """Offer all segments in order; returns how many were taken before `timeout_s` passed without progress."""
+def push(outbox, segments, timeout_s=20.0, wait=True):
+    """Send all segments in order; returns how many were on their way before `timeout_s` passed without progress."""
     deadline = time.monotonic() + timeout_s
     taken = 0
-    while taken < len(segments) or (wait and stream.pending):
-        if taken < len(segments) and stream.offer(segments[taken]):
+    while taken < len(segments) or (wait and outbox.pending):
+        if taken < len(segments) and not outbox.waits:
+            outbox.send(segments[taken])
             taken += 1
-        stream.poll()
+        outbox.poll()
         time.sleep(0.001)
         if time.monotonic() > deadline:
             break
@@ -108,18 +108,18 @@ def check_contract(kind, sinks):
     """Closed receivers stop the sender; opened ones get everything once, in order, unchanged, answers lost or not."""
     make, count, share = STREAMS[kind]
     peers = sinks(count, capacity=2, lose_every=3)
-    stream = make(peers)
+    outbox = make(peers)
     segments = [segment(i) for i in range(COUNT)]
 
-    taken = push(stream, segments, timeout_s=0.7, wait=False)
-    assert 0 < taken < COUNT  # back-pressure: two per inbox, two per queue, one at the zip
-    assert stream.pending > 0
+    taken = push(outbox, segments, timeout_s=0.7, wait=False)
+    assert 0 < taken < COUNT  # back-pressure: two per inbox, one under way to each, one that waits
+    assert outbox.pending > 0
     assert all(call(peer, "waiting") >= 2 for peer in peers)  # two have room, and whoever was sent since waits
 
     for peer in peers:
         call(peer, "set_open", True)
-    assert push(stream, segments[taken:]) == COUNT - taken
-    assert stream.pending == 0
+    assert push(outbox, segments[taken:]) == COUNT - taken
+    assert outbox.pending == 0
     contents = drained(peers, COUNT * (count if share == "all" else 1))
     if share == "all":
         assert contents == [[value(i) for i in range(COUNT)]] * count
@@ -132,8 +132,20 @@ def check_contract(kind, sinks):
 def test_large_segments_arrive_whole(sinks_in_ray):
     (peer,) = sinks_in_ray(1)
     call(peer, "set_open", True)
-    assert push(QueueStream(peer), [segment(1, steps=300_000)]) == 1
+    assert push(Outbox([[peer]]), [segment(1, steps=300_000)]) == 1
     assert drained([peer], 1) == [[value(1, steps=300_000)]]
+
+
+def test_each_policy_has_its_trainers_in_turn(sinks_in_threads):
+    """One policy's only trainer gets all, each of another one's two gets its share, in order."""
+    peers = sinks_in_threads(3)
+    for peer in peers:
+        call(peer, "set_open", True)
+    assert push(Outbox([peers[:1], peers[1:]]), [segment(i) for i in range(COUNT)]) == COUNT
+    alone, *shares = drained(peers, 2 * COUNT)
+    assert alone == [value(i) for i in range(COUNT)]
+    assert sorted(shares[0] + shares[1]) == alone
+    assert all(share == sorted(share) and share for share in shares)
 
 
 def test_inbox_counts_each_segment_once():

@@ -1,5 +1,3 @@
-from concurrent.futures import Future
-
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
@@ -28,16 +26,19 @@ class Still(gym.Env):
 class Asked:
     """An inference stream that answers when it is told to."""
 
-    def __init__(self, policy):
-        self.policy, self.open = policy, []
+    def __init__(self, policy, waiting):
+        self.policy, self.waiting, self.given = policy, waiting, None
 
     def post(self, request):
-        self.open.append((request, Future()))
-        return self.open[-1][1]
+        self.request = request
+        self.waiting.append(self)
 
     def answer(self):
-        request, future = self.open.pop(0)
-        future.set_result(Reply(self.policy.rollout(request), 0))
+        self.given = Reply(self.policy.rollout(self.request), 0)
+
+    def reply(self, timeout_s):
+        given, self.given = self.given, None
+        return given
 
     def close(self):
         pass
@@ -45,20 +46,20 @@ class Asked:
 
 def test_all_groups_of_a_ring_ask_before_the_first_answer_is_waited_for():
     policy = QPolicy(Still.observation_space, Still.action_space, NetConfig(hidden_sizes=(8,)))
-    stream = Asked(policy)
+    waiting = []
 
     def seated(arena):
-        player = Player(arena.seats[0], policy, stream)
+        player = Player(arena.seats[0], policy, Asked(policy, waiting))
         return [Seated(player, Recorder("x", 0, 1, SegmentSpec(sample_steps=4)), None, None, 0)]
 
     groups = [Group(lambda seed: VectorArena(DummyVectorEnv([Still])), seated, Rng(0)) for _ in range(3)]
     worker = ActorWorker(groups, {}, [])
     worker.poll()
-    assert len(stream.open) == 3
-    stream.answer()
+    assert len(waiting) == 3
+    waiting.pop(0).answer()
     worker.poll()  # the head of the ring steps and asks again while the others wait
     assert worker.stats()["steps"] == 1.0
-    assert len(stream.open) == 3
+    assert len(waiting) == 3
     worker.poll()
     assert worker.stats()["steps"] == 1.0
     worker.close()
