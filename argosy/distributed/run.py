@@ -19,8 +19,7 @@ from argosy.distributed.curriculum import Curriculum
 from argosy.distributed.fleet import Fleet
 from argosy.distributed.folder import FolderClaim, check_describable, describe
 from argosy.distributed.host.base import Beat, Launcher, ThreadLauncher
-from argosy.distributed.host.placement import check_resources
-from argosy.distributed.host.supervisor import Failure, FleetError, RestartConfig, Supervisor
+from argosy.distributed.host.supervisor import Failure, FleetError, RestartConfig, Supervisor, check_resources
 from argosy.distributed.roles import Plan, worker_name
 from argosy.distributed.snapshot import Counts, Rates, Standstill
 from argosy.distributed.snapshot import Snapshot as Snapshot

@@ -11,9 +11,8 @@ from typing import Any, Unpack
 import numpy as np
 
 from argosy.collect import CollectHook, Collector, StepEvent
-from argosy.collect.film import check_video_path, write_video
 from argosy.collect.seats import Arena
-from argosy.collect.video import DEFAULT_FPS, checked_picture, fps_of, picture
+from argosy.collect.video import DEFAULT_FPS, check_video_path, checked_picture, fps_of, picture, write_video
 from argosy.data import CollectStats
 from argosy.env import VectorEnv, make_vector_env
 from argosy.errors import CheckpointError, ConfigError, EnvError

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, NotRequired, TypeAlias, TypedDict
+from typing import Any, TypeAlias
 
 import numpy as np
 from gymnasium.spaces import Box, Dict
 from numpy.typing import NDArray
 
-from argosy.data.running import RunningMeanStd, RunningState
+from argosy.data.running import RunningMeanStd
+from argosy.data.tree import State
 from argosy.env.spaces import Space, leaves
 from argosy.env.vector.protocol import AsyncVectorEnv, Ids, Infos, Obs, Received, StepReturn, VectorEnv, info_column
 from argosy.errors import ConfigError, DataError, EnvError, SpaceError
-
-
-class InnerState(TypedDict):
-    """What is within a wrapper."""
-
-    venv: NotRequired[dict[str, object]]
-    """State of the wrappers within, if they have any."""
 
 
 class VectorEnvWrapper:
@@ -84,7 +78,7 @@ class VectorEnvWrapper:
             raise AttributeError(name)
         return getattr(self.venv, name)
 
-    def _inner_state(self) -> InnerState:
+    def _inner_state(self) -> State:
         """Return the state of the wrappers within, if they have any, as an entry of a state."""
         state = getattr(self.venv, "state_dict", None)
         return {} if state is None else {"venv": state()}
@@ -101,12 +95,6 @@ class VectorEnvWrapper:
 
 ObsRms: TypeAlias = "RunningMeanStd | dict[str, RunningMeanStd]"
 """Statistics of a Box observation, or by the dotted names of the parts of a Dict or Tuple."""
-
-
-class NormObsState(InnerState):
-    """What `VectorEnvNormObs.state_dict` returns."""
-
-    obs_rms: RunningState | dict[str, RunningState]
 
 
 class VectorEnvNormObs(VectorEnvWrapper):
@@ -181,17 +169,16 @@ class VectorEnvNormObs(VectorEnvWrapper):
             raise SpaceError(f"statistics of {sorted(given)} given; this env normalises {sorted(self._statistics)}")
         self._statistics = given
 
-    def state_dict(self) -> NormObsState:
+    def state_dict(self) -> State:
         """Return the statistics, and what the wrappers within hold."""
         parts = {name: rms.state_dict() for name, rms in self._statistics.items()}
         return {"obs_rms": parts.get("", parts), **self._inner_state()}
 
-    def load_state_dict(self, state: NormObsState) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Continue from saved statistics."""
         self._load_inner_state(state)
         for name, rms in self._statistics.items():
-            saved: Any = state["obs_rms"]
-            rms.load_state_dict(saved[name] if name else saved)
+            rms.load_state_dict(state["obs_rms"][name] if name else state["obs_rms"])
 
     def _normalised_space(self, space: Space, name: str = "") -> Space:
         rms = self._statistics.get(name)
@@ -209,25 +196,26 @@ class VectorEnvNormObs(VectorEnvWrapper):
         if rms is None:
             return obs
         if self.update_obs_rms:
-            try:
-                rms.update(obs)
-            except DataError as error:
-                axes = tuple(range(1, obs.ndim))
-                bad = int(np.flatnonzero(~np.isfinite(obs.astype(np.float64)).all(axis=axes))[0])
-                ids = info_column(info, "env_id")
-                raise EnvError(f"env {bad if ids is None else ids[bad]}, {_join('obs', name)}: {error}") from error
+            _update(rms, obs, info_column(info, "env_id"), _join("obs", name))
         return rms.norm(obs)
+
+
+def _update(rms: RunningMeanStd, values: NDArray[Any], env_ids: NDArray[Any] | None, field: str) -> None:
+    """Take values [k, ...] of the envs `env_ids` [k] (None: of all) into statistics.
+
+    Raises:
+        EnvError: one is not finite; names env and field.
+    """
+    try:
+        rms.update(values)
+    except DataError as error:
+        finite = np.isfinite(values.astype(np.float64)).reshape(len(values), -1).all(axis=1)
+        bad = int(np.argmin(finite))
+        raise EnvError(f"env {bad if env_ids is None else env_ids[bad]}, {field}: {error}") from error
 
 
 def _join(name: str, key: object) -> str:
     return f"{name}.{key}" if name and key != "" else f"{name}{key}"
-
-
-class NormRewardState(InnerState):
-    """What `VectorEnvNormReward.state_dict` returns."""
-
-    return_rms: RunningState
-    returns: NDArray[np.float64]
 
 
 class VectorEnvNormReward(VectorEnvWrapper):
@@ -275,11 +263,11 @@ class VectorEnvNormReward(VectorEnvWrapper):
             rew[moved] = self._normalised(rew[moved], done, got.env_id[moved])
         return dataclasses.replace(got, rew=rew)
 
-    def state_dict(self) -> NormRewardState:
+    def state_dict(self) -> State:
         """Return the statistics, the running returns, and what the wrappers within hold."""
         return {"return_rms": self.return_rms.state_dict(), "returns": self.returns.copy(), **self._inner_state()}
 
-    def load_state_dict(self, state: NormRewardState) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Continue from saved statistics."""
         self._load_inner_state(state)
         self.return_rms.load_state_dict(state["return_rms"])
@@ -290,11 +278,7 @@ class VectorEnvNormReward(VectorEnvWrapper):
     ) -> NDArray[np.float32]:
         returns = self.returns[rows] * self.gamma + rew
         if self.update_return_rms:
-            try:
-                self.return_rms.update(returns)
-            except DataError as error:
-                bad = rows[np.flatnonzero(~np.isfinite(returns))[0]]
-                raise EnvError(f"env {bad}, rew: {error}") from error
+            _update(self.return_rms, returns, rows, "rew")
         self.returns[rows] = np.where(done, 0.0, returns)
         scaled = rew / np.sqrt(self.return_rms.var + self.return_rms.epsilon)
         return np.clip(scaled, -10.0, 10.0).astype(np.float32)
