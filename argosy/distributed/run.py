@@ -21,14 +21,14 @@ from argosy.distributed.folder import FolderClaim, check_describable, describe
 from argosy.distributed.host.base import Beat, Launcher, ThreadLauncher
 from argosy.distributed.host.supervisor import Failure, FleetError, RestartConfig, Supervisor, check_resources
 from argosy.distributed.roles import Plan, worker_name
-from argosy.distributed.snapshot import Counts, Rates, Standstill
+from argosy.distributed.snapshot import Rates, Standstill
 from argosy.distributed.snapshot import Snapshot as Snapshot
 from argosy.distributed.specs import EvalGroup, FleetStop
 from argosy.distributed.store.parameters import ParameterStore
 from argosy.distributed.workers.evaluation import EvalResult, Listener
 from argosy.errors import MALFORMED, CheckpointError
 from argosy.experiment import StopConfig
-from argosy.files import append, write_atomically
+from argosy.files import append, read_json, write_atomically
 from argosy.logger import Loggers
 from argosy.run.loggers import make_loggers
 from argosy.stacks import shown
@@ -89,7 +89,7 @@ class FleetRun:
             on_failure=self._note_failure,
             first_incarnation=self._claim.generation * _GENERATION,
         )
-        self._before = Counts.of(directory / "status.json") if resume else Counts()
+        self._before = _counted_before(directory / "status.json")
         self._logger = None if resume else self._make_loggers()
         self._results = _results_of(self._results_file)
         self._listeners = [Listener(peer) for peer in evaluators]
@@ -236,14 +236,18 @@ class FleetRun:
         before = self._before
         heard = {name: own for name, own in trainers.items() if all("updates" in one for one in own)}
         self._heard = len(heard) == len(trainers)
+
+        def counted(what: str, by: int | None) -> dict[str, int]:
+            """Return a counter of each policy's trainers, or of the first `by` of them."""
+            said = {name: sum(int(one[what]) for one in own[:by]) for name, own in heard.items()}
+            return {name: before.get(what, {}).get(name, 0) for name in trainers} | said
+
         snapshot = Snapshot(
             wall_s=wall_s,
-            before_s=before.before_s + before.wall_s,
-            env_steps=_counted(trainers, before.env_steps)
-            | {name: sum(int(one["env_steps"]) for one in own) for name, own in heard.items()},
-            updates=_counted(trainers, before.updates) | {name: int(own[0]["updates"]) for name, own in heard.items()},
-            gradient_steps=_counted(trainers, before.gradient_steps)
-            | {name: int(own[0]["gradient_steps"]) for name, own in heard.items()},
+            before_s=before.get("before_s", 0.0) + before.get("wall_s", 0.0),
+            env_steps=counted("env_steps", None),
+            updates=counted("updates", 1),
+            gradient_steps=counted("gradient_steps", 1),
             steps_per_s=0.0,
             updates_per_s=0.0,
             evaluations={result.policy: result for result in self._results},
@@ -333,8 +337,12 @@ def _results_of(file: Path) -> list[EvalResult]:
     return results
 
 
-def _counted(trainers: Mapping[str, object], before: Mapping[str, int]) -> dict[str, int]:
-    return {name: before.get(name, 0) for name in trainers}
+def _counted_before(status: Path) -> Mapping[str, Any]:
+    """Return what earlier drivers of a run have counted: shown until its trainers say how far they are."""
+    try:
+        return read_json(status)
+    except CheckpointError:
+        return {}
 
 
 def test_pipeline(

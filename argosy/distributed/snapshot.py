@@ -8,12 +8,9 @@ import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from argosy.distributed.workers.evaluation import EvalResult
-from argosy.errors import CheckpointError
-from argosy.files import read_json
 
 WINDOW_S = 10.0
 """Rates are of this time: those of a second jump with every rollout that comes in."""
@@ -113,26 +110,6 @@ class Rates:
         self._window.append(snapshot)
         while self._window[0].wall_s < snapshot.wall_s - WINDOW_S:
             self._window.popleft()
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What earlier drivers of a run have counted: shown until its trainers say how far they are."""
-
-    wall_s: float = 0.0
-    before_s: float = 0.0
-    env_steps: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    updates: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    gradient_steps: Mapping[str, int] = dataclasses.field(default_factory=dict)
-
-    @classmethod
-    def of(cls, status: Path) -> Counts:
-        """Read them from the last snapshot of a run, if there is one."""
-        try:
-            said = read_json(status)
-        except CheckpointError:
-            return cls()
-        return cls(**{field.name: said[field.name] for field in dataclasses.fields(cls) if field.name in said})
 
 
 def _grown(now: Snapshot, before: Snapshot | None, prefix: str, key: str) -> float:

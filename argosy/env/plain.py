@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from argosy.config import Plain
-from argosy.env.spaces import Space
+from argosy.env.spaces import Space, parts_of
 
 MAX_ELEMENTS = 1 << 26
 """Of a space that is read; more would be memory that somebody's file asks for."""
@@ -19,14 +19,13 @@ MAX_ELEMENTS = 1 << 26
 
 def space_to_plain(space: Space) -> dict[str, Plain] | None:
     """Return what `space_from_plain` makes an equal space of; None for spaces whose elements are no arrays."""
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        own = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
-        parts: list[Plain] = [space_to_plain(part) for part in own]
+    if (own := parts_of(space)) is not None:
+        parts: list[Plain] = [space_to_plain(part) for part in own.values()]
         if None in parts:
             return None
         if isinstance(space, spaces.Tuple):
             return {"type": "Tuple", "spaces": parts}
-        return {"type": "Dict", "keys": [str(key) for key in space.spaces], "spaces": parts}
+        return {"type": "Dict", "keys": [str(key) for key in own], "spaces": parts}
     if isinstance(space, spaces.Box):
         bounds: dict[str, Plain] = {"low": _shortened(space.low), "high": _shortened(space.high)}
         return {"type": "Box", **bounds, "shape": list(space.shape), "dtype": np.dtype(space.dtype).name}

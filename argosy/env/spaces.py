@@ -16,20 +16,25 @@ Space: TypeAlias = spaces.Space[Any]
 Rows: TypeAlias = "slice | Sequence[int] | NDArray[Any]"
 
 
+def parts_of(space: Space) -> dict[Any, Space] | None:
+    """Return the parts of a Dict by their keys, of a Tuple by their numbers; None of other spaces."""
+    if isinstance(space, spaces.Dict):
+        return space.spaces
+    return dict(enumerate(space.spaces)) if isinstance(space, spaces.Tuple) else None
+
+
 def normal_form(space: Space) -> Space:
     """Return `space` with every Tuple turned into a Dict with the keys "0", "1", ..."""
-    if isinstance(space, spaces.Tuple):
-        return spaces.Dict({str(i): normal_form(part) for i, part in enumerate(space.spaces)})
-    if isinstance(space, spaces.Dict) and any(isinstance(p, spaces.Dict | spaces.Tuple) for p in space.values()):
-        return spaces.Dict({key: normal_form(part) for key, part in space.items()})
-    return space
+    parts = parts_of(space)
+    if parts is None or (isinstance(space, spaces.Dict) and all(parts_of(part) is None for part in parts.values())):
+        return space
+    return spaces.Dict({str(key): normal_form(part) for key, part in parts.items()})
 
 
 def is_array_space(space: Space) -> bool:
     """Whether elements are arrays (or nested dicts of arrays) of fixed shape and numeric type."""
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        parts = space.values() if isinstance(space, spaces.Dict) else space.spaces
-        return all(is_array_space(part) for part in parts)
+    if (parts := parts_of(space)) is not None:
+        return all(is_array_space(part) for part in parts.values())
     return isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary)
 
 
@@ -39,14 +44,10 @@ def check_sizes(space: Space, name: str) -> None:
     Raises:
         SpaceError: one has none; names it.
     """
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        parts = dict(space.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces))
-        for key, part in parts.items():
-            check_sizes(part, f"{name}[{key!r}]")
-        is_empty = not parts
-    else:
-        is_empty = is_array_space(space) and 0 in (space.shape or ())
-    if is_empty:
+    parts = parts_of(space)
+    for key, part in (parts or {}).items():
+        check_sizes(part, f"{name}[{key!r}]")
+    if parts == {} or (is_array_space(space) and 0 in (space.shape or ())):
         raise SpaceError(f"{name} is {space}, which has no elements: there is nothing to see or to do; leave it out")
 
 
@@ -58,13 +59,12 @@ def merge_bounds(a: Space, b: Space, *, narrow: bool) -> Space | None:
         b: the other.
         narrow: its elements are those in both (actions); else it holds the elements of both (observations).
     """
-    nested = (spaces.Dict, spaces.Tuple)
-    if a == b or not any(isinstance(s, nested) or is_array_space(s) for s in (a, b)):
+    parts, others = parts_of(a), parts_of(b)
+    if a == b or (parts is None and others is None and not is_array_space(a) and not is_array_space(b)):
         return a  # objects have room for any
     if type(a) is not type(b):
         return None
-    if isinstance(a, spaces.Dict | spaces.Tuple):
-        parts, others = (dict(s.items() if isinstance(s, spaces.Dict) else enumerate(s)) for s in (a, b))  # type: ignore[arg-type]  # of one type
+    if parts is not None and others is not None:
         if parts.keys() != others.keys():
             return None
         merged = {key: merge_bounds(part, others[key], narrow=narrow) for key, part in parts.items()}
@@ -179,13 +179,10 @@ def _misfit(array: NDArray[np.generic], dtype: np.dtype[np.generic]) -> str | No
 
 def read(tree: Obs, row: int, space: Space) -> object:
     """Return a copy of row `row` of stacked storage as an element of `space` (Tuples as tuples again)."""
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        assert isinstance(tree, dict)
-        if isinstance(space, spaces.Tuple):
-            return tuple(read(tree[str(i)], row, part) for i, part in enumerate(space.spaces))
-        return {key: read(tree[key], row, part) for key, part in space.items()}
-    assert isinstance(tree, np.ndarray)
-    return tree[row].copy()
+    if isinstance(tree, np.ndarray):
+        return tree[row].copy()
+    element = {key: read(tree[str(key)], row, part) for key, part in (parts_of(space) or {}).items()}
+    return tuple(element.values()) if isinstance(space, spaces.Tuple) else element
 
 
 def stacked(box: spaces.Box, depth: int) -> spaces.Box:
@@ -203,10 +200,8 @@ def take(obs: Obs, rows: Rows) -> Obs:
 
 def as_tree(space: Space, stacked: Any) -> Obs:
     """Turn stacked elements in gymnasium's form (tuples for Tuple spaces) into ours (dicts with numbered keys)."""
-    if isinstance(space, spaces.Dict):
-        return {key: as_tree(part, stacked[key]) for key, part in space.items()}
-    if isinstance(space, spaces.Tuple):
-        return {str(i): as_tree(part, stacked[i]) for i, part in enumerate(space.spaces)}
+    if (parts := parts_of(space)) is not None:
+        return {str(key): as_tree(part, stacked[key]) for key, part in parts.items()}
     return np.asarray(stacked)
 
 
@@ -255,13 +250,13 @@ def mismatch(space: Space, element: object, name: str = "observation") -> str | 
             return f"{name} is a {type(element).__name__}; its space is a Dict with keys {sorted(space.keys())}"
         if set(element) != set(space.keys()):
             return f"{name} has keys {sorted(map(str, element))}; its space has {sorted(space.keys())}"
-        found = (mismatch(part, element[key], f"{name}[{key!r}]") for key, part in space.items())
-        return next((sentence for sentence in found if sentence), None)
-    if isinstance(space, spaces.Tuple):
-        if not isinstance(element, tuple | list) or len(element) != len(space.spaces):
-            return f"{name} is {element!r:.80}; its space is a Tuple of {len(space.spaces)} parts"
-        parts = zip(space.spaces, element, strict=True)
-        found = (mismatch(part, value, f"{name}[{i}]") for i, (part, value) in enumerate(parts))
+    elif isinstance(space, spaces.Tuple) and (
+        not isinstance(element, tuple | list) or len(element) != len(space.spaces)
+    ):
+        return f"{name} is {element!r:.80}; its space is a Tuple of {len(space.spaces)} parts"
+    if (parts := parts_of(space)) is not None:
+        values: Any = element
+        found = (mismatch(part, values[key], f"{name}[{key!r}]") for key, part in parts.items())
         return next((sentence for sentence in found if sentence), None)
     if not is_array_space(space):
         return None if space.contains(element) else f"{name} {element!r:.80} is not in its space {space}"

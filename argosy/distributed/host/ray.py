@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import logging
 import os
@@ -49,8 +50,8 @@ class _HostActor:
         torch.set_num_threads(threads)
         tune_process()
         gc.freeze()  # Ray and torch bring 200,000 objects, which each full collection would look through
-        peers = lambda peer: _RayPeer(ray, namespace, peer)  # noqa: E731  # one line says it
-        share = lambda value: _RayShared(ray.put(value), name)  # noqa: E731  # as above
+        peers = functools.partial(_RayPeer, namespace)
+        share = lambda value: _RayShared(ray.put(value), name)  # noqa: E731  # one line says it
         # A host's own name often stands for 127.0.1.1 there; Ray knows how the others reach it.
         address = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
         context = Context(name, incarnation, peers, share, address)
@@ -87,44 +88,36 @@ class _RayShared:
         self.ref, self.owner = ref, owner
 
     def __call__(self) -> Future[Any]:
-        import ray
-
-        return _translated(ray, self.ref, self.owner)
+        return _translated(self.ref, self.owner)
 
 
 class _RayPeer:
     """Finds the actor by name, and again when it was restarted."""
 
-    def __init__(self, ray: ModuleType, namespace: str, name: str) -> None:
-        self.name = name
-        self._ray, self._namespace = ray, namespace
+    def __init__(self, namespace: str, name: str) -> None:
+        self.name, self._namespace = name, namespace
         self._actor: Any = None
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _ray_peer, (self._namespace, self.name)
-
     def call(self, method: str, *args: object) -> Future[Any]:
+        import ray
+
         try:
             if self._actor is None:
-                self._actor = self._ray.get_actor(self.name, self._namespace)
+                self._actor = ray.get_actor(self.name, self._namespace)
             ref = self._actor.call.remote(method, *args)
-        except (ValueError, self._ray.exceptions.RayError) as error:  # there is no actor of that name (any more)
-            self._actor = None
+        except (ValueError, ray.exceptions.RayError) as error:  # there is no actor of that name (any more)
+            self._forget()
             return failed(PeerLostError(f"worker {self.name!r} is not there: {error}"))
-        return _translated(self._ray, ref, self.name, self._forget)
+        return _translated(ref, self.name, self._forget)
 
     def _forget(self) -> None:
         self._actor = None
 
 
-def _ray_peer(namespace: str, name: str) -> _RayPeer:
+def _translated(ref: Any, name: str, on_lost: Callable[[], None] = lambda: None) -> Future[Any]:
+    """Make a future whose errors are ours: PeerLostError, or what the method raised."""
     import ray
 
-    return _RayPeer(ray, namespace, name)
-
-
-def _translated(ray: ModuleType, ref: Any, name: str, on_lost: Callable[[], None] = lambda: None) -> Future[Any]:
-    """Make a future whose errors are ours: PeerLostError, or what the method raised."""
     answer: Future[Any] = Future()
 
     def done(future: Future[Any]) -> None:
@@ -150,13 +143,13 @@ class _RayHandle:
     lost: Callable[[], str]
 
     def beat(self) -> Future[Beat]:
-        return _translated(self.ray, self.actor.beat.remote(), self.name)
+        return _translated(self.actor.beat.remote(), self.name)
 
     def stack(self) -> Future[str]:
-        return _translated(self.ray, self.actor.stack.remote(), self.name)
+        return _translated(self.actor.stack.remote(), self.name)
 
     def stop(self) -> Future[None]:
-        return _translated(self.ray, self.actor.stop.remote(), self.name)
+        return _translated(self.actor.stop.remote(), self.name)
 
     def kill(self) -> None:
         self.ray.kill(self.actor)
@@ -280,7 +273,7 @@ class RayLauncher:
 
     def connect(self, name: str) -> Peer:
         """Return a peer that finds the actor by name."""
-        return _RayPeer(self._ray, self.namespace, name)
+        return _RayPeer(self.namespace, name)
 
     def lost(self) -> str:
         """Say which part of Ray is gone for good."""

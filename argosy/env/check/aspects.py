@@ -27,7 +27,7 @@ from argosy.env.check.finding import (
     told,
     warning,
 )
-from argosy.env.spaces import Space, check_sizes, is_array_space, is_bounded
+from argosy.env.spaces import Space, check_sizes, is_array_space, is_bounded, parts_of
 from argosy.errors import SpaceError
 
 GOALS = ("achieved_goal", "desired_goal")
@@ -74,12 +74,8 @@ def check_spaces(env: Env) -> Iterator[Finding]:
 
 
 def _check_observation_space(space: Space, where: str) -> Iterator[Finding]:
-    if isinstance(space, spaces.Dict):
-        for key, part in space.items():
-            yield from _check_observation_space(part, f"{where}[{key!r}]")
-    if isinstance(space, spaces.Tuple):
-        for i, part in enumerate(space.spaces):
-            yield from _check_observation_space(part, f"{where}[{i}]")
+    for key, part in (parts_of(space) or {}).items():
+        yield from _check_observation_space(part, f"{where}[{key!r}]")
     if not isinstance(space, spaces.Box):
         return
     if (space.low >= space.high).all():

@@ -186,7 +186,7 @@ def _check_steps(env: Env, steps: int, seed: int, trace: _Trace) -> Iterator[Fin
         action = legal_action(env.action_space, obs, info)
         action_before = copy.deepcopy(action)
         start = time.perf_counter()
-        with stopping("step", f"the action {action_before!r:.60}"):
+        with stopping("step", behind=f" (action {action_before!r:.60})"):
             result: Any = env.step(action)
         trace.seconds += time.perf_counter() - start
         yield from _check_result(result)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from gymnasium import spaces
 
-from argosy.env.spaces import Space, is_array_space
+from argosy.env.spaces import Space, is_array_space, parts_of
 from argosy.env.worker.base import Env as Env
 
 Level = Literal["error", "warning", "note"]
@@ -43,12 +43,12 @@ class StopCheckError(Exception):
 
 
 @contextlib.contextmanager
-def stopping(where: str, what: str = "it") -> Iterator[None]:
+def stopping(where: str, what: str = "it", behind: str = "") -> Iterator[None]:
     """Run the env's own code: an error that comes out of it is the last finding."""
     try:
         yield
     except (Exception, SystemExit) as raised:
-        raise StopCheckError(where, f"{what} raised {told(raised)}") from raised
+        raise StopCheckError(where, f"{what} raised {told(raised)}{behind}") from raised
 
 
 def told(raised: BaseException) -> str:
@@ -58,13 +58,10 @@ def told(raised: BaseException) -> str:
 
 def leaves(space: Space, obs: Any, name: str) -> Iterator[tuple[str, Space, object]]:
     """Yield (name, space, value) of every array in an observation."""
-    if isinstance(space, spaces.Dict):
-        for key, part in space.items():
-            yield from leaves(part, obs[key], f"{name}[{key!r}]")
-    elif isinstance(space, spaces.Tuple):
-        for i, part in enumerate(space.spaces):
-            yield from leaves(part, obs[i], f"{name}[{i}]")
-    elif is_array_space(space):
+    parts = parts_of(space)
+    for key, part in (parts or {}).items():
+        yield from leaves(part, obs[key], f"{name}[{key!r}]")
+    if parts is None and is_array_space(space):
         yield name, space, obs
 
 

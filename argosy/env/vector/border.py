@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from argosy.env.actions import choices, find_mask_key, without_choice
-from argosy.env.spaces import Space
+from argosy.env.spaces import Space, parts_of
 from argosy.env.vector.protocol import Obs
 from argosy.errors import EnvError
 
@@ -89,11 +89,9 @@ class Border:
 
 def _limits(space: Space, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], np.ndarray, np.ndarray]]:
     """Yield (keys, least value, number of values) of every part of an observation that is a choice."""
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        parts = space.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
-        for key, part in parts:
-            yield from _limits(part, (*path, str(key)))
-    elif isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+    for key, part in (parts_of(space) or {}).items():
+        yield from _limits(part, (*path, str(key)))
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         count = space.n if isinstance(space, spaces.Discrete) else space.nvec
         yield path, np.asarray(space.start, np.int64), np.asarray(count, np.uint64)
     elif isinstance(space, spaces.MultiBinary):
