@@ -1,9 +1,9 @@
 """Inference through shared memory, for a policy worker on the same machine.
 
 Each asker owns one block of memory without a name (Linux: memfd) with two areas, one for its request, one for the
-answer, and a pipe that rings when the answer is there. The server opens both through /proc, and gives its own pipe in
-return, into which askers write their number. Nothing has a name in the file system, so that nothing can be left behind,
-whoever is killed when; and a pipe whose other end is gone tells so at once.
+answer. It hands the block to the server over a socket, by which both then ring: there is a question, or an answer. The
+socket's name is not one of the file system, so that nothing can be left behind, whoever is killed when; and a socket
+whose other end is gone tells so at once.
 
 Arrays are copied once into shared memory and read from there.
 """
@@ -14,14 +14,14 @@ import contextlib
 import mmap
 import os
 import pickle
-import select
+import selectors
+import socket
 import struct
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.collect.player import Reply
@@ -33,41 +33,14 @@ AREA_BYTES = 1 << 28
 """Size of each of a block's two areas; only what is written takes memory."""
 _HEAD = struct.Struct("<QQ")  # length of the pickle, number of buffers behind it
 _LENGTH = struct.Struct("<Q")
-_NUMBER = struct.Struct("<I")
+_CREDENTIALS = struct.Struct("=3i")  # process, user, group
 _ALIGN = 64
 _CONNECT_S = 10.0
 _RETRY_S = 0.1
 
 
-@dataclass(frozen=True)
-class Address:
-    """Where another process of this machine finds an open file."""
-
-    machine: str
-    pid: int
-    fd: int
-
-    @classmethod
-    def of(cls, fd: int) -> Address:
-        """Return the address of one of this process's files."""
-        return cls(_machine(), os.getpid(), fd)
-
-    def open(self, flags: int) -> int:
-        """Open the file.
-
-        Raises:
-            ConfigError: the system does not allow it.
-        """
-        try:
-            return os.open(f"/proc/{self.pid}/fd/{self.fd}", flags)
-        except PermissionError as error:
-            raise ConfigError(
-                f"processes of this machine may not share memory ({error}); use inference='ray' instead of 'shared'"
-            ) from error
-
-
 class SharedServer:
-    """The answering end: turns rings of the pipe into calls of `infer`.
+    """The answering end: turns rings of its askers into calls of `infer`.
 
     Args:
         infer: takes a request, returns a future of the answer.
@@ -75,83 +48,88 @@ class SharedServer:
 
     def __init__(self, infer: Callable[[RolloutRequest], Future[Reply]]) -> None:
         self._infer = infer
-        self._bell, self._bell_in = os.pipe()
-        self._clients: dict[int, _Client] = {}
-        self._connected = 0
+        self._clients: dict[socket.socket, _Client] = {}
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._starting = threading.Lock()  # askers in this process call from threads of their own
         self._thread = threading.Thread(target=self._listen, name="shared memory", daemon=True)
-        self._thread.start()
 
-    def connect(self, block: Address, bell: Address) -> tuple[Address, int] | None:
-        """Open an asker's block and pipe; returns this server's pipe and the asker's number, None on other machines."""
-        if block.machine != _machine():
+    def address(self, machine: str) -> bytes | None:
+        """Return where askers of a machine connect to; None: it is another one."""
+        if machine != _machine():
             return None
-        fd = block.open(os.O_RDWR)
-        try:
-            memory = mmap.mmap(fd, 2 * AREA_BYTES)
-        finally:
-            os.close(fd)
-        for number in [number for number, client in list(self._clients.items()) if client.gone()]:
-            self._clients.pop(number).close()
-        self._connected += 1
-        self._clients[self._connected] = _Client(memory, bell.open(os.O_WRONLY | os.O_NONBLOCK))
-        return Address.of(self._bell_in), self._connected
+        with self._starting:
+            if not self._thread.is_alive():
+                self._listener.bind("")  # Linux finds a name that nobody has
+                self._listener.listen()
+                self._thread.start()
+        address: bytes = self._listener.getsockname()
+        return address
 
     def close(self) -> None:
         """Stop listening and free everything."""
-        os.write(self._bell_in, _NUMBER.pack(0))
-        self._thread.join()
-        for fd in (self._bell, self._bell_in):
-            os.close(fd)
+        if self._thread.is_alive():
+            self._listener.shutdown(socket.SHUT_RD)
+            self._thread.join()
+        self._listener.close()
         for client in self._clients.values():
             client.close()
         self._clients.clear()  # the maps go when the last array that looks into them does
 
     def _listen(self) -> None:
-        while True:
-            number = _NUMBER.unpack(os.read(self._bell, _NUMBER.size))[0]
-            if number == 0:
-                return
-            client = self._clients.get(number)
-            if client is None:
-                continue  # it rang and died
-            request = _read(memoryview(client.memory)[:AREA_BYTES], copy=False)
-            assert isinstance(request, RolloutRequest)
-            self._infer(request).add_done_callback(client.answer)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._listener, selectors.EVENT_READ)
+            while True:
+                for sock in [key.fileobj for key, _ in selector.select()]:
+                    assert isinstance(sock, socket.socket)
+                    if sock is self._listener:
+                        try:
+                            asker, _ = sock.accept()
+                        except OSError:
+                            return  # closed
+                        self._admit(asker, selector)
+                    elif _is_rung(sock):
+                        client = self._clients[sock]
+                        self._infer(client.question()).add_done_callback(client.answer)
+                    else:
+                        selector.unregister(sock)
+                        self._clients.pop(sock).close()
+
+    def _admit(self, sock: socket.socket, selector: selectors.BaseSelector) -> None:
+        """Take the block of an asker; a question is unpickled, so it must be one of this user's."""
+        _, user, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+        fds = socket.recv_fds(sock, 1, 1)[1] if user == os.getuid() else []
+        if not fds:
+            sock.close()
+            return
+        self._clients[sock] = _Client(sock, mmap.mmap(fds[0], 2 * AREA_BYTES))
+        os.close(fds[0])
+        selector.register(sock, selectors.EVENT_READ)
 
 
 class _Client:
-    """An asker as the server sees it: its block, and its pipe."""
+    """An asker as the server sees it: its socket, and its block."""
 
-    def __init__(self, memory: mmap.mmap, bell: int) -> None:
-        self.memory = memory
-        self._bell: int | None = bell
+    def __init__(self, sock: socket.socket, memory: mmap.mmap) -> None:
+        self._sock, self._memory = sock, memory
         self._lock = threading.Lock()  # answers come from the thread that polls
+
+    def question(self) -> RolloutRequest:
+        """Read the request; its arrays look into the block."""
+        request = _read(memoryview(self._memory)[:AREA_BYTES], copy=False)
+        assert isinstance(request, RolloutRequest)
+        return request
 
     def answer(self, future: Future[Reply]) -> None:
         """Write the answer, None for a failure, and ring. Who asked may be gone."""
         answer = None if future.exception() is not None else future.result()
-        with self._lock:
-            if self._bell is None:
-                return
-            _write(memoryview(self.memory)[AREA_BYTES:], answer)
-            with contextlib.suppress(BrokenPipeError, BlockingIOError):
-                os.write(self._bell, b"!")
-
-    def gone(self) -> bool:
-        """Whether the other end of the pipe is closed."""
-        with self._lock:
-            if self._bell is None:
-                return True
-            poller = select.poll()
-            poller.register(self._bell, 0)  # reports errors only
-            return bool(poller.poll(0))
+        with self._lock, contextlib.suppress(OSError):
+            _write(memoryview(self._memory)[AREA_BYTES:], answer)
+            self._sock.send(b"!")
 
     def close(self) -> None:
-        """Ring no more: the pipe's number may soon be another file's."""
+        """Ring no more."""
         with self._lock:
-            if self._bell is not None:
-                os.close(self._bell)
-            self._bell = None
+            self._sock.close()
 
 
 class Shared:
@@ -169,14 +147,11 @@ class Shared:
         if not sys.platform.startswith("linux"):
             raise ConfigError("inference='shared' needs Linux; use inference='ray' or 'inline'")
         self._peers, self._next = list(peers), first % len(peers)
-        fd = os.memfd_create("argosy")
-        os.ftruncate(fd, 2 * AREA_BYTES)
-        self._fd = fd
-        self._map = mmap.mmap(fd, 2 * AREA_BYTES)
+        self._fd = os.memfd_create("argosy")
+        os.ftruncate(self._fd, 2 * AREA_BYTES)
+        self._map = mmap.mmap(self._fd, 2 * AREA_BYTES)
         self._memory = memoryview(self._map)
-        self._bell, self._bell_in = os.pipe()
-        self._server: int | None = None  # the server's pipe
-        self._number = 0
+        self._server: socket.socket | None = None
         self._elsewhere: set[int] = set()
 
     def post(self, request: RolloutRequest) -> None:
@@ -188,7 +163,10 @@ class Shared:
         """Return the answer, None if it is not there after `timeout_s`."""
         deadline, left = time.monotonic() + timeout_s, timeout_s
         while left >= 0:
-            if self._wait(left):
+            if self._server is None:
+                time.sleep(min(left, _RETRY_S))
+                self._ring()
+            elif self._wait(self._server, left):
                 answer = _read(self._memory[AREA_BYTES:], copy=True)
                 if isinstance(answer, Reply):
                     return answer
@@ -198,42 +176,34 @@ class Shared:
         return None
 
     def close(self) -> None:
-        """Free the block and the pipes."""
+        """Free the block and the socket."""
         self._forget_server()
         self._memory.release()
         self._map.close()
-        for fd in (self._fd, self._bell, self._bell_in):
-            os.close(fd)
+        os.close(self._fd)
 
-    def _ring(self) -> bool:
+    def _ring(self) -> None:
         """Tell the server that there is a question; finds another server if that one is gone."""
-        if self._server is None and not self._connect():
-            return False
-        assert self._server is not None
-        try:
-            os.write(self._server, _NUMBER.pack(self._number))
-        except BrokenPipeError:
-            self._forget_server()
-            return False
-        return True
-
-    def _wait(self, timeout_s: float) -> bool:
-        """Wait for the answer's ring; False if it does not come, or will not because the server is gone."""
         if self._server is None:
-            time.sleep(min(timeout_s, _RETRY_S))
-            self._ring()
-            return False
-        poller = select.poll()
-        poller.register(self._bell, select.POLLIN)
-        poller.register(self._server, 0)  # reports errors only: the server's end is closed
-        for fd, _ in poller.poll(timeout_s * 1000):
-            if fd == self._bell:
-                os.read(self._bell, 1)
+            self._server = self._connect()
+        if self._server is not None:
+            try:
+                self._server.send(b"?")
+            except OSError:
+                self._forget_server()
+
+    def _wait(self, server: socket.socket, timeout_s: float) -> bool:
+        """Wait for the answer's ring; False if it does not come, or will not because the server is gone."""
+        server.settimeout(timeout_s)
+        try:
+            if _is_rung(server):
                 return True
-            self._forget_server()
+        except (TimeoutError, BlockingIOError):
+            return False
+        self._forget_server()
         return False
 
-    def _connect(self) -> bool:
+    def _connect(self) -> socket.socket | None:
         at = self._next
         self._next = (at + 1) % len(self._peers)
         if len(self._elsewhere) == len(self._peers):
@@ -242,26 +212,35 @@ class Shared:
                 "resources, or use inference='ray'"
             )
         if at in self._elsewhere:
-            return False
+            return None
         try:
-            answer = self._peers[at].call("connect_shared", Address.of(self._fd), Address.of(self._bell_in))
-            given = answer.result(_CONNECT_S)
+            address: bytes | None = self._peers[at].call("connect_shared", _machine()).result(_CONNECT_S)
         except (PeerLostError, TimeoutError):
-            return False
-        if given is None:
+            return None
+        if address is None:
             self._elsewhere.add(at)
-            return False
-        address, self._number = given
+            return None
+        server = socket.socket(socket.AF_UNIX)
         try:
-            self._server = address.open(os.O_WRONLY)
-        except FileNotFoundError:  # it has died since
-            return False
-        return True
+            server.connect(address)
+            socket.send_fds(server, [b"F"], [self._fd])
+        except OSError:  # it has died since
+            server.close()
+            return None
+        return server
 
     def _forget_server(self) -> None:
         if self._server is not None:
-            os.close(self._server)
+            self._server.close()
             self._server = None
+
+
+def _is_rung(sock: socket.socket) -> bool:
+    """Hear a ring; False: the other end is gone."""
+    try:
+        return bool(sock.recv(1))
+    except ConnectionError:
+        return False
 
 
 def _write(area: memoryview, message: object) -> None:
@@ -306,5 +285,5 @@ def _read(area: memoryview, *, copy: bool) -> object:
 
 
 def _machine() -> str:
-    """Identify this machine, or rather the running system: containers have a process table of their own."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text() + os.readlink("/proc/self/ns/pid")
+    """Identify this machine, or rather the running system: containers may have names of sockets of their own."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text() + os.readlink("/proc/self/ns/net")

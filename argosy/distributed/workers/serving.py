@@ -20,7 +20,7 @@ from argosy.data.join import cat
 from argosy.distributed.host.base import Context, Peer, PeerLostError, Progress
 from argosy.distributed.streams.inference import ParameterReader
 from argosy.distributed.streams.samples import Mailbox
-from argosy.distributed.streams.shared_memory import Address, SharedServer
+from argosy.distributed.streams.shared_memory import SharedServer
 from argosy.policy import Policy, RolloutRequest
 
 _MAX_BATCH = 4096
@@ -54,9 +54,9 @@ class PolicyWorker:
         self._batches = self._rows = 0
         self._shared = SharedServer(self.infer)
 
-    def connect_shared(self, block: Address, bell: Address) -> tuple[Address, int] | None:
-        """Let an asker on this machine use shared memory; see `SharedServer.connect`."""
-        return self._shared.connect(block, bell)
+    def connect_shared(self, machine: str) -> bytes | None:
+        """Let an asker on this machine use shared memory; see `SharedServer.address`."""
+        return self._shared.address(machine)
 
     def infer(self, request: RolloutRequest) -> Future[Reply]:
         """Take a request; its answer comes after one of the next forward passes."""
