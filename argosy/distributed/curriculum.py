@@ -7,17 +7,21 @@ it; running workers are told.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from argosy.distributed.host.base import Peer, PeerLostError
+from argosy.distributed.host.base import Peer, Repeated
 from argosy.errors import ConfigError
 from argosy.files import write_atomically
 
 if TYPE_CHECKING:
     from argosy.distributed.workers.evaluation import EvalResult
+
+
+FILE = "stage"
+"""Of a run's folder: the stage that it is in."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,14 +51,9 @@ def check_stages(stages: Sequence[CurriculumStage]) -> None:
         raise ConfigError(f"stage {stages[-1].name!r} is the curriculum's last; Fleet.stop says when it ends")
 
 
-def stage_file(directory: Path) -> Path:
-    """Return where the stage of a run is kept."""
-    return directory / "stage"
-
-
 def present_stage(directory: Path) -> str:
     """Return the stage that a run is in, "" without curriculum."""
-    file = stage_file(directory)
+    file = directory / FILE
     return file.read_text() if file.exists() else ""
 
 
@@ -69,7 +68,7 @@ class Curriculum:
 
     def __init__(self, stages: Sequence[CurriculumStage], directory: Path, workers: Sequence[Peer]) -> None:
         self._stages, self._directory, self._workers = list(stages), directory, list(workers)
-        self._telling: dict[int, Future[None] | None] = {}  # those who may not know of the present stage
+        self._telling: list[Repeated[None]] = []  # those who may not know of the present stage
         self._reached: set[str] = set()
         names = [stage.name for stage in stages]
         kept = present_stage(directory)
@@ -97,20 +96,13 @@ class Curriculum:
             return False
         self._at, self._reached = self._at + 1, set()
         self._keep()
-        self._telling = dict.fromkeys(range(len(self._workers)))
+        self._telling = [Repeated(partial(worker.call, "set_curriculum_stage", self.stage)) for worker in self._workers]
         return True
 
     def poll(self) -> None:
         """Tell the workers of a new stage, again if need be: one that is just being made has read the old one."""
-        for index, call in list(self._telling.items()):
-            if call is None:
-                self._telling[index] = self._workers[index].call("set_curriculum_stage", self.stage)
-            elif call.done():
-                if isinstance(call.exception(), PeerLostError):
-                    self._telling[index] = None
-                else:
-                    del self._telling[index]
+        self._telling = [call for call in self._telling if call.poll() is None]
 
     def _keep(self) -> None:
         if self._stages:
-            write_atomically(stage_file(self._directory), self.stage.encode())
+            write_atomically(self._directory / FILE, self.stage.encode())

@@ -35,14 +35,18 @@ class FolderClaim:
     """
 
     def __init__(self, directory: Path, name: str, *, resume: bool) -> None:
-        info = directory / "fleet.json"
         if resume:
-            self._fits(info, resume)
+            self._check(directory, resume)
         make_folder(directory)
         self._file = claim(directory, HOW_TO_END)
         try:
-            self.generation = self._begin(info, name, resume)
-            """Number of drivers that this run has had before."""
+            info = self._check(directory, resume)  # again: now it stays as it is
+            with damage_named(info):
+                self.generation = int(read_json(info)["generation"]) + 1 if resume else 0
+                """Number of drivers that this run has had before."""
+            host = socket.gethostname()
+            content = {"name": name, "generation": self.generation, "pid": os.getpid(), "host": host}
+            write_atomically(info, json.dumps(content).encode())
         except BaseException:
             self.release()
             raise
@@ -55,9 +59,7 @@ class FolderClaim:
         Raises:
             ConfigError: see above.
         """
-        info = directory / "fleet.json"
-        cls._fits(info, resume)
-        if info.exists():
+        if cls._check(directory, resume).exists():
             os.close(claim(directory, HOW_TO_END))
 
     def release(self) -> None:
@@ -65,23 +67,17 @@ class FolderClaim:
         os.close(self._file)
 
     @staticmethod
-    def _fits(info: Path, resume: bool) -> None:
+    def _check(directory: Path, resume: bool) -> Path:
+        """Return the file that says whose folder it is, which is there if the run is to be resumed, else not."""
+        info = directory / "fleet.json"
         if resume and not info.exists():
-            raise ConfigError(f"there is no fleet to resume in {str(info.parent)!r}")
+            raise ConfigError(f"there is no fleet to resume in {str(directory)!r}")
         if not resume and info.exists():
             raise ConfigError(
-                f"{str(info.parent)!r} holds a fleet already; go on with it by --resume (resume=True), or give the "
+                f"{str(directory)!r} holds a fleet already; go on with it by --resume (resume=True), or give the "
                 "new one another name"
             )
-
-    @staticmethod
-    def _begin(info: Path, name: str, resume: bool) -> int:
-        FolderClaim._fits(info, resume)
-        with damage_named(info):
-            generation = int(read_json(info)["generation"]) + 1 if resume else 0
-        content = {"name": name, "generation": generation, "pid": os.getpid(), "host": socket.gethostname()}
-        write_atomically(info, json.dumps(content).encode())
-        return generation
+        return info
 
 
 def check_describable(fleet: Fleet) -> None:

@@ -1,5 +1,6 @@
 """A policy whose every number can be said beforehand."""
 
+import time
 from concurrent.futures import Future
 
 import numpy as np
@@ -22,11 +23,11 @@ class SumPolicy(Policy):
 
     action_spaces = (spaces.Discrete,)
 
-    def __init__(self, observation_space=OBS, action_space=ACT, fail=False):
+    def __init__(self, observation_space=OBS, action_space=ACT, fail=False, pass_s=0.0):
         super().__init__(observation_space, action_space)
         self.weight = torch.nn.Parameter(torch.ones(1))
         self.default_policy_state = NamedArray(total=np.zeros(1, np.float32))
-        self.fail = fail
+        self.fail, self.pass_s = fail, pass_s
 
     def forward(self, batch, state=None):
         return Batch(act=None, logits=None, state=state)
@@ -34,6 +35,7 @@ class SumPolicy(Policy):
     def rollout(self, requests):
         if self.fail:
             raise ZeroDivisionError("planted")
+        time.sleep(self.pass_s)
         total = np.where(requests.on_reset[:, None], 0, requests.policy_state.total)
         total = (total + requests.obs).astype(np.float32)
         act = (total[:, 0] * self.weight.item()).astype(np.int64)
@@ -50,8 +52,8 @@ class SumPolicy(Policy):
 class Server(PolicyWorker):
     """Serves a SumPolicy that needs no parameter server; slow, so that requests meet."""
 
-    def __init__(self, context, **kwargs):
-        super().__init__(context, SumPolicy(), name="sum", **kwargs)
+    def __init__(self, context, pass_s=0.0):
+        super().__init__(context, SumPolicy(pass_s=pass_s), name="sum")
         self._reader.token = 1
 
 

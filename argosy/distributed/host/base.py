@@ -149,7 +149,7 @@ class Beat:
 
 
 class Host:
-    """Builds one worker and polls it in a thread of its own until `stop`."""
+    """Builds one worker and polls it in a thread of its own until `stop`. It is the `Handle` of that thread, too."""
 
     def __init__(self, build: Build, context: Context) -> None:
         self._build, self._context = build, context
@@ -174,15 +174,15 @@ class Host:
             return failed(error)
         return result if isinstance(result, Future) else resolved(result)
 
-    def beat(self) -> Beat:
-        """Return how the worker is."""
+    def beat(self) -> Future[Beat]:
+        """Say how the worker is."""
         worker, error, stats = self._worker, self._error, dict[str, float]()
         if worker is not None and error is None:
             try:
                 stats = dict(worker.stats())
             except Exception:  # as bad as one in the thread that polls
                 error = traceback.format_exc()
-        return Beat(
+        beat = Beat(
             pid=os.getpid(),
             node=socket.gethostname(),
             ready=worker is not None,
@@ -193,15 +193,20 @@ class Host:
             error=error,
             survived=getattr(worker, "survived", ""),
         )
+        return resolved(beat)
 
-    def stack(self) -> str:
-        """Return where the polling thread and its processes of environments are, for the report on one that hangs."""
-        return thread_stack(self._thread.ident) + shown(env_stacks(self._thread.ident))
+    def stack(self) -> Future[str]:
+        """Say where the polling thread and its processes of environments are, for the report on one that hangs."""
+        return resolved(thread_stack(self._thread.ident) + shown(env_stacks(self._thread.ident)))
 
     def stop(self) -> Future[None]:
         """Ask the thread to close the worker and end; the future is done when it has."""
         self._stop.set()
         return self._ended
+
+    def kill(self) -> None:
+        """Do the same: a thread that hangs cannot be killed, and stays behind, as a daemon, until the process ends."""
+        self._stop.set()
 
     def _run(self) -> None:
         worker: Worker | None = None
@@ -302,7 +307,7 @@ class ThreadLauncher:
     def start(self, name: str, incarnation: int, build: Build, resources: Resources) -> Handle:
         """Start a thread."""
         host = self._hosts[name] = Host(build, Context(name, incarnation, self.connect))
-        return _ThreadHandle(host)
+        return host
 
     def connect(self, name: str) -> Peer:
         """Return a peer that looks the worker up at each call, so that it survives restarts."""
@@ -331,24 +336,6 @@ class _ThreadPeer:
         if host is None:
             return failed(PeerLostError(f"worker {self.name!r} was not started"))
         return host.call(method, *args)
-
-
-@dataclass(frozen=True)
-class _ThreadHandle:
-    host: Host
-
-    def beat(self) -> Future[Beat]:
-        return resolved(self.host.beat())
-
-    def stack(self) -> Future[str]:
-        return resolved(self.host.stack())
-
-    def stop(self) -> Future[None]:
-        return self.host.stop()
-
-    def kill(self) -> None:
-        # A thread cannot be killed: one that hangs stays behind, as a daemon, until the process ends.
-        self.host.stop()
 
 
 def resolved(value: T) -> Future[T]:

@@ -61,10 +61,10 @@ class _HostActor:
         return await asyncio.wrap_future(self.host.call(method, *args))
 
     async def beat(self) -> Beat:
-        return self.host.beat()
+        return await asyncio.wrap_future(self.host.beat())
 
     async def stack(self) -> str:
-        return self.host.stack()
+        return await asyncio.wrap_future(self.host.stack())
 
     async def stop(self) -> None:
         await asyncio.wrap_future(self.host.stop())

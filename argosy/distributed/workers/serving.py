@@ -11,6 +11,7 @@ import functools
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from typing import Generic, TypeVar
 
 from argosy.collect.player import Reply
 from argosy.collect.postprocess import Postprocess
@@ -26,9 +27,41 @@ from argosy.policy import Policy, RolloutRequest
 _MAX_BATCH = 4096
 """Rows per forward pass at most (a single larger request passes whole)."""
 _WAIT_S = 0.005
+QuestionT = TypeVar("QuestionT")
+AnswerT = TypeVar("AnswerT")
 
 
-class PolicyWorker:
+class _Serving(Generic[QuestionT, AnswerT]):
+    """Answers, with the newest parameters of a policy, who leaves questions."""
+
+    def __init__(self, context: Context, policy: Policy, name: str, store: str, kind: str) -> None:
+        self._policy = policy
+        self._reader = ParameterReader(context.connect(store), name, policy)
+        self._mail: Mailbox[QuestionT, AnswerT] = Mailbox(kind)
+        self._counts: dict[str, float] = {}
+
+    def poll(self) -> Progress:
+        """Answer what has arrived."""
+        self._reader.poll()
+        if self._reader.token == 0:
+            return Progress.IDLE  # nothing was published yet: who asks has to wait
+        if self._mail.wait(_WAIT_S):
+            self._answer()
+        return Progress.BUSY
+
+    def _answer(self) -> None:
+        raise NotImplementedError
+
+    def stats(self) -> Mapping[str, float]:
+        """Return what was done so far, and the questions that wait."""
+        return {**self._counts, "queue": float(len(self._mail)), "version": float(self._policy.version)}
+
+    def close(self) -> None:
+        """Let those who wait know that no answer will come."""
+        self._mail.close()
+
+
+class PolicyWorker(_Serving[RolloutRequest, Reply]):
     """Serves a policy: what arrives while the network computes is the next batch, so that batches size themselves.
 
     Args:
@@ -36,22 +69,11 @@ class PolicyWorker:
         policy: made for this worker.
         name: of the policy in the store.
         store: name of the parameter server.
-        extra_s: added to each pass, to measure what latency costs.
     """
 
-    def __init__(
-        self,
-        context: Context,
-        policy: Policy,
-        *,
-        name: str,
-        store: str = "parameters",
-        extra_s: float = 0.0,
-    ) -> None:
-        self._policy, self._extra_s = policy, extra_s
-        self._reader = ParameterReader(context.connect(store), name, policy)
-        self._mail: Mailbox[RolloutRequest, Reply] = Mailbox("policy worker")
-        self._batches = self._rows = 0
+    def __init__(self, context: Context, policy: Policy, *, name: str, store: str = "parameters") -> None:
+        super().__init__(context, policy, name, store, "policy worker")
+        self._counts = {"rows": 0.0, "batches": 0.0}
         self._shared = SharedServer(self.infer)
 
     def connect_shared(self, machine: str) -> bytes | None:
@@ -62,54 +84,31 @@ class PolicyWorker:
         """Take a request; its answer comes after one of the next forward passes."""
         return self._mail.ask(request)
 
-    def poll(self) -> Progress:
+    def _answer(self) -> None:
         """One forward pass over all that has arrived."""
-        self._reader.poll()
-        if self._reader.token == 0:
-            return Progress.IDLE  # nothing was published yet: who asks has to wait
-        batch = self._take()
-        if not batch:
-            return Progress.BUSY
-        requests = [request for request, _ in batch]
-        sizes = [_rows(request) for request in requests]
+        batch = [self._mail.take()]
+        rows = _rows(batch[0][0])
+        while self._mail and rows + _rows(self._mail.peek()) <= _MAX_BATCH:
+            batch.append(self._mail.take())
+            rows += _rows(batch[-1][0])
         try:
-            result = self._policy.rollout(join_requests(requests))
+            result = self._policy.rollout(join_requests([request for request, _ in batch]))
         except Exception as error:
             for _, answer in batch:  # those who ask must hear of it before this worker is restarted
                 answer.set_exception(PeerLostError(f"the policy failed: {error!r}"))
             raise
-        if self._extra_s > 0:
-            time.sleep(self._extra_s)
         start = 0
-        for (_, answer), size in zip(batch, sizes, strict=True):
-            answer.set_result(Reply(tree.index(result, slice(start, start + size)), self._policy.version))
-            start += size
-        self._batches += 1
-        self._rows += start
-        return Progress.BUSY
-
-    def stats(self) -> Mapping[str, float]:
-        """Return rows and batches so far, and requests that wait."""
-        return {
-            "rows": float(self._rows),
-            "batches": float(self._batches),
-            "queue": float(len(self._mail)),
-            "version": float(self._policy.version),
-        }
+        for request, answer in batch:
+            end = start + _rows(request)
+            answer.set_result(Reply(tree.index(result, slice(start, end)), self._policy.version))
+            start = end
+        self._counts["batches"] += 1
+        self._counts["rows"] += rows
 
     def close(self) -> None:
         """Let those who wait know that no answer will come."""
-        self._mail.close()
+        super().close()
         self._shared.close()  # last: answers go out through it
-
-    def _take(self) -> list[tuple[RolloutRequest, Future[Reply]]]:
-        batch: list[tuple[RolloutRequest, Future[Reply]]] = []
-        rows = 0
-        self._mail.wait(_WAIT_S)
-        while self._mail and (not batch or rows + _rows(self._mail.peek()) <= _MAX_BATCH):
-            batch.append(self._mail.take())
-            rows += _rows(batch[-1][0])
-        return batch
 
 
 def join_requests(requests: Sequence[RolloutRequest]) -> RolloutRequest:
@@ -121,7 +120,7 @@ def _rows(request: RolloutRequest) -> int:
     return int(next(len(leaf) for _, leaf in tree.leaves(request.obs) if leaf is not None))
 
 
-class BufferWorker:
+class BufferWorker(_Serving[Segment, bool]):
     """Processes segments with the newest parameters (targets, relabelled goals, augmented images) and sends them on.
 
     A sender hears that its segment was taken when the trainer has taken it. So what this worker holds when it dies is
@@ -146,23 +145,16 @@ class BufferWorker:
         name: str,
         store: str = "parameters",
     ) -> None:
-        self._policy, self._process, self._trainer = policy, process, trainer
-        self._reader = ParameterReader(context.connect(store), name, policy)
-        self._mail: Mailbox[Segment, bool] = Mailbox("buffer worker")
-        self._segments = 0
-        self._process_s = 0.0
+        super().__init__(context, policy, name, store, "buffer worker")
+        self._process, self._trainer = process, trainer
+        self._counts = {"segments": 0.0, "process_s": 0.0}
 
     def put(self, segment: Segment) -> Future[bool]:
         """Take a segment; the future says when the trainer has taken it."""
         return self._mail.ask(segment)
 
-    def poll(self) -> Progress:
+    def _answer(self) -> None:
         """Process one segment."""
-        self._reader.poll()
-        if self._reader.token == 0:
-            return Progress.IDLE  # nothing was published yet
-        if not self._mail.wait(_WAIT_S):
-            return Progress.BUSY
         segment, answer = self._mail.take()
         start = time.perf_counter()
         try:
@@ -170,24 +162,10 @@ class BufferWorker:
         except Exception as error:
             answer.set_exception(PeerLostError(f"processing failed: {error!r}"))  # the sender keeps the segment
             raise
-        self._process_s += time.perf_counter() - start
-        self._segments += 1
+        self._counts["process_s"] += time.perf_counter() - start
+        self._counts["segments"] += 1
         sent = self._trainer.call("put", dataclasses.replace(segment, data=NamedArray(**dict(fields))))
         sent.add_done_callback(functools.partial(_pass_on, answer))
-        return Progress.BUSY
-
-    def stats(self) -> Mapping[str, float]:
-        """Return segments processed and the seconds that took, and segments that wait."""
-        return {
-            "segments": float(self._segments),
-            "process_s": self._process_s,
-            "queue": float(len(self._mail)),
-            "version": float(self._policy.version),
-        }
-
-    def close(self) -> None:
-        """Send away those who wait."""
-        self._mail.close()
 
 
 def _pass_on(answer: Future[bool], sent: Future[bool]) -> None:

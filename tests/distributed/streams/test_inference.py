@@ -91,7 +91,7 @@ def test_contract(kind, where, serve):
 
 
 def test_what_arrives_during_a_pass_is_the_next_batch(serve):
-    (peer,) = serve("threads", build=functools.partial(Server, extra_s=0.2))
+    (peer,) = serve("threads", build=functools.partial(Server, pass_s=0.2))
     streams = [Remote([peer]) for _ in range(5)]
     streams[0].post(request([0.0]))
     time.sleep(0.1)  # its pass has begun
