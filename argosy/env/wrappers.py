@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import SupportsFloat, TypeAlias
+from typing import Any, SupportsFloat, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -144,7 +144,24 @@ class TruncatedAsTerminated(gym.Wrapper[object, object, object, object]):
         return obs, rew, terminated or truncated, truncated, info
 
 
-class FrameStack(gym.Wrapper[object, object, object, object]):
+class _Seeing(gym.Wrapper[object, object, object, object]):
+    """Shows its observations otherwise, by what `_seen` makes of them."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[Any, Info]:
+        """Start an episode."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        return self._seen(obs, info, is_first=True), info
+
+    def step(self, action: object) -> tuple[Any, SupportsFloat, bool, bool, Info]:
+        """Step."""
+        obs, rew, terminated, truncated, info = self.env.step(action)
+        return self._seen(obs, info, is_first=False), rew, terminated, truncated, info
+
+    def _seen(self, obs: object, info: Info, *, is_first: bool) -> object:
+        raise NotImplementedError
+
+
+class FrameStack(_Seeing):
     """Stack the last observations along a new first axis, oldest first; a reset fills the stack with the first one.
 
     Args:
@@ -166,20 +183,12 @@ class FrameStack(gym.Wrapper[object, object, object, object]):
         self._frames: deque[object] = deque(maxlen=num_stack)
         self.observation_space = stacked(box, num_stack)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, object] | None = None) -> tuple[Array, Info]:
-        """Start an episode: num_stack times its first observation."""
-        obs, info = self.env.reset(seed=seed, options=options)
-        self._frames.extend([obs] * (self._frames.maxlen or 1))
-        return np.stack(self._frames), info  # type: ignore[arg-type]  # a deque is a sequence
-
-    def step(self, action: object) -> tuple[Array, SupportsFloat, bool, bool, Info]:
-        """Step and push the new observation."""
-        obs, rew, terminated, truncated, info = self.env.step(action)
-        self._frames.append(obs)
-        return np.stack(self._frames), rew, terminated, truncated, info  # type: ignore[arg-type]  # as above
+    def _seen(self, obs: object, info: Info, *, is_first: bool) -> Array:
+        self._frames.extend([obs] * (self._frames.maxlen or 1) if is_first else [obs])
+        return np.stack(self._frames)  # type: ignore[arg-type]  # a deque is a sequence
 
 
-class ActionMaskFromInfo(gym.Wrapper[object, object, object, object]):
+class ActionMaskFromInfo(_Seeing):
     """Carry the allowed actions from the infos to the policy: the observation becomes {"obs", "action_mask"}.
 
     Policies for discrete actions honour the entry "action_mask" of a dict observation. A Dict observation keeps its
@@ -210,19 +219,7 @@ class ActionMaskFromInfo(gym.Wrapper[object, object, object, object]):
         mask_space = spaces.MultiBinary(self._size)
         self.observation_space = spaces.Dict({**parts, "action_mask": mask_space})
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, object] | None = None
-    ) -> tuple[dict[str, object], Info]:
-        """Start an episode."""
-        obs, info = self.env.reset(seed=seed, options=options)
-        return self._with_mask(obs, info), info
-
-    def step(self, action: object) -> tuple[dict[str, object], SupportsFloat, bool, bool, Info]:
-        """Step."""
-        obs, rew, terminated, truncated, info = self.env.step(action)
-        return self._with_mask(obs, info), rew, terminated, truncated, info
-
-    def _with_mask(self, obs: object, info: Info) -> dict[str, object]:
+    def _seen(self, obs: object, info: Info, *, is_first: bool) -> dict[str, object]:
         mask = info.get(self._key)
         flags = np.ones(self._size, np.int8) if mask is None else np.asarray(mask, np.int8).reshape(-1)
         if flags.shape != (self._size,):

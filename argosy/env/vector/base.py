@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Generic
+from typing import Any, Generic, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ from argosy.env.worker.base import EnvFn, EnvWorker, StepArrays, action_rows, co
 from argosy.errors import ConfigError, EnvError
 
 WorkerT = TypeVar("WorkerT", bound=EnvWorker, default=EnvWorker)
+Send: TypeAlias = Callable[[WorkerT, list[int], list[int]], None]
+"""Lets a worker begin with its own of the envs, whose actions (or what their resets are given) are in some rows."""
 CLOSE_GRACE_S = 5.0
 
 
@@ -130,14 +132,7 @@ class BaseVectorEnv(Generic[WorkerT]):
         if self.is_async:
             return self._reset_async(ids, kwargs)
         self._drain()
-        out = StepArrays.empty(self._spaces, len(ids))
-        env_kwargs = self._reset_kwargs(ids, kwargs)
-        infos = np.empty(len(ids), dtype=object)
-        parts = self._parts(ids)
-        for worker, rows in parts:
-            worker.send_reset([ids[r] for r in rows], [env_kwargs[r] for r in rows])
-        for worker, rows in parts:
-            infos[rows] = worker.recv(out, rows)
+        out, infos = self._run(ids, self._resets(ids, kwargs))
         return out.obs, infos
 
     def step(self, action: object, id: Ids = None) -> StepReturn:
@@ -164,16 +159,20 @@ class BaseVectorEnv(Generic[WorkerT]):
         if id is None:
             return self._step_all(action)
         ids = self._ids(id)
-        actions = action_rows(action, len(ids), self._spaces.action)
+        out, infos = self._run(ids, self._steps(ids, action))
+        return out.obs, out.rew, out.terminated, out.truncated, infos
+
+    def _run(self, ids: list[int], send: Send[WorkerT]) -> tuple[StepArrays, NDArray[np.object_]]:
+        """Send the workers what the envs `ids` are to do, and wait for all of them."""
         out = StepArrays.empty(self._spaces, len(ids))
-        infos = np.empty(len(ids), dtype=object)
+        infos: NDArray[np.object_] = np.empty(len(ids), dtype=object)
         parts = self._parts(ids)
-        for worker, rows in parts:
-            worker.send_step([ids[r] for r in rows], select_rows(actions, rows))
-        for worker, rows in parts:
+        for worker, own, rows in parts:
+            send(worker, own, rows)
+        for worker, _, rows in parts:
             infos[rows] = worker.recv(out, rows)
         self._note_rewards(out)
-        return out.obs, out.rew, out.terminated, out.truncated, infos
+        return out, infos
 
     def _step_all(self, action: object) -> StepReturn:
         n = self.num_envs
@@ -197,23 +196,19 @@ class BaseVectorEnv(Generic[WorkerT]):
 
     def send(self, action: object, id: Ids = None) -> None:
         """Start a step in the envs `id`; `recv` fetches the results."""
-        ids = self._ids(id)
-        self._check_idle(ids)
-        actions = action_rows(action, len(ids), self._spaces.action)
-        for worker, rows in self._parts(ids):
-            mine = [ids[r] for r in rows]
-            worker.send_step(mine, select_rows(actions, rows))
-            self._started(worker, mine, is_reset=False)
+        ids = self._idle(id)
+        self._start(ids, self._steps(ids, action), is_reset=False)
 
     def send_reset(self, id: Ids = None, **kwargs: Any) -> None:
         """Start a reset in the envs `id`; `recv` fetches the first observations (rows with `is_reset`)."""
-        ids = self._ids(id)
-        self._check_idle(ids)
-        env_kwargs = self._reset_kwargs(ids, kwargs)
-        for worker, rows in self._parts(ids):
-            mine = [ids[r] for r in rows]
-            worker.send_reset(mine, [env_kwargs[r] for r in rows])
-            self._started(worker, mine, is_reset=True)
+        ids = self._idle(id)
+        self._start(ids, self._resets(ids, kwargs), is_reset=True)
+
+    def _start(self, ids: list[int], send: Send[WorkerT], *, is_reset: bool) -> None:
+        for worker, own, rows in self._parts(ids):
+            send(worker, own, rows)
+            self._at_work.update(own)
+            self._sent[worker.first].append((own, is_reset))
 
     def recv(self) -> Received:
         """Wait for started envs and return their rows.
@@ -251,16 +246,11 @@ class BaseVectorEnv(Generic[WorkerT]):
         got: set[int] = set()
         while not enough(got):
             busy = [worker for worker in self.workers if self._sent[worker.first]]
-            if deadline is None or not parts:
-                wait_s = None if deadline is None else max(0.0, deadline - time.monotonic())
-                ready = type(busy[0]).wait_any(busy, wait_s)
-                if not ready:  # out of time with nothing to show: wait for the first
-                    ready = type(busy[0]).wait_any(busy, None)
-            else:
-                ready = type(busy[0]).wait_any(busy, max(0.0, deadline - time.monotonic()))
-                if not ready:
-                    break
-            for worker in ready:
+            wait_any = type(busy[0]).wait_any
+            ready = wait_any(busy, None if deadline is None else max(0.0, deadline - time.monotonic()))
+            if not ready and parts:
+                break
+            for worker in ready or wait_any(busy, None):  # out of time with nothing to show: wait for the first
                 try:
                     part = self._receive_one(worker)
                 except EnvError:
@@ -302,13 +292,11 @@ class BaseVectorEnv(Generic[WorkerT]):
     # small things
 
     def _call(self, name: str, id: Ids, *args: object, **kwargs: object) -> list[object]:
-        ids = self._ids(id)
-        if busy := self._at_work.intersection(ids):
-            raise EnvError(f"{name}: env {min(busy)} is at work; fetch its result with recv (or step) first")
+        ids = self._idle(id)
         self._drain()
         result: list[object] = [None] * len(ids)
-        for worker, rows in self._parts(ids):
-            for row, value in zip(rows, worker.call(name, [ids[r] for r in rows], *args, **kwargs), strict=True):
+        for worker, own, rows in self._parts(ids):
+            for row, value in zip(rows, worker.call(name, own, *args, **kwargs), strict=True):
                 result[row] = value
         return result
 
@@ -316,32 +304,36 @@ class BaseVectorEnv(Generic[WorkerT]):
         self._check_open()
         return check_ids(id, self.num_envs)
 
-    def _parts(self, ids: Sequence[int]) -> list[tuple[WorkerT, list[int]]]:
-        """Deal the rows of `ids` out to the workers that hold those envs."""
-        rows: dict[int, tuple[WorkerT, list[int]]] = {}
+    def _parts(self, ids: Sequence[int]) -> list[tuple[WorkerT, list[int], list[int]]]:
+        """Deal `ids` out to the workers that hold those envs: each with its own, and their rows."""
+        parts: dict[int, tuple[WorkerT, list[int], list[int]]] = {}
         for row, i in enumerate(ids):
             worker = self._worker_of[i]
-            rows.setdefault(worker.first, (worker, []))[1].append(row)
-        return list(rows.values())
+            _, own, rows = parts.setdefault(worker.first, (worker, [], []))
+            own.append(i)
+            rows.append(row)
+        return list(parts.values())
 
-    def _reset_kwargs(self, ids: Sequence[int], kwargs: Mapping[str, Any]) -> list[dict[str, object]]:
+    def _steps(self, ids: Sequence[int], action: object) -> Send[WorkerT]:
+        actions = action_rows(action, len(ids), self._spaces.action)
+        return lambda worker, own, rows: worker.send_step(own, select_rows(actions, rows))
+
+    def _resets(self, ids: Sequence[int], kwargs: Mapping[str, Any]) -> Send[WorkerT]:
         common = dict(kwargs)
         seed = common.pop("seed", None)
         seeds = dict(zip(ids, env_seeds(seed, len(ids)), strict=True)) if seed is not None else None
-        result = []
+        given = []
         for i in ids:
             env_seed = seeds[i] if seeds is not None else self._seeds[i]
             self._seeds[i] = None
-            result.append(common if env_seed is None else {**common, "seed": env_seed})
-        return result
+            given.append(common if env_seed is None else {**common, "seed": env_seed})
+        return lambda worker, own, rows: worker.send_reset(own, [given[row] for row in rows])
 
-    def _check_idle(self, ids: Sequence[int]) -> None:
+    def _idle(self, id: Ids) -> list[int]:
+        ids = self._ids(id)
         if busy := self._at_work.intersection(ids):
             raise EnvError(f"env {min(busy)} is still at work; fetch its result with recv (or step) first")
-
-    def _started(self, worker: EnvWorker, ids: list[int], *, is_reset: bool) -> None:
-        self._at_work.update(ids)
-        self._sent[worker.first].append((ids, is_reset))
+        return ids
 
     def _note_rewards(self, out: StepArrays) -> None:
         """Remember the shape of rewards that no env told beforehand."""

@@ -180,10 +180,12 @@ class ProcessWorker(EnvWorker):
         if self._failure is not None:
             raise EnvError(self._failure)
         start = time.monotonic()
+        limit_s = None if self.hang_timeout_s is None else max(self.hang_timeout_s, at_least_s)
         try:
             while (message := self._channel.recv()) is None or message.number != number:
                 if message is None:
-                    self._check_time(during, start, at_least_s)
+                    if limit_s is not None and time.monotonic() - start > limit_s:
+                        raise self._hangs(during, limit_s)
                     for worker in (self, *self.siblings):
                         worker.check()
         except (EOFError, OSError):
@@ -200,13 +202,6 @@ class ProcessWorker(EnvWorker):
         # something that the env started may hold the pipe open: ask the system; a last answer is still read
         if self._failure is None and not self.process.is_alive() and not self._channel.has_bytes():
             raise self._died("a command")
-
-    def _check_time(self, during: str, start: float, at_least_s: float) -> None:
-        """Raise, and kill the process, if it has been at it for too long since `start`."""
-        if self.hang_timeout_s is not None:
-            limit_s = max(self.hang_timeout_s, at_least_s)
-            if time.monotonic() - start > limit_s:
-                raise self._hangs(during, limit_s)
 
     def _at_work(self) -> str:
         at = int(self._current[0])

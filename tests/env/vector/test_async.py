@@ -55,7 +55,7 @@ def test_fast_envs_are_handed_out_first():
         assert {int(o[0]): r for o, r in zip(obs, rew, strict=True)} == {1: 1.0, 2: 0.0}
         with pytest.raises(EnvError, match="env 0 is still at work"):
             env.step(np.zeros(1, int), [0])
-        with pytest.raises(EnvError, match="env 3 is at work"):
+        with pytest.raises(EnvError, match="env 3 is still at work"):
             env.get_env_attr("t", [3])
         with pytest.raises(EnvError, match="env 0 is still at work"):
             env.reset([0])
