@@ -168,12 +168,12 @@ class Recorder:
         """
         if self._storage is None:
             self._storage = self._allocate(fields, self._full)
-            self._leaves = [leaf for _, leaf in _present(self._storage)]
+            self._leaves = _present(self._storage)
         at = self._cursor[rows]
         if self._by_episode and not self._whole and at.max() == len(self._storage["rew"]):
             self._grow(self._storage)
         everyone = len(rows) == self._rows and self._in_step
-        for store, (_, value) in zip(self._leaves, _present(fields), strict=True):
+        for store, value in zip(self._leaves, _present(fields), strict=True):
             if everyone:
                 store[at[0]] = value
             else:
@@ -230,8 +230,8 @@ class Recorder:
         """Make room for episodes that last longer."""
         length = len(storage["rew"])
         self._storage = self._allocate(dict(storage[0].items()), 2 * length)
-        self._leaves = [leaf for _, leaf in _present(self._storage)]
-        for new, (_, old) in zip(self._leaves, _present(storage), strict=True):
+        self._leaves = _present(self._storage)
+        for new, old in zip(self._leaves, _present(storage), strict=True):
             new[:length] = old
 
     def _hand_out(self, rows: np.ndarray) -> list[Segment]:
@@ -243,10 +243,10 @@ class Recorder:
         if self._in_step and len(rows) == self._rows:
             data = old
             self._storage = self._allocate(dict(old[0].items()), self._full)  # the receiver keeps the old storage
-            self._leaves = [leaf for _, leaf in _present(self._storage)]
+            self._leaves = _present(self._storage)
         else:
             data = old[:, rows]
-        for new, (_, leaf) in zip(self._leaves, _present(old), strict=True) if overlap else ():
+        for new, leaf in zip(self._leaves, _present(old), strict=True) if overlap else ():
             new[:overlap, rows] = leaf[-overlap:, rows]
         self._cursor[rows] = overlap
         self._in_step = bool((self._cursor == self._cursor[0]).all())
@@ -292,27 +292,15 @@ class Recorder:
 
 def _filled(data: NamedArray, before: int, behind: int) -> NamedArray:
     """Put zeros around; they are ends of episodes, so that nothing flows out of them."""
-    filled = tree.map_leaves(
-        lambda leaf: np.concatenate(
-            (
-                np.zeros((before, *leaf.shape[1:]), leaf.dtype),
-                leaf,
-                np.zeros((behind, *leaf.shape[1:]), leaf.dtype),
-            )
-        ),
-        data,
-    )
+    filled = tree.map_leaves(lambda leaf: np.pad(leaf, [(before, behind), *[(0, 0)] * (leaf.ndim - 1)]), data)
     filled["terminated"][:before] = True
     filled["terminated"][before + len(data["rew"]) :] = True
     return filled
 
 
-def _present(fields: object) -> list[tuple[str, np.ndarray]]:
-    return [
-        (name, leaf)
-        for name, leaf in tree.leaves(dict(fields) if isinstance(fields, Mapping) else fields)
-        if leaf is not None
-    ]
+def _present(fields: object) -> list[np.ndarray]:
+    leaves = tree.leaves(dict(fields) if isinstance(fields, Mapping) else fields)
+    return [leaf for _, leaf in leaves if leaf is not None]
 
 
 def _batch(segment: Segment) -> Batch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -219,15 +220,12 @@ def join_received(parts: Sequence[Received]) -> Received:
         return parts[0]
     shape = max((part.rew.shape[1:] for part in parts), key=len)  # first resets may not know that rewards are several
     rewards = [part.rew if part.rew.shape[1:] == shape else np.zeros((len(part.rew), *shape)) for part in parts]
-    return Received(
-        env_id=np.concatenate([part.env_id for part in parts]),
-        is_reset=np.concatenate([part.is_reset for part in parts]),
-        obs=concatenate([part.obs for part in parts]),
-        rew=np.concatenate(rewards, dtype=np.float32),
-        terminated=np.concatenate([part.terminated for part in parts]),
-        truncated=np.concatenate([part.truncated for part in parts]),
-        info=np.concatenate([part.info for part in parts]),
-    )
+    columns: dict[str, Any] = {
+        field.name: concatenate([getattr(part, field.name) for part in parts])
+        for field in dataclasses.fields(Received)
+        if field.name != "rew"
+    }
+    return Received(rew=np.concatenate(rewards, dtype=np.float32), **columns)
 
 
 def copy_rows(source: Obs, out: Obs, rows: int | Rows) -> None:

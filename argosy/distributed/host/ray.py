@@ -51,7 +51,8 @@ class _HostActor:
         tune_process()
         gc.freeze()  # Ray and torch bring 200,000 objects, which each full collection would look through
         peers = functools.partial(_RayPeer, namespace)
-        share = lambda value: _RayShared(ray.put(value), name)  # noqa: E731  # one line says it
+        # In the object store; a node that fetches it keeps one copy for all its readers.
+        share = lambda value: functools.partial(_translated, ray.put(value), name)  # noqa: E731  # one line says it
         # A host's own name often stands for 127.0.1.1 there; Ray knows how the others reach it.
         address = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
         context = Context(name, incarnation, peers, share, address)
@@ -70,25 +71,10 @@ class _HostActor:
         await asyncio.wrap_future(self.host.stop())
 
 
-@dataclass(frozen=True)
-class _Background:
-    """Builds a worker whose thread runs when no other one wants the CPU; calls are answered as ever."""
-
-    build: Build
-
-    def __call__(self, context: Context) -> Worker:
-        yield_cpu()
-        return self.build(context)
-
-
-class _RayShared:
-    """A value in the object store; a node that fetches it keeps one copy for all its readers."""
-
-    def __init__(self, ref: Any, owner: str) -> None:
-        self.ref, self.owner = ref, owner
-
-    def __call__(self) -> Future[Any]:
-        return _translated(self.ref, self.owner)
+def _in_background(build: Build, context: Context) -> Worker:
+    """Build a worker whose thread runs when no other one wants the CPU; calls are answered as ever."""
+    yield_cpu()
+    return build(context)
 
 
 class _RayPeer:
@@ -254,7 +240,7 @@ class RayLauncher:
         if resources.memory_bytes is not None:
             options["memory"] = resources.memory_bytes
         if resources.background:
-            build = _Background(build)
+            build = functools.partial(_in_background, build)
         threads = max(1, int(resources.num_cpus))
         env = dict(resources.env)
         if threads > 1:

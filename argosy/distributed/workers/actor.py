@@ -176,9 +176,7 @@ class ActorWorker:
             "steps": float(self._steps),
             "segments": float(self._segments),
             "env_failures": float(self._tolerance.count),
-            "wait_inference_s": self._waited["inference"],
-            "wait_samples_s": self._waited["samples"],
-            "wait_parameters_s": self._waited["parameters"],
+            **{f"wait_{what}_s": waited for what, waited in self._waited.items()},
         }
 
     @property
