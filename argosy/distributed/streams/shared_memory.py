@@ -153,10 +153,14 @@ class Shared:
         self._memory = memoryview(self._map)
         self._server: socket.socket | None = None
         self._elsewhere: set[int] = set()
+        self._waits = False
 
     def post(self, request: RolloutRequest) -> None:
-        """Write the request and ring."""
+        """Write the request and ring; the answer to one that was given up is let pass before."""
+        if self._waits:
+            self.reply(_CONNECT_S)
         _write(self._memory[:AREA_BYTES], request)
+        self._waits = True
         self._ring()
 
     def reply(self, timeout_s: float) -> Reply | None:
@@ -169,6 +173,7 @@ class Shared:
             elif self._wait(self._server, left):
                 answer = _read(self._memory[AREA_BYTES:], copy=True)
                 if isinstance(answer, Reply):
+                    self._waits = False
                     return answer
                 time.sleep(_RETRY_S)  # the policy failed; its worker is being restarted
                 self._ring()

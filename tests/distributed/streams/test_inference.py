@@ -121,6 +121,17 @@ def test_failing_policy_is_not_an_answer(serve):
     assert asked(Remote([peer]), request([1.0]), 0.3) is None
 
 
+@pytest.mark.parametrize("kind", [Remote, Shared])
+def test_a_question_that_was_given_up_is_not_answered_instead_of_the_next(kind, serve):
+    stream = kind(serve("threads", build=functools.partial(Server, pass_s=0.1)))
+    for _ in range(3):
+        stream.post(request([1.0]))
+        time.sleep(0.05)  # its pass has begun
+        stream.post(request([2.0, 3.0]))
+        assert stream.reply(20).result.action.tolist() == [2, 3]
+    stream.close()
+
+
 def test_shared_memory_passes_over_other_machines(serve, monkeypatch):
     (peer,) = serve("threads")
     stream = Shared([peer])
