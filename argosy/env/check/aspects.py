@@ -117,7 +117,10 @@ def check_render(env: Env) -> Iterator[Finding]:
 
 
 def check_goals(env: Env, seed: int) -> Iterator[Finding]:
-    """Check `compute_reward` of an env whose observations hold goals, as hindsight calls it: for many at once."""
+    """Check `compute_reward` of an env whose observations hold goals, as hindsight calls it: for many at once.
+
+    And `compute_terminated`, where there is one.
+    """
     space = env.observation_space
     if not isinstance(space, spaces.Dict) or not set(GOALS) <= set(space.keys()):
         return
@@ -135,7 +138,14 @@ def check_goals(env: Env, seed: int) -> Iterator[Finding]:
         return
     env.action_space.seed(seed)
     env.reset(seed=seed)
-    obs, rew, _, _, info = env.step(env.action_space.sample())
+    obs, rew, terminated, _, info = env.step(env.action_space.sample())
+    ends = getattr(env.unwrapped, "compute_terminated", None)
+    if ends is not None and bool(said := ends(*(obs[name] for name in GOALS), info)) != bool(terminated):
+        yield Finding(
+            "error",
+            "compute_terminated",
+            f"it says {said} where step said {bool(terminated)}; relabelled ends would not match stored ones.",
+        )
     goals = (np.stack([np.asarray(obs[name])] * 2) for name in GOALS)
     with stopping("compute_reward", "for two pairs of goals it"):
         value = np.asarray(compute(*goals, np.array([info, info], dtype=object)))

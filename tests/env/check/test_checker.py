@@ -368,6 +368,15 @@ def test_goals(compute, says):
     assert one(env).startswith(says)
 
 
+@pytest.mark.parametrize("end", [False, True])
+def test_ends_by_goals(end):
+    members = {"compute_reward": lambda self, a, d, i: Reach.cost(a, d, i), "compute_terminated": lambda *args: end}
+    says = found(type("Variant", (Reach,), members))
+    assert [text.partition(";")[0] for text in says] == [
+        "error: compute_terminated: it says True where step said False"
+    ] * end
+
+
 def test_good_goals():
     assert found(type("Variant", (Reach,), {"compute_reward": lambda self, a, d, i: Reach.cost(a, d, i)})) == []
     space = spaces.Dict({**Reach.observation_space.spaces, "desired_goal": spaces.Box(-2, 2, (1,), np.float64)})
