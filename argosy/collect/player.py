@@ -71,11 +71,10 @@ class Player:
     def __init__(self, seat: Seat, policy: Policy, stream: InferenceStream, *, deterministic: bool = False) -> None:
         self.seat, self.policy = seat, policy
         self._stream = stream
-        self._everyone = np.arange(seat.rows)
         self._deterministic = deterministic
         self._waits = False
         self._reply: Reply | None = None
-        self._asking = self._everyone
+        self._asking = np.arange(seat.rows)
         self._acted: Any = None  # [R, ...] what the rows that wait for their step's outcome did
         self._state: Any = policy.first_states(seat.rows)  # before the next step of each row
 

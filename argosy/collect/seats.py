@@ -83,13 +83,13 @@ class Arena(Protocol):
 class VectorArena:
     """A vector env: one seat, one agent per env."""
 
-    def __init__(self, env: VectorEnv, spec: int = 0) -> None:
+    def __init__(self, env: VectorEnv) -> None:
         self._env = env
         self._border = Border(env.single_observation_space, env.single_action_space)
         n = env.num_envs
         self._all = np.arange(n)
         self._nobody = np.zeros(n, bool)
-        self._seat = Seat(spec, n, np.zeros(0), np.ones(n, bool), np.ones(n, bool))
+        self._seat = Seat(0, n, np.zeros(0), np.ones(n, bool), np.ones(n, bool))
         self.seats = [self._seat]
         self._lens = np.zeros(n, np.int64)
 
@@ -260,9 +260,7 @@ class AgentArena:
         for at, (_, result) in enumerate(pairs):
             write(obs_next, at, result.obs)
         rows = np.array([row for row, _ in pairs], np.int64)
-        border.check_obs(
-            obs_next, rows, "obs_next", np.ones(count, bool)
-        )  # of those that act, masks are looked at later
+        border.check_obs(obs_next, rows, "obs_next", np.ones(count, bool))  # masks are looked at when rows act
         info = np.empty(count, object)
         info[:] = [result.info for _, result in pairs]
         return Stepped(

@@ -8,7 +8,6 @@ The rule: with k groups the latency l is hidden when l < (k - 1) * s. A round of
 import argparse
 import json
 import time
-from concurrent.futures import Future
 from pathlib import Path
 
 import gymnasium as gym
@@ -49,28 +48,16 @@ class Late:
         self.policy, self.seconds = policy, seconds
 
     def post(self, request):
-        reply = Future()
-        reply.set_result(Reply(self.policy.rollout(request), 0))
-        return Wait(reply, time.perf_counter() + self.seconds)
+        self.given = Reply(self.policy.rollout(request), 0)
+        self.due = time.perf_counter() + self.seconds
+
+    def reply(self, timeout_s):
+        left = self.due - time.perf_counter()
+        time.sleep(max(0.0, min(left, timeout_s)))
+        return self.given if left <= timeout_s else None
 
     def close(self):
         pass
-
-
-class Wait:
-    def __init__(self, reply, due):
-        self.reply, self.due = reply, due
-
-    def done(self):
-        return time.perf_counter() >= self.due
-
-    def result(self, timeout=None):
-        left = self.due - time.perf_counter()
-        if timeout is not None and left > timeout:
-            time.sleep(timeout)
-            raise TimeoutError
-        time.sleep(max(left, 0.0))
-        return self.reply.result()
 
 
 def speed(step_s, latency_s, ring, seconds):
