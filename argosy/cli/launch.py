@@ -138,24 +138,20 @@ def result(run: FleetRun, snapshot: Snapshot) -> dict[str, object]:
     """Return what --json prints: the keys of `argosy train`; with several policies some of them are by policy."""
     specs, wall_s = run.fleet.policies, round(snapshot.total_wall_s, 3)
     best = {name: run.best(name) for name in specs}
-    by_policy: dict[str, Mapping[str, object]] = {
-        "algorithm": {name: spec.experiment.algorithm for name, spec in specs.items()},
-        "env_steps": snapshot.env_steps,
-        "gradient_steps": snapshot.gradient_steps,
-        "test_return_mean": {name: None if r is None else r.return_mean for name, r in best.items()},
-        "test_return_std": {name: None if r is None else r.return_std for name, r in best.items()},
-    }
-    own = {key: values[next(iter(specs))] if len(specs) == 1 else dict(values) for key, values in by_policy.items()}
+
+    def by_policy(values: Mapping[str, object]) -> object:
+        return values[next(iter(specs))] if len(specs) == 1 else dict(values)
+
     return {
-        "algorithm": own["algorithm"],
+        "algorithm": by_policy({name: spec.experiment.algorithm for name, spec in specs.items()}),
         "task": run.fleet.experiment.task,
         "seed": run.fleet.experiment.seed,
-        "env_steps": own["env_steps"],
-        "gradient_steps": own["gradient_steps"],
+        "env_steps": by_policy(snapshot.env_steps),
+        "gradient_steps": by_policy(snapshot.gradient_steps),
         "wall_s": wall_s,
         "steps_per_s": round(max(snapshot.env_steps.values(), default=0) / max(wall_s, 1e-9), 1),
-        "test_return_mean": own["test_return_mean"],
-        "test_return_std": own["test_return_std"],
+        "test_return_mean": by_policy({name: None if r is None else r.return_mean for name, r in best.items()}),
+        "test_return_std": by_policy({name: None if r is None else r.return_std for name, r in best.items()}),
         "run_dir": str(run.directory),
         "reason": snapshot.reason,
         "restarts": sum(int(worker["restarts"]) for worker in snapshot.workers.values()),

@@ -1,4 +1,4 @@
-"""The report as a page of this machine that follows runs while they go on: it is made anew when something has changed.
+"""`argosy dash [RUNS]`: the report as a page of this machine, which is made anew when something has changed.
 
 Only the page itself can be asked for, by whoever knows the token, and nothing can be written. A request costs nothing:
 it gets what was made last.
@@ -11,11 +11,16 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Annotated
 from urllib.parse import parse_qs, urlsplit
 
+import tyro
+
+from argosy.cli.flags import parse
 from argosy.errors import ConfigError
 
 LOOPBACK = ("127.0.0.1", "localhost")
@@ -29,6 +34,38 @@ _HEADERS = {
 }
 _AT_FIRST = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="1">
 <title>argosy</title></head><body><p>The runs are being read ...</p></body></html>"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DashFlags:
+    """Follow runs in the browser; ends with Ctrl-C."""
+
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional] = ("runs",)
+    """Runs' folders, folders above them, or patterns of such."""
+    host: str = "127.0.0.1"
+    """Address to listen at; this one can be reached from this machine only."""
+    port: int = 8765
+    """Where; 0: a free one."""
+    token: bool = True
+    """Ask for the token in the address that is printed, so that other users of this machine see nothing."""
+    every_s: float = 5.0
+    """Seconds until the page looks for something new."""
+    threshold: float | None = None
+    """Return to whose first time steps and seconds are told; none: the runs' target, or near the best return."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535 or not self.every_s >= 1:
+            raise ConfigError(f"port is {self.port}, every_s {self.every_s}; they must be 0 to 65535, and >= 1")
+
+
+def main(args: Sequence[str]) -> int:
+    """Serve the page until Ctrl-C."""
+    flags = parse(DashFlags, args, prog="argosy dash")
+    make = page_maker(flags.runs, flags.threshold, flags.every_s)
+    server = Dashboard(make, flags.every_s, flags.host, flags.port, new_token() if flags.token else None)
+    print(f"dash: {server.url}", flush=True)
+    server.run()
+    return 0
 
 
 class Dashboard(ThreadingHTTPServer):

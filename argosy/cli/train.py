@@ -1,4 +1,4 @@
-"""`argosy train ALGO --task TASK ...`: every setting of the experiment is a flag."""
+"""`argosy train ALGO --task TASK ...`: every setting of the experiment is a flag; `argosy resume RUN`."""
 
 from __future__ import annotations
 
@@ -123,6 +123,41 @@ def run_and_report(experiment: Experiment, output: Output, source: str) -> int:
 
         print(profile_table(result.run_dir), file=sys.stderr if output.json else sys.stdout)
     return finish(result, json=output.json, quiet=output.quiet)
+
+
+@dataclasses.dataclass(frozen=True)
+class ResumeFlags:
+    """Go on with a run that was stopped, from its checkpoint."""
+
+    run: Annotated[str, tyro.conf.Positional]
+    """The run's folder, or that of many runs (`argosy train --seeds`), of which those that are missing go on."""
+    jobs: int = 0
+    """Of many runs, how many side by side; 0: as many as cores."""
+    total_steps: int | None = None
+    """The run's new length in steps (offline: updates); a run that has finished goes on, too."""
+    trust: bool = False
+    """Import the code that the run names as MODULE:CLASS."""
+    json: bool = False
+    """Print the result as one line of JSON, last, on standard output."""
+    quiet: bool = False
+    """No progress bar and no report."""
+
+
+def resume(args: Sequence[str]) -> int:
+    """Go on with the run."""
+    from argosy.cli import many
+    from argosy.run import train as runs
+    from argosy.run.many import find_group
+
+    flags = parse(ResumeFlags, args, prog="argosy resume")
+    if group := find_group(flags.run, trust=flags.trust):
+        if flags.total_steps is not None:
+            raise ConfigError(
+                f"{flags.run} holds many runs, whose length stays; --total-steps takes one of their folders"
+            )
+        return many.run_and_report(group, flags.jobs, as_json=flags.json, quiet=flags.quiet)
+    result = runs.resume(flags.run, total_steps=flags.total_steps, show_progress=not flags.quiet, trust=flags.trust)
+    return finish(result, json=flags.json, quiet=flags.quiet)
 
 
 def help_of(default: Experiment, output: Common) -> tuple[str, str]:

@@ -16,20 +16,20 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 388.0, 10.0, 210.0
 
 @dataclass(frozen=True)
 class Line:
-    """A curve with the bounds between which it lies [n]; NaN: not known."""
+    """A curve."""
 
     color: int
     """Counts the colours of the page."""
     x: FloatArray
     y: FloatArray
-    low: FloatArray
-    high: FloatArray
+    bounds: Sequence[FloatArray] = ()
+    """Low and high [n], between which it lies; (): not known."""
 
 
 def figure(title: str, unit: str, lines: Sequence[Line]) -> str:
     """Return a picture of some lines; `unit` is that of x."""
     x_ticks = _ticks([line.x for line in lines])
-    y_ticks = _ticks([values for line in lines for values in (line.y, line.low, line.high)])
+    y_ticks = _ticks([values for line in lines for values in (line.y, *line.bounds)])
 
     def across(x: float) -> float:
         return _LEFT + (x - x_ticks[0]) / (x_ticks[-1] - x_ticks[0]) * (_RIGHT - _LEFT)
@@ -45,8 +45,9 @@ def figure(title: str, unit: str, lines: Sequence[Line]) -> str:
     parts += [f'<text x="{across(x):.1f}" y="226" text-anchor="middle">{short(x)}</text>' for x in x_ticks]
     parts.append(f'<text x="220" y="244" text-anchor="middle">{escape(unit)}</text>')
     for line in lines:
-        if np.isfinite(line.low).all():
-            around = points(np.append(line.x, line.x[::-1]), np.append(line.high, line.low[::-1]))
+        if line.bounds:
+            low, high = line.bounds
+            around = points(np.append(line.x, line.x[::-1]), np.append(high, low[::-1]))
             parts.append(f'<polygon class="c{line.color % 8}" points="{around}"/>')
     for line in lines:
         dash = ' stroke-dasharray="5 3"' if line.color >= 8 else ""

@@ -14,7 +14,7 @@ from argosy.errors import CheckpointError
 from argosy.files import damage_named, read_json
 from argosy.logger import read_jsonl
 from argosy.report.figure import Line, figure, short, table
-from argosy.report.runs import STEPS, below, number
+from argosy.report.runs import STEPS, below, numbers
 
 _LAG = "lag_steps/"
 _WAITS = {
@@ -50,15 +50,9 @@ def read_fleets(places: Sequence[str | Path]) -> tuple[list[FleetSeen], list[str
         try:
             status = read_json(folder / "status.json")
             with damage_named(folder / "status.json"):
-                workers = {
-                    str(name): {str(key): found for key, value in one.items() if (found := number(value)) is not None}
-                    for name, one in status["workers"].items()
-                }
+                workers = {str(name): numbers(one) for name, one in status["workers"].items()}
                 wall_s, before_s = float(status["wall_s"]), float(status["before_s"])
-                rows = [
-                    {key: found for key, value in row.items() if (found := number(value)) is not None}
-                    for row in read_jsonl(folder / "metrics.jsonl")
-                ]
+                rows = [numbers(row) for row in read_jsonl(folder / "metrics.jsonl")]
                 reason = str(status["reason"])
                 lags = {
                     name: {int(key.removeprefix(_LAG)): steps for key, steps in one.items() if key.startswith(_LAG)}
@@ -87,8 +81,7 @@ def fleet_section(fleet: FleetSeen) -> str:
     )
     if len(points) > 1:
         x, y = np.array(points).T
-        nothing = np.full(len(x), np.nan)
-        picture = figure("Steps per second of all actors", "steps", [Line(0, x, y, nothing, nothing)])
+        picture = figure("Steps per second of all actors", "steps", [Line(0, x, y)])
         parts.append(f'<div class="figures">{picture}</div>')
     rows = [[name, *_worker(worker, fleet.wall_s)] for name, worker in sorted(fleet.workers.items())]
     parts.append(

@@ -119,7 +119,8 @@ def _lines(groups: Groups, colors: Mapping[str, int], key: str, axis: str) -> li
         end = min((x[-1] for x, _ in curves), default=0.0)
         if end > start:
             grid = np.linspace(start, end, _POINTS)
-            lines.append(Line(colors[label], grid, *band([np.interp(grid, x, y) for x, y in curves])))
+            middle, *bounds = band([np.interp(grid, x, y) for x, y in curves])
+            lines.append(Line(colors[label], grid, middle, bounds if np.isfinite(bounds).all() else ()))
     return lines
 
 
@@ -168,9 +169,7 @@ def _together(tasks: Mapping[str, Groups], names: Sequence[str], colors: Mapping
             rows = [[name, str(len(one)), described(interval(one))] for name, one in zip(there, made, strict=True)]
             parts.append(table("Over all tasks", ["algorithm", "seeds", "interquartile mean"], rows))
         grid = np.linspace(min(one.min() for one in made), max(one.max() for one in made), _POINTS)
-        shares = [(colors[name], profile(one, grid)) for name, one in zip(there, made, strict=True)]
-        nothing = np.full(_POINTS, np.nan)
-        lines = [Line(color, grid, share, nothing, nothing) for color, share in shares]
+        lines = [Line(colors[name], grid, profile(one, grid)) for name, one in zip(there, made, strict=True)]
         parts.append(f'<div class="figures">{figure("Share of runs with a higher score", "score", lines)}</div>')
     if len(names) > 1:
         title = "Probability that a run of the row beats one of the column, on tasks that both have"

@@ -164,8 +164,7 @@ def _rows(folder: RunFolder, said: list[str]) -> list[dict[str, float]]:
     except OSError as error:
         said.append(f"{folder.path}: metrics.jsonl cannot be read, so no curve: {error}")
         return []
-    numbers = [{key: found for key, value in row.items() if (found := number(value)) is not None} for row in whole]
-    rows = [row for row in numbers if STEPS in row]
+    rows = [row for row in map(numbers, whole) if STEPS in row]
     if file != folder.metrics:
         rows = _of_policy(rows, folder.path.name)
     if len(rows) < lines:
@@ -211,6 +210,11 @@ def _optional(path: Path, said: list[str]) -> dict[str, object]:
 def number(value: object) -> float | None:
     """Return a number that can be reckoned with; None for whatever else a damaged file may hold."""
     return float(value) if isinstance(value, int | float) and -1e100 < value < 1e100 else None
+
+
+def numbers(row: Mapping[str, object]) -> dict[str, float]:
+    """Return those entries that are numbers that can be reckoned with."""
+    return {str(key): found for key, value in row.items() if (found := number(value)) is not None}
 
 
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:

@@ -66,8 +66,8 @@ def study_section(study: StudySeen) -> str:
     scored = [(one.score, one) for one in study.trials if one.state == "complete" and one.score is not None]
     if len(scored) > 1:
         scores = np.array([score for score, _ in scored])
-        order, nothing = np.arange(1.0, len(scores) + 1), np.full(len(scores), np.nan)
-        lines = [Line(n, order, y, nothing, nothing) for n, y in enumerate((np.maximum.accumulate(scores), scores))]
+        order = np.arange(1.0, len(scores) + 1)
+        lines = [Line(n, order, y) for n, y in enumerate((np.maximum.accumulate(scores), scores))]
         picture = figure("Score of each trial, and best so far", "complete trials", lines)
         parts.append(f'<div class="figures">{picture}</div>')
     if study.importance:

@@ -13,14 +13,15 @@ from argosy.algorithm.base import Algorithm
 from argosy.collect import AsyncCollector, Collector
 from argosy.collect.labels import LabellingCollector
 from argosy.data import VectorReplayBuffer
-from argosy.env import make_vector_env
-from argosy.errors import ConfigError
+from argosy.env import VectorEnv, make_vector_env
+from argosy.errors import CheckpointError, ConfigError
 from argosy.experiment import Experiment
 from argosy.logger import Logger
+from argosy.policy import Policy
 from argosy.rng import spawn_seeds
 from argosy.run.callbacks import FQE
 from argosy.run.dataset import load_data
-from argosy.run.expert import load_expert
+from argosy.run.saved import check_alone, find_policy, read_saved
 from argosy.run.warm import warm_start
 from argosy.trainer import OfflineToOnlineTrainer, OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 from argosy.trainer.callbacks import make_callbacks
@@ -122,7 +123,7 @@ def build(
         buffer = _make_buffer(experiment, algorithm, seeds[1])
         collector: Callable[..., Collector] = Collector if config.wait_num is None else AsyncCollector
         if experiment.expert is not None:
-            collector = partial(LabellingCollector, expert=load_expert(experiment, test_env))
+            collector = partial(LabellingCollector, expert=_load_expert(experiment, test_env))
         common |= {
             "train_collector": collector(algorithm.policy, env, buffer, exploration_noise=True, seed=seeds[2]),
             "step_per_epoch": settings.step_per_epoch,
@@ -153,3 +154,29 @@ def _make_buffer(experiment: Experiment, algorithm: Algorithm, seed: int) -> Vec
         rows = -(-experiment.trainer.step_per_collect // num_envs)
         return VectorReplayBuffer(rows * num_envs, num_envs, seed=seed)
     return make_buffer(experiment, num_envs, seed)
+
+
+def _load_expert(experiment: Experiment, env: VectorEnv) -> Policy:
+    """Return the policy that `experiment.expert` names, as `argosy.load` does; nothing is imported unasked.
+
+    Args:
+        experiment: names the folder of a run or the file of a policy.
+        env: of the task; the expert must have the same one, with the same spaces.
+
+    Raises:
+        TrustError: its run names code of one's own that nobody has named in this process.
+        CheckpointError: there is no such policy, or it is of another env.
+    """
+    assert experiment.expert is not None
+    saved = read_saved(find_policy(experiment.expert))
+    check_alone(saved.path, saved.env)
+    if saved.experiment.task != experiment.task:
+        raise CheckpointError(
+            f"expert is {experiment.expert!r}, which was trained on {saved.experiment.task}; this run's task is "
+            f"{experiment.task}"
+        )
+    own = (env.single_observation_space, env.single_action_space)
+    for name, theirs, ours in zip(("observations of", "actions in"), saved.spaces, own, strict=True):
+        if theirs != ours:
+            raise CheckpointError(f"expert is {experiment.expert!r}, made for {name} {theirs}; this run has {ours}")
+    return saved.policy(experiment.device).eval()

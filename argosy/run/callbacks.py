@@ -23,13 +23,30 @@ from argosy.trainer.checkpoint import data_of, save_checkpoint
 from argosy.trainer.fqe import FittedQ
 
 
-class EarlyStop:
+class _Counts:
+    """A callback whose counts a checkpoint keeps."""
+
+    counts: tuple[str, ...]
+
+    def state_dict(self) -> dict[str, float]:
+        """Return what a checkpoint keeps."""
+        return {name: getattr(self, name) for name in self.counts}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where `state` was taken."""
+        for name in self.counts:
+            setattr(self, name, type(getattr(self, name))(state[name]))
+
+
+class EarlyStop(_Counts):
     """Ends a run that gets no better, as if it had reached its length: it is evaluated then.
 
     Args:
         tests: how many in a row must not have been better than the best before.
         at_least: by how much a mean return must be higher to be better.
     """
+
+    counts = ("best", "since")
 
     def __init__(self, tests: int = 10, at_least: float = 0.0) -> None:
         self.tests, self.at_least = tests, at_least
@@ -46,14 +63,6 @@ class EarlyStop:
         self.since += 1
         if self.since >= self.tests:
             trainer.state.stopped = True
-
-    def state_dict(self) -> dict[str, float]:
-        """Return what a checkpoint keeps."""
-        return {"best": self.best, "since": self.since}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state` was taken."""
-        self.best, self.since = float(state["best"]), int(state["since"])
 
 
 class FQE:
@@ -121,7 +130,7 @@ class _InFolder:
         return self.folder.path / name
 
 
-class KeepCheckpoints(_InFolder):
+class KeepCheckpoints(_InFolder, _Counts):
     """Keeps full checkpoints on the way, `step-N.safetensors`, beside those that `resume` goes on from.
 
     `argosy.load` takes each. To go on from one, copy it over the run's checkpoint.safetensors.
@@ -130,6 +139,8 @@ class KeepCheckpoints(_InFolder):
         every: steps (offline: updates) between two.
         keep: newest ones to keep; 0: all.
     """
+
+    counts = ("saved",)
 
     def __init__(self, every: int = 100_000, keep: int = 3) -> None:
         self.every, self.keep, self.saved = every, keep, 0
@@ -147,16 +158,8 @@ class KeepCheckpoints(_InFolder):
         for old in kept[: -self.keep] if self.keep else []:
             old.unlink()
 
-    def state_dict(self) -> dict[str, int]:
-        """Return what a checkpoint keeps."""
-        return {"saved": self.saved}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state` was taken."""
-        self.saved = int(state["saved"])
-
-
-class Video(_InFolder):
+class Video(_InFolder, _Counts):
     """Films the policy after every k-th test, `video-N.gif` after N steps (offline: updates).
 
     Args:
@@ -164,6 +167,8 @@ class Video(_InFolder):
         episodes: to show.
         max_steps: frames of a film at most.
     """
+
+    counts = ("tests",)
 
     def __init__(self, every: int = 5, episodes: int = 1, max_steps: int = 500) -> None:
         self.every, self.episodes, self.max_steps, self.tests = every, episodes, max_steps, 0
@@ -185,12 +190,4 @@ class Video(_InFolder):
             return trainer.algorithm.policy
 
         experiment = self.folder.experiment(trust=True)  # it is this run's own
-        film_policy(experiment, ready, path, episodes=self.episodes, max_steps=self.max_steps)
-
-    def state_dict(self) -> dict[str, int]:
-        """Return what a checkpoint keeps."""
-        return {"tests": self.tests}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where `state` was taken."""
-        self.tests = int(state["tests"])
+        film_policy(self.folder.path, experiment, ready, path, self.episodes, self.max_steps)

@@ -13,6 +13,7 @@ import numpy as np
 from argosy.collect import CollectHook, Collector, StepEvent
 from argosy.collect.seats import Arena
 from argosy.collect.video import DEFAULT_FPS, check_video_path, checked_picture, fps_of, picture, write_video
+from argosy.config import check_range
 from argosy.data import CollectStats
 from argosy.env import VectorEnv, make_vector_env
 from argosy.errors import CheckpointError, ConfigError, EnvError
@@ -113,74 +114,39 @@ def film(
         EnvError: the environment gives no pictures.
         MissingExtraError: the writer, or what the environment draws with, is not installed.
     """
-    camera = _camera(path, episodes, max_steps)
-    if fleet_policies(run_dir):
-        fleet = read_fleet(Path(run_dir), trust=trust, **which)
-        with _drawn():
-            stats = play(fleet, episodes, seed, on_step=camera.take, render_mode="rgb_array")
-        write_video(path, camera.frames, camera.fps)
-        return stats
-    saved = read_policy(run_dir, trust=trust, **which)
-    with environment_of(run_dir):
-        env = _drawing_env(saved.experiment)
-    return _film(env, saved.experiment.threads, lambda: load_policy(saved, env), path, camera, episodes, seed)
-
-
-def film_policy(
-    experiment: Experiment,
-    ready: Callable[[VectorEnv], Policy],
-    path: str | Path,
-    *,
-    episodes: int = 1,
-    seed: int = 0,
-    max_steps: int = 2000,
-) -> CollectStats:
-    """Film a policy that is at hand; errors as of `film`.
-
-    Args:
-        experiment: says what it plays.
-        ready: returns the policy, having made the env ready for it.
-        path: the film, .gif or .mp4.
-        episodes: episodes to show.
-        seed: of the environment.
-        max_steps: frames of the film at most.
-    """
-    camera, env = _camera(path, episodes, max_steps), _drawing_env(experiment)
-    return _film(env, experiment.threads, lambda: ready(env), path, camera, episodes, seed)
-
-
-def _film(
-    env: VectorEnv,
-    threads: int,
-    ready: Callable[[], Policy],
-    path: str | Path,
-    camera: _Camera,
-    episodes: int,
-    seed: int,
-) -> CollectStats:
-    with contextlib.closing(env), computing_threads(threads):
-        collector = Collector(ready(), env, hooks=[camera], seed=seed)
-        stats = CollectStats()
-        with contextlib.suppress(_FilmFullError):
-            stats = collector.collect(n_episode=episodes)
+    if not fleet_policies(run_dir):
+        saved = read_policy(run_dir, trust=trust, **which)
+        return film_policy(
+            run_dir, saved.experiment, lambda env: load_policy(saved, env), path, episodes, max_steps, seed
+        )
+    camera = Film(path, episodes, max_steps)
+    fleet = read_fleet(Path(run_dir), trust=trust, **which)
+    with _drawn():
+        stats = play(fleet, episodes, seed, on_step=camera.take, render_mode="rgb_array")
     write_video(path, camera.frames, camera.fps)
     return stats
 
 
-def _camera(path: str | Path, episodes: int, max_steps: int) -> _Camera:
-    """Return what takes the pictures; nothing has been played yet when something is refused."""
-    check_video_path(path)
-    for name, value in (("episodes", episodes), ("max_steps", max_steps)):
-        if value < 1:
-            raise ConfigError(f"{name} is {value}; it must be >= 1")
-    if not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
-        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws without a screen, and without complaints
-    return _Camera(max_steps)
-
-
-def _drawing_env(experiment: Experiment) -> VectorEnv:
-    with _drawn():
-        return make_vector_env(experiment.task, 1, test=True, config=experiment.env, render_mode="rgb_array")
+def film_policy(
+    run_dir: str | Path,
+    experiment: Experiment,
+    ready: Callable[[VectorEnv], Policy],
+    path: str | Path,
+    episodes: int,
+    max_steps: int,
+    seed: int = 0,
+) -> CollectStats:
+    """Film the policy that `ready` returns, having made the env ready for it; all else as of `film`."""
+    camera = Film(path, episodes, max_steps)
+    with environment_of(run_dir), _drawn():
+        env = make_vector_env(experiment.task, 1, test=True, config=experiment.env, render_mode="rgb_array")
+    stats = CollectStats()
+    with contextlib.closing(env), computing_threads(experiment.threads):
+        collector = Collector(ready(env), env, hooks=[camera], seed=seed)
+        with contextlib.suppress(_FilmFullError):
+            stats = collector.collect(n_episode=episodes)
+    write_video(path, camera.frames, camera.fps)
+    return stats
 
 
 @contextlib.contextmanager
@@ -201,13 +167,16 @@ class _FilmFullError(Exception):
     pass
 
 
-class _Camera(CollectHook):
-    """Keeps the picture of every step, of a collector or of an arena."""
+class Film(CollectHook):
+    """Keeps the picture of every step, of a collector or of an arena; refuses what cannot become a film at once."""
 
-    def __init__(self, max_steps: int) -> None:
-        self.max_steps = max_steps
+    def __init__(self, path: str | Path, episodes: int, max_steps: int) -> None:
+        check_video_path(path)
+        self.episodes, self.max_steps, self.fps = episodes, max_steps, DEFAULT_FPS
+        check_range(self, "episodes", "max_steps", ge=1)
         self.frames: list[np.ndarray] = []
-        self.fps = DEFAULT_FPS
+        if not os.environ.get("DISPLAY") and not os.environ.get("WAYLAND_DISPLAY"):
+            os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws without a screen, and without complaints
 
     def on_step(self, event: StepEvent) -> None:
         """Take a picture."""

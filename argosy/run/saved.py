@@ -70,10 +70,9 @@ class Own:
         """Write down what a fleet was given; None: nothing."""
         if policy is None and algorithm is None:
             return None
-        try:
+        plain = None
+        with contextlib.suppress(ConfigError):
             plain = {key: to_plain(value) for key, value in args.items()}
-        except ConfigError:
-            return cls(_name_of(policy), None, _name_of(algorithm), learns)
         return cls(_name_of(policy), plain, _name_of(algorithm), learns)
 
     def make(self, experiment: Experiment, spaces: tuple[Space, Space], device: str) -> Policy:

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 Sampler = Literal["tpe", "random"]
 Pruner = Literal["median", "none"]
+State = Literal["complete", "given up", "failed"]
 _TEST = "test/return_mean"
+_STATES: Mapping[str, State] = {"COMPLETE": "complete", "PRUNED": "given up", "FAIL": "failed"}
 _OF_A_RUN = ("task", "data", "expert", "init", "seed", "device", "threads", "callbacks", "logger")  # not a preset's
 
 
@@ -46,7 +48,7 @@ class Trial:
     number: int
     """Names the folder of its run."""
     settings: Mapping[str, object]
-    state: Literal["complete", "given up", "failed"]
+    state: State
     score: float | None
     """Mean return of its best policy's fresh episodes; of one that was given up: of its last test."""
     why: str = ""
@@ -218,12 +220,8 @@ class Study:
         settings = {
             name: json.loads(value) if self.space[name].choices else value for name, value in one.params.items()
         }
-        names: dict[object, Literal["complete", "given up"]] = {
-            self._states.COMPLETE: "complete",
-            self._states.PRUNED: "given up",
-        }
-        attributes = one.user_attrs
-        return Trial(attributes["run"], settings, names.get(one.state, "failed"), one.value, attributes.get("why", ""))
+        about = one.user_attrs
+        return Trial(about["run"], settings, _STATES[one.state.name], one.value, about.get("why", ""))
 
     @staticmethod
     def _stored(where: Range, value: object) -> object:
