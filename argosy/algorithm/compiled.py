@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -33,15 +34,17 @@ def compile_update(algorithm: Algorithm) -> None:
     if not optimisers or algorithm.expert_rows:
         why = "learns from two batches at once" if optimisers else "learns without gradients"
         raise ConfigError(f"compile is 'update', but {name} {why}; leave it out")
-    prepare, said = algorithm.prepare, False
-    for owner, method in ((algorithm, "_finish"), *((optim, "step") for optim in optimisers)):
-        left_out = torch.compiler.disable(getattr(owner, method))  # type: ignore[no-untyped-call]  # torch's own
-        setattr(owner, method, left_out)
-    compiled = torch.compile(algorithm.update)
+    prepare, plain = algorithm.prepare, algorithm.update
+    compiled: Callable[[Any], Any] | None = None
 
     def update(batch: Any) -> Any:
-        nonlocal said
-        start, prepared = time.perf_counter(), prepare(batch)
+        nonlocal compiled
+        start, prepared, begins = time.perf_counter(), prepare(batch), compiled is None
+        if compiled is None:  # not before: whoever only acts need not wait for torch's compilers
+            for owner, method in ((algorithm, "_finish"), *((optim, "step") for optim in optimisers)):
+                left_out = torch.compiler.disable(getattr(owner, method))  # type: ignore[no-untyped-call]  # torch's own
+                setattr(owner, method, left_out)
+            compiled = torch.compile(plain)
         algorithm.prepare = _as_it_is  # type: ignore[method-assign]  # of this object, for this call
         try:
             stats = compiled(prepared)
@@ -51,9 +54,8 @@ def compile_update(algorithm: Algorithm) -> None:
             raise ConfigError(f"compile is 'update', but torch cannot compile {name}: {error}; leave it out") from error
         finally:
             algorithm.prepare = prepare  # type: ignore[method-assign]
-        if not said:
+        if begins:
             sys.stderr.write(f"compile: the first update of {name} took {time.perf_counter() - start:.1f} s\n")
-            said = True
         return stats
 
     algorithm.update = update  # type: ignore[method-assign]
