@@ -22,9 +22,9 @@ from gymnasium import spaces
 
 from argosy.algorithm.actor_critic import ActorConfig
 from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
-from argosy.algorithm.critics import CriticsConfig, action_critic
+from argosy.algorithm.critics import CriticsConfig, CriticsStats, action_critic, critic_loss
 from argosy.config import limited
-from argosy.data import TrainingStats, TransitionBatch
+from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
 from argosy.ops.offline import advantage_weight
 from argosy.policy import ActorCriticPolicy
@@ -43,15 +43,11 @@ class AWACConfig(ActorConfig, CriticsConfig):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class AWACStats(TrainingStats):
+class AWACStats(CriticsStats):
     """What one update reports."""
 
-    loss_critic: float
-    """Mean squared error, summed over the critics."""
     loss_actor: float
     """Mean weighted negative log-likelihood of the stored actions."""
-    q_mean: float
-    """Mean value of the stored actions, over batch and critics."""
     weight_mean: float
     """Mean weight of the stored actions (detail 4)."""
 
@@ -84,9 +80,7 @@ class AWAC(Algorithm[AWACConfig, AWACStats]):
         with torch.no_grad():  # detail 2
             act_next = self.policy.analyze_next(batch).sample(self.rng.torch)
             target = batch.rew + batch.discount * self.critic_target.next_value(batch, act_next).amin(dim=0)
-        q_KB = self.critic.value(batch, batch.act)  # noqa: N806  # the suffix says the shape
-        td_error = q_KB - target
-        loss_critic = batch_mean((batch.weight * td_error.square()).sum(dim=0), batch)
+        loss_critic, q_taken, error, _ = critic_loss(self.critic.value(batch, batch.act), target, batch)
         self.critic_optim.step(loss_critic)
 
         now = self.policy.analyze(batch)
@@ -102,7 +96,7 @@ class AWAC(Algorithm[AWACConfig, AWACStats]):
         metrics = self._finish(
             loss_critic=loss_critic,
             loss_actor=loss_actor,
-            q_mean=batch_mean(q_KB.detach().mean(dim=0), batch),
+            q_mean=batch_mean(q_taken, batch),
             weight_mean=batch_mean(weight, batch),
         )
-        return AWACStats(**metrics, priorities=batch_priorities(td_error.detach().abs().mean(dim=0), batch))
+        return AWACStats(**metrics, priorities=batch_priorities(error, batch))

@@ -23,11 +23,11 @@ import torch
 from gymnasium import spaces
 
 from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
-from argosy.algorithm.critics import CriticsConfig
+from argosy.algorithm.critics import CriticsConfig, CriticsStats, critic_loss
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.task import Kind
 from argosy.config import limited
-from argosy.data import TrainingStats, TransitionBatch
+from argosy.data import TransitionBatch
 from argosy.net import NetConfig, TargetUpdate, frozen_copy
 from argosy.ops import gaussian_kl
 from argosy.ops.offline import squared_distance
@@ -57,17 +57,13 @@ class BCQConfig(CriticsConfig):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BCQStats(TrainingStats):
+class BCQStats(CriticsStats):
     """What one update reports."""
 
     loss_model: float
     """Of the model of the data (detail 1)."""
-    loss_critic: float
-    """Mean squared error, summed over the critics."""
     loss_actor: float
     """Minus the first critic's value of what the model draws, perturbed."""
-    q_mean: float
-    """Mean value of the stored actions, over batch and critics."""
 
 
 class BCQ(Algorithm[BCQConfig, BCQStats]):
@@ -109,15 +105,13 @@ class BCQ(Algorithm[BCQConfig, BCQStats]):
         mean, log_std = now.posterior(batch.act)  # detail 1
         latent = mean + log_std.exp() * self._noise(mean.shape)
         decoded = now.decoded(latent)
-        error = squared_distance(decoded, batch.act.reshape(decoded.shape), batch.rew.dim()) / self.policy.action_dim
+        distance = squared_distance(decoded, batch.act.reshape(decoded.shape), batch.rew.dim()) / self.policy.action_dim
         none = torch.zeros_like(mean)
         divergence = gaussian_kl(mean, log_std, none, none) / mean.shape[-1]
-        loss_model = batch_mean(batch.weight * (error + 0.5 * divergence), batch)
+        loss_model = batch_mean(batch.weight * (distance + 0.5 * divergence), batch)
 
         target = self._target(batch)
-        q_KB = now.value(batch.act)  # noqa: N806  # the suffix says the shape
-        td_error = q_KB - target
-        loss_critic = batch_mean((batch.weight * td_error.square()).sum(dim=0), batch)
+        loss_critic, q, error, _ = critic_loss(now.value(batch.act), target, batch)
 
         drawn = now.decoded(self._latents(batch.rew.shape)).detach()
         loss_actor = -batch_mean(now.value(now.perturbed(drawn))[0], batch)  # detail 2
@@ -130,9 +124,9 @@ class BCQ(Algorithm[BCQConfig, BCQStats]):
             loss_model=loss_model,
             loss_critic=loss_critic,
             loss_actor=loss_actor,
-            q_mean=batch_mean(q_KB.detach().mean(dim=0), batch),
+            q_mean=batch_mean(q, batch),
         )
-        return BCQStats(**metrics, priorities=batch_priorities(td_error.detach().abs().mean(dim=0), batch))
+        return BCQStats(**metrics, priorities=batch_priorities(error, batch))
 
     @torch.no_grad()
     def _target(self, batch: TransitionBatch) -> torch.Tensor:

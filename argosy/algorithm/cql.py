@@ -23,8 +23,9 @@ import torch
 from torch import nn
 
 from argosy.algorithm.base import batch_mean
+from argosy.algorithm.critics import CriticLoss
 from argosy.algorithm.optim import OptimConfig
-from argosy.algorithm.sac import SAC, CriticLoss, SACConfig
+from argosy.algorithm.sac import SAC, SACConfig
 from argosy.algorithm.soft import SoftStats
 from argosy.config import limited
 from argosy.data import Sampling, TransitionBatch

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
-from argosy.algorithm.base import AlgorithmConfig
+import torch
+
+from argosy.algorithm.base import AlgorithmConfig, batch_mean
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import limited
+from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig
 from argosy.policy import Policy
 
@@ -25,6 +31,35 @@ class CriticsConfig(AlgorithmConfig):
     """Size K of the ensemble."""
     tau: float = limited(0.005, gt=0.0, le=1.0)
     """Share by which targets move per update; 1 copies."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CriticsStats(TrainingStats):
+    """What one update of critics reports."""
+
+    loss_critic: float
+    """Mean squared error, summed over the critics."""
+    q_mean: float
+    """Mean value of the stored actions, over batch and critics."""
+
+
+class CriticLoss(NamedTuple):
+    """What critics learn from."""
+
+    loss: torch.Tensor
+    q: torch.Tensor
+    """[B] value of the stored actions, without gradient: the mean over the critics."""
+    error: torch.Tensor
+    """[B] size of the temporal-difference error, without gradient: the mean over the critics."""
+    metrics: Mapping[str, torch.Tensor] = MappingProxyType({})
+    """Of an algorithm that has stats of its own: more of them."""
+
+
+def critic_loss(q_KB: torch.Tensor, target: torch.Tensor, batch: TransitionBatch) -> CriticLoss:  # noqa: N803
+    """Mean squared error of values [K, B] of the stored actions from a target [B], summed over the critics."""
+    td_error = q_KB - target
+    loss = batch_mean((batch.weight * td_error.square()).sum(dim=0), batch)
+    return CriticLoss(loss, q_KB.detach().mean(dim=0), td_error.detach().abs().mean(dim=0))
 
 
 def action_critic(policy: Policy, net: NetConfig, size: int) -> EnsembleCritic:

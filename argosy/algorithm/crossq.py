@@ -21,7 +21,8 @@ from typing import Self
 import torch
 from gymnasium import spaces
 
-from argosy.algorithm.base import Task, batch_mean, batch_priorities
+from argosy.algorithm.base import Task, batch_mean
+from argosy.algorithm.critics import critic_loss
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.soft import SoftActorCritic, SoftConfig, SoftStats
 from argosy.config import limited
@@ -51,15 +52,12 @@ class CrossQConfig(SoftConfig):
     """Batches that are normalised by their own statistics alone, before these are renormalised (detail 2)."""
 
 
-class CrossQ(SoftActorCritic[CrossQConfig, SoftStats]):
+class CrossQ(SoftActorCritic[CrossQConfig]):
     """Soft actor-critic with batch normalisation in the place of target networks."""
 
     config_type = CrossQConfig
     action_spaces = (spaces.Box,)
     policy: SquashedGaussianPolicy
-
-    def __init__(self, config: CrossQConfig, policy: SquashedGaussianPolicy, critic: EnsembleCritic) -> None:
-        super().__init__(config, policy, critic, -float(policy.action_dim))
 
     @classmethod
     def build(cls, config: CrossQConfig, task: Task) -> Self:
@@ -81,9 +79,8 @@ class CrossQ(SoftActorCritic[CrossQConfig, SoftStats]):
         with batch_statistics(self.critic, torch.cat((rows, rows & (batch.discount > 0.0)), dim=-1)):  # details 2, 3
             q_KB, next_KB = self.critic.values(batch, batch.act, act_next)  # noqa: N806  # the suffix says the shape
         value_next = next_KB.detach().amin(dim=0) - alpha * logp_next  # detail 1
-        td_error = q_KB - (batch.rew + batch.discount * value_next)
-        loss_critic = batch_mean((batch.weight * td_error.square()).sum(dim=0), batch)
-        self.critic_optim.step(loss_critic)
+        critics = critic_loss(q_KB, batch.rew + batch.discount * value_next, batch)
+        self.critic_optim.step(critics.loss)
 
         loss_actor = loss_alpha = entropy = None
         if (self.num_updates + 1) % self.config.policy_freq == 0:  # detail 5
@@ -94,12 +91,4 @@ class CrossQ(SoftActorCritic[CrossQConfig, SoftStats]):
             entropy = -batch_mean(logp.detach(), batch)
             loss_alpha = self._learn_alpha(entropy)
 
-        metrics = self._finish(
-            loss_critic=loss_critic,
-            loss_actor=loss_actor,
-            loss_alpha=loss_alpha,
-            alpha=alpha,
-            entropy=entropy,
-            q_mean=batch_mean(q_KB.detach().mean(dim=0), batch),
-        )
-        return SoftStats(**metrics, priorities=batch_priorities(td_error.detach().abs().mean(dim=0), batch))
+        return self._report(batch, critics, alpha, loss_actor, loss_alpha, entropy)

@@ -18,10 +18,11 @@ import torch
 from gymnasium import spaces
 
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
+from argosy.algorithm.critics import CriticsStats
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.task import Kind
 from argosy.config import limited
-from argosy.data import TrainingStats, TransitionBatch
+from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
 from argosy.policy import NoiseConfig
 from argosy.policy.deterministic import DeterministicPolicy
@@ -50,15 +51,11 @@ class DDPGConfig(AlgorithmConfig):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DDPGStats(TrainingStats):
+class DDPGStats(CriticsStats):
     """What one update reports."""
 
-    loss_critic: float
-    """Mean squared error, summed over the critics where there are several."""
     loss_actor: float | None
     """None where the policy was left alone."""
-    q_mean: float
-    """Mean value of the stored actions, over batch and critics."""
 
 
 class DDPG(Algorithm[DDPGConfig, DDPGStats]):

@@ -23,10 +23,10 @@ import torch
 from gymnasium import spaces
 
 from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
-from argosy.algorithm.critics import CriticsConfig, action_critic
+from argosy.algorithm.critics import CriticsConfig, CriticsStats, action_critic
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import limited
-from argosy.data import TrainingStats, TransitionBatch
+from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
 from argosy.ops.offline import advantage_weight, conservative_gap
 from argosy.policy import ActorCriticPolicy
@@ -59,15 +59,13 @@ class DiscreteCRRConfig(CriticsConfig):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DiscreteCRRStats(TrainingStats):
+class DiscreteCRRStats(CriticsStats):
     """What one update reports."""
 
     loss_critic: float
     """Mean squared error, summed over the critics, and what the gap costs."""
     loss_actor: float
     """Mean weighted negative log-likelihood of the stored actions."""
-    q_mean: float
-    """Mean value of the stored actions, over batch and critics."""
     gap: float
     """Mean of log sum exp Q minus Q of the stored actions, over the critics."""
     weight_mean: float

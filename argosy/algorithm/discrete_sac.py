@@ -22,8 +22,8 @@ from typing import Self
 import torch
 from gymnasium import spaces
 
-from argosy.algorithm.base import Task, batch_mean, batch_priorities
-from argosy.algorithm.critics import action_critic
+from argosy.algorithm.base import Task, batch_mean
+from argosy.algorithm.critics import action_critic, critic_loss
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.soft import SoftActorCritic, SoftConfig, SoftStats
 from argosy.config import limited
@@ -47,7 +47,7 @@ class DiscreteSACConfig(SoftConfig):
     """Share by which target critics move to the critics per update."""
 
 
-class DiscreteSAC(SoftActorCritic[DiscreteSACConfig, SoftStats]):
+class DiscreteSAC(SoftActorCritic[DiscreteSACConfig]):
     """Maximum-entropy actor-critic for discrete actions."""
 
     config_type = DiscreteSACConfig
@@ -76,10 +76,8 @@ class DiscreteSAC(SoftActorCritic[DiscreteSACConfig, SoftStats]):
             log_probs_BA = self.policy.analyze_next(batch).params  # noqa: N806  # the suffix says the shape
             soft_BA = self.critic_target.next_value(batch).amin(dim=0) - alpha * log_probs_BA  # noqa: N806
             target = batch.rew + batch.discount * (log_probs_BA.exp() * soft_BA).sum(dim=-1)
-        q_KB = self.critic.value(batch, batch.act)  # noqa: N806
-        td_error = q_KB - target
-        loss_critic = batch_mean((batch.weight * td_error.square()).sum(dim=0), batch)
-        self.critic_optim.step(loss_critic)
+        critics = critic_loss(self.critic.value(batch, batch.act), target, batch)
+        self.critic_optim.step(critics.loss)
 
         log_probs_BA = self.policy.analyze(batch).params  # noqa: N806  # detail 3
         with torch.no_grad():
@@ -91,13 +89,4 @@ class DiscreteSAC(SoftActorCritic[DiscreteSACConfig, SoftStats]):
         entropy = batch_mean(entropy_B.detach(), batch)
         loss_alpha = self._learn_alpha(entropy)  # detail 4
         self.update_target()
-
-        metrics = self._finish(
-            loss_critic=loss_critic,
-            loss_actor=loss_actor,
-            loss_alpha=loss_alpha,
-            alpha=alpha,
-            entropy=entropy,
-            q_mean=batch_mean(q_KB.detach().mean(dim=0), batch),
-        )
-        return SoftStats(**metrics, priorities=batch_priorities(td_error.detach().abs().mean(dim=0), batch))
+        return self._report(batch, critics, alpha, loss_actor, loss_alpha, entropy)

@@ -21,10 +21,10 @@ from gymnasium import spaces
 
 from argosy.algorithm.actor_critic import ActorConfig
 from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
-from argosy.algorithm.critics import CriticsConfig, action_critic, state_critic
+from argosy.algorithm.critics import CriticsConfig, CriticsStats, action_critic, critic_loss, state_critic
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import limited
-from argosy.data import TrainingStats, TransitionBatch
+from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
 from argosy.ops.offline import advantage_weight, expectile_loss
 from argosy.policy import ActorCriticPolicy
@@ -47,17 +47,13 @@ class IQLConfig(ActorConfig, CriticsConfig):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class IQLStats(TrainingStats):
+class IQLStats(CriticsStats):
     """What one update reports."""
 
-    loss_critic: float
-    """Mean squared error, summed over the critics."""
     loss_value: float
     """Mean expectile loss."""
     loss_actor: float
     """Mean weighted negative log-likelihood of the stored actions."""
-    q_mean: float
-    """Mean value of the stored actions, over batch and critics."""
     weight_mean: float
     """Mean weight of the stored actions (detail 3)."""
 
@@ -98,9 +94,7 @@ class IQL(Algorithm[IQLConfig, IQLStats]):
         loss_value = batch_mean(batch.weight * expectile_loss(adv, self.config.expectile), batch)  # detail 1
         self.value_optim.step(loss_value)
 
-        q_KB = self.critic.value(batch, batch.act)  # noqa: N806  # the suffix says the shape
-        td_error = q_KB - target
-        loss_critic = batch_mean((batch.weight * td_error.square()).sum(dim=0), batch)
+        loss_critic, q_taken, error, _ = critic_loss(self.critic.value(batch, batch.act), target, batch)
         self.critic_optim.step(loss_critic)
 
         weight = advantage_weight(adv.detach(), self.config.temperature, self.config.max_weight)  # detail 3
@@ -112,7 +106,7 @@ class IQL(Algorithm[IQLConfig, IQLStats]):
             loss_critic=loss_critic,
             loss_value=loss_value,
             loss_actor=loss_actor,
-            q_mean=batch_mean(q_KB.detach().mean(dim=0), batch),
+            q_mean=batch_mean(q_taken, batch),
             weight_mean=batch_mean(weight, batch),
         )
-        return IQLStats(**metrics, priorities=batch_priorities(td_error.detach().abs().mean(dim=0), batch))
+        return IQLStats(**metrics, priorities=batch_priorities(error, batch))

@@ -14,15 +14,14 @@ Details that matter:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, Self
 
 import torch
 from gymnasium import spaces
 
-from argosy.algorithm.base import Task, batch_mean, batch_priorities
+from argosy.algorithm.base import Task, batch_mean
+from argosy.algorithm.critics import CriticLoss, critic_loss
 from argosy.algorithm.soft import SoftActorCritic, SoftConfig, SoftStats
 from argosy.config import limited
 from argosy.data import TransitionBatch
@@ -63,28 +62,15 @@ class SACConfig(SoftConfig):
         return EnsembleCritic(space, action_dim, net, self.num_critics)
 
 
-class CriticLoss(NamedTuple):
-    """What the critics learn from."""
-
-    loss: torch.Tensor
-    q: torch.Tensor
-    """[B] value of the stored actions, without gradient: the mean over the critics."""
-    error: torch.Tensor
-    """[B] size of the temporal-difference error, without gradient: the mean over the critics."""
-    metrics: Mapping[str, torch.Tensor] = MappingProxyType({})
-    """Of an algorithm that has stats of its own: more of them."""
-
-
-class SAC(SoftActorCritic[SACConfig, SoftStats]):
+class SAC(SoftActorCritic[SACConfig]):
     """Maximum-entropy actor-critic from a replay buffer."""
 
     config_type = SACConfig
-    stats_type: ClassVar[type[SoftStats]] = SoftStats
     action_spaces = (spaces.Box,)
     policy: SquashedGaussianPolicy
 
     def __init__(self, config: SACConfig, policy: SquashedGaussianPolicy, critic: EnsembleCritic) -> None:
-        super().__init__(config, policy, critic, -float(policy.action_dim))
+        super().__init__(config, policy, critic)
         self.critic_target = frozen_copy(critic)
         self.update_target = TargetUpdate(self.critic_target, critic, config.tau)
 
@@ -101,8 +87,8 @@ class SAC(SoftActorCritic[SACConfig, SoftStats]):
         batch = self.prepare(batch)
         alpha = self.log_alpha.detach().exp()
 
-        loss_critic, q, error, more = self._critic_loss(batch, alpha)
-        self.critic_optim.step(loss_critic)
+        critics = self._critic_loss(batch, alpha)
+        self.critic_optim.step(critics.loss)
 
         loss_actor = loss_alpha = entropy = None
         if (self.num_updates + 1) % self.config.policy_freq == 0:  # detail 6
@@ -112,17 +98,7 @@ class SAC(SoftActorCritic[SACConfig, SoftStats]):
             entropy = -batch_mean(logp.detach(), batch)
             loss_alpha = self._learn_alpha(entropy)  # detail 4
         self.update_target()
-
-        metrics = self._finish(
-            loss_critic=loss_critic,
-            loss_actor=loss_actor,
-            loss_alpha=loss_alpha,
-            alpha=alpha,
-            entropy=entropy,
-            q_mean=batch_mean(q, batch),
-            **more,
-        )
-        return self.stats_type(**metrics, priorities=batch_priorities(error, batch))
+        return self._report(batch, critics, alpha, loss_actor, loss_alpha, entropy)
 
     # -- what differs in algorithms that are SAC with other critics ----------------------------------------------------
 
@@ -131,10 +107,7 @@ class SAC(SoftActorCritic[SACConfig, SoftStats]):
             act_next, logp_next = self.policy.analyze_next(batch).sample(self.rng.torch)
             value_next = self._value_next(batch, act_next) - alpha * logp_next
             target = batch.rew + batch.discount * value_next
-        q_KB = self.critic.value(batch, batch.act)  # noqa: N806  # the suffix says the shape
-        td_error = q_KB - target
-        loss = batch_mean((batch.weight * td_error.square()).sum(dim=0), batch)
-        return CriticLoss(loss, q_KB.detach().mean(dim=0), td_error.detach().abs().mean(dim=0))
+        return critic_loss(self.critic.value(batch, batch.act), target, batch)
 
     def _value_next(self, batch: TransitionBatch, act_next: torch.Tensor) -> torch.Tensor:
         """Values [B] of the successors' actions by the target critics."""

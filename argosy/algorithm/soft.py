@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import nn
 
-from argosy.algorithm.base import Algorithm, AlgorithmConfig, StatsT
+from argosy.algorithm.base import Algorithm, AlgorithmConfig, batch_mean, batch_priorities
+from argosy.algorithm.critics import CriticLoss, CriticsStats
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.task import Kind
 from argosy.config import limited
-from argosy.data import TrainingStats
+from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig
 from argosy.policy import Policy
 
@@ -44,11 +45,9 @@ SoftConfigT = TypeVar("SoftConfigT", bound=SoftConfig)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SoftStats(TrainingStats):
+class SoftStats(CriticsStats):
     """What one update reports."""
 
-    loss_critic: float
-    """Mean squared error, summed over the critics."""
     loss_actor: float | None
     """None where the policy was left alone."""
     loss_alpha: float | None
@@ -56,28 +55,31 @@ class SoftStats(TrainingStats):
     alpha: float
     entropy: float | None
     """Mean entropy of the policy at the stored observations; of continuous actions, mean of -log p of fresh ones."""
-    q_mean: float
-    """Mean value of the stored actions, over batch and critics."""
 
 
-class SoftActorCritic(Algorithm[SoftConfigT, StatsT]):
+class SoftActorCritic(Algorithm[SoftConfigT, SoftStats]):
     """An actor, critics, and a temperature that is fixed or learned.
 
     Args:
         config: its settings.
         policy: the actor.
         critic: an ensemble.
-        target_entropy: what a learned temperature aims at where the config does not say so.
+        target_entropy: what a learned temperature aims at where the config does not say so; None: minus the action's
+            dimension.
     """
 
     kind: Kind = "offpolicy"
+    stats_type: ClassVar[type[SoftStats]] = SoftStats
     default_net = NetConfig(hidden_sizes=(256, 256))
 
-    def __init__(self, config: SoftConfigT, policy: Policy, critic: EnsembleCritic, target_entropy: float) -> None:
+    def __init__(
+        self, config: SoftConfigT, policy: Policy, critic: EnsembleCritic, target_entropy: float | None = None
+    ) -> None:
         super().__init__(config, policy)
         self.critic = critic
         self.log_alpha = nn.Parameter(torch.tensor(math.log(config.alpha), device=self.device))
-        self.target_entropy = target_entropy if config.target_entropy is None else config.target_entropy
+        usual = -float(policy.action_dim) if target_entropy is None else target_entropy
+        self.target_entropy = usual if config.target_entropy is None else config.target_entropy
         self.actor_optim, self.critic_optim = config.actor_optim.build(policy), config.critic_optim.build(critic)
         self.alpha_optim = config.alpha_optim.build([self.log_alpha])
 
@@ -88,3 +90,24 @@ class SoftActorCritic(Algorithm[SoftConfigT, StatsT]):
         loss = self.log_alpha * (entropy - self.target_entropy)
         self.alpha_optim.step(loss)
         return loss
+
+    def _report(
+        self,
+        batch: TransitionBatch,
+        critics: CriticLoss,
+        alpha: torch.Tensor,
+        loss_actor: torch.Tensor | None,
+        loss_alpha: torch.Tensor | None,
+        entropy: torch.Tensor | None,
+    ) -> SoftStats:
+        """End an update; None where the policy was left alone."""
+        metrics = self._finish(
+            loss_critic=critics.loss,
+            loss_actor=loss_actor,
+            loss_alpha=loss_alpha,
+            alpha=alpha,
+            entropy=entropy,
+            q_mean=batch_mean(critics.q, batch),
+            **critics.metrics,
+        )
+        return self.stats_type(**metrics, priorities=batch_priorities(critics.error, batch))

@@ -20,6 +20,7 @@ import torch
 from gymnasium import spaces
 
 from argosy.algorithm.base import batch_mean, batch_priorities
+from argosy.algorithm.critics import critic_loss
 from argosy.algorithm.ddpg import DDPG, DDPGConfig, DDPGStats
 from argosy.config import limited
 from argosy.data import TransitionBatch
@@ -60,9 +61,7 @@ class TD3(DDPG):
         with torch.no_grad():
             act_next = self._smoothed(self.policy_target.analyze_next(batch).act)
             target = batch.rew + batch.discount * self._value_next(batch, act_next)
-        q_KB = self.critic.value(batch, batch.act)  # noqa: N806  # the suffix says the shape
-        td_error = q_KB - target
-        loss_critic = batch_mean((batch.weight * td_error.square()).sum(dim=0), batch)
+        loss_critic, q, error, _ = critic_loss(self.critic.value(batch, batch.act), target, batch)
         self.critic_optim.step(loss_critic)
 
         loss_actor = None
@@ -72,9 +71,8 @@ class TD3(DDPG):
             self.update_policy_target()
             self.update_critic_target()
 
-        q_mean = batch_mean(q_KB.detach().mean(dim=0), batch)
-        metrics = self._finish(loss_critic=loss_critic, loss_actor=loss_actor, q_mean=q_mean)
-        return DDPGStats(**metrics, priorities=batch_priorities(td_error.detach().abs().mean(dim=0), batch))
+        metrics = self._finish(loss_critic=loss_critic, loss_actor=loss_actor, q_mean=batch_mean(q, batch))
+        return DDPGStats(**metrics, priorities=batch_priorities(error, batch))
 
     def _smoothed(self, act: torch.Tensor) -> torch.Tensor:
         """Actions with the noise of detail 2."""

@@ -20,7 +20,8 @@ import torch
 from gymnasium import spaces
 
 from argosy.algorithm.base import batch_mean
-from argosy.algorithm.sac import SAC, CriticLoss, SACConfig
+from argosy.algorithm.critics import CriticLoss
+from argosy.algorithm.sac import SAC, SACConfig
 from argosy.config import check_range, limited
 from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig

@@ -109,18 +109,8 @@ class AlgorithmWrapper(Algorithm[AlgorithmConfig, TrainingStats]):
 _WRAPPERS = Registry("wrapper of algorithms")
 
 
-def register_algorithm_wrapper(name: str, cls: type[AlgorithmWrapper] | str, *, module: str | None = None) -> None:
-    """Give a wrapper a name for `Experiment.wrap`.
-
-    Args:
-        name: how experiments call it.
-        cls: the class; or its name in `module`, which is imported when it is needed.
-        module: needed with a class's name.
-
-    Raises:
-        ConfigError: the name is taken, or a class's name came without module.
-    """
-    _WRAPPERS.register(name, cls, module)
+register_algorithm_wrapper = _WRAPPERS.register
+"""Give a wrapper a name for `Experiment.wrap`."""
 
 
 def wrapped(

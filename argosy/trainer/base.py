@@ -13,7 +13,7 @@ import numpy as np
 
 from argosy.algorithm import Algorithm
 from argosy.collect import Collector
-from argosy.config import check_range
+from argosy.config import check_limits, limited
 from argosy.data.stats import (
     CollectStats,
     EpochStats,
@@ -119,11 +119,11 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
     """What learns."""
     test_collector: Collector | None = None
     """Plays the test episodes; None: no tests (and no `stop_fn`, no best policy)."""
-    max_epoch: int = 10
+    max_epoch: int = limited(10, ge=1)
     """Epochs at most."""
-    total_steps: int | None = None
+    total_steps: int | None = limited(None, ge=1)
     """Length of the run in steps (offline: updates) instead of epochs; the last epoch is as long as is left."""
-    episode_per_test: int = 10
+    episode_per_test: int = limited(10, ge=1)
     """Episodes of each test."""
     train_fn: Callable[[int, int], None] | None = None
     """Called as f(epoch, env_step) before each training step."""
@@ -143,7 +143,7 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
     """Objects that are told what happens, see `argosy.trainer.callbacks`."""
     logger: Logger | None = None
     """Takes the metrics."""
-    log_interval_steps: int = 1000
+    log_interval_steps: int = limited(1000, ge=1)
     """Env steps (offline: updates) between two records of training metrics."""
     verbose: bool = True
     """Write a line per epoch to stderr."""
@@ -154,7 +154,7 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
     """Kinds of algorithms that this trainer can train."""
 
     def __post_init__(self) -> None:
-        check_range(self, "max_epoch", "total_steps", "episode_per_test", "log_interval_steps", ge=1)
+        check_limits(self)
         check_kind(self, self.algorithm, self.kinds)
         if self.test_collector is not None:
             check_test_collector(self.algorithm, self.test_collector)

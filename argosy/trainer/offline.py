@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from argosy.algorithm import Algorithm
-from argosy.config import check_range
+from argosy.config import limited
 from argosy.data import ReplayBuffer
 from argosy.data.stats import TrainingStatsT
 from argosy.logger import ProgressBar
@@ -23,16 +23,15 @@ class OfflineTrainer(BaseTrainer[TrainingStatsT]):
 
     buffer: ReplayBuffer
     """The data."""
-    update_per_epoch: int = 1000
+    update_per_epoch: int = limited(1000, ge=1)
     """Updates of an epoch; a test follows."""
-    batch_size: int = 64
+    batch_size: int = limited(64, ge=1)
     """Transitions of one update."""
 
     kinds: ClassVar[tuple[str, ...]] = ("offline", "offpolicy")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range(self, "update_per_epoch", "batch_size", ge=1)
         self._sampling = self.algorithm.sampling
         check_batch_size(self.batch_size, self.buffer, fixed=True)
         self._bar = ProgressBar(self.show_progress, unit="update")

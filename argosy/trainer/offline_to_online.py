@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from argosy.config import check_range
+from argosy.config import check_range, limited
 from argosy.data import Batch, ReplayBuffer, Sampling, as_tensors, tree
 from argosy.data.stats import TrainingStatsT
 from argosy.errors import ConfigError
@@ -29,13 +29,12 @@ class OfflineToOnlineTrainer(OffpolicyTrainer[TrainingStatsT]):
     """The data set."""
     offline_updates: int
     """Updates from it alone, before the first step in the env."""
-    data_share: float | None = None
+    data_share: float | None = limited(None, ge=0.0, le=1.0)
     """Share of each later batch that is drawn from it; None: as if all transitions lay in one buffer."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, "offline_updates", ge=1)
-        check_range(self, "data_share", ge=0.0, le=1.0)
         check_batch_size(self.batch_size, self.data, fixed=True)
         buffer = self.train_collector.buffer
         if buffer is not None and (buffer.priorities is not None or buffer.hindsight is not None):

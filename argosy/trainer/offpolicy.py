@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from argosy.collect import Collector
-from argosy.config import check_choice, check_range
+from argosy.config import limited
 from argosy.data import Batch, ReplayBuffer
 from argosy.data.stats import TrainingStatsT
 from argosy.trainer.base import BaseTrainer, EpochRecord
@@ -22,31 +22,26 @@ class OffpolicyTrainer(BaseTrainer[TrainingStatsT]):
 
     train_collector: Collector
     """Collects with exploration into the buffer that updates sample from."""
-    step_per_epoch: int = 10_000
+    step_per_epoch: int = limited(10_000, ge=1)
     """Env steps of an epoch; a test follows."""
     step_per_collect: int | None = None
     """Env steps between two phases of updates, over all envs (default 10)."""
     episode_per_collect: int | None = None
     """Episodes instead of steps."""
-    update_per_step: float = 1.0
+    update_per_step: float = limited(1.0, gt=0)
     """Updates per env step; fractions add up."""
-    batch_size: int = 64
+    batch_size: int = limited(64, ge=1)
     """Transitions of one update."""
-    start_steps: int = 0
+    start_steps: int = limited(0, ge=0)
     """Env steps before the first update; they count as steps, but earn no updates."""
-    start_actions: Literal["random", "policy"] = "random"
+    start_actions: Literal["random", "policy"] = limited("random", among=("random", "policy"))
     """How to act in these: uniformly at random or by the policy."""
 
     kinds: ClassVar[tuple[str, ...]] = ("offpolicy", "offline")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range(self, "step_per_epoch", ge=1)
         pick_one(self, "step_per_collect", "episode_per_collect", default=10)
-        check_range(self, "update_per_step", gt=0)
-        check_range(self, "batch_size", ge=1)
-        check_range(self, "start_steps", ge=0)
-        check_choice(self, "start_actions", ("random", "policy"))
         buffer = check_train_collector(self.algorithm, self.train_collector)
         check_batch_size(self.batch_size, buffer)
         self._sampling = self.algorithm.sampling

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from argosy.collect import Collector
-from argosy.config import check_range, replaced
+from argosy.config import limited, replaced
 from argosy.data import ReplayBuffer
 from argosy.data.stats import TrainingStatsT
 from argosy.errors import ConfigError
@@ -21,7 +21,7 @@ class OnpolicyTrainer(BaseTrainer[TrainingStatsT]):
 
     train_collector: Collector
     """Collects with exploration into a buffer that holds one rollout."""
-    step_per_epoch: int = 10_000
+    step_per_epoch: int = limited(10_000, ge=1)
     """Env steps of an epoch; a test follows."""
     step_per_collect: int | None = None
     """Env steps of a rollout, over all envs (default 2048)."""
@@ -38,7 +38,6 @@ class OnpolicyTrainer(BaseTrainer[TrainingStatsT]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range(self, "step_per_epoch", ge=1)
         pick_one(self, "step_per_collect", "episode_per_collect", default=2048)
         buffer = check_train_collector(self.algorithm, self.train_collector)
         if self.step_per_collect is not None:

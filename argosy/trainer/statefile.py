@@ -206,22 +206,9 @@ def _unpack(value: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
 
 # The file is laid out as safetensors says: length of the header (8 bytes), header (JSON), bytes of the tensors.
 
-DTYPES = {
-    np.dtype(name): code
-    for name, code in {
-        "bool": "BOOL",
-        "uint8": "U8",
-        "int8": "I8",
-        "uint16": "U16",
-        "int16": "I16",
-        "float16": "F16",
-        "uint32": "U32",
-        "int32": "I32",
-        "float32": "F32",
-        "uint64": "U64",
-        "int64": "I64",
-        "float64": "F64",
-    }.items()
+_NUMBERS = ("u1", "i1", "u2", "i2", "f2", "u4", "i4", "f4", "u8", "i8", "f8")
+DTYPES: dict[np.dtype[Any], str] = {np.dtype(bool): "BOOL"} | {
+    np.dtype(name): f"{name[0].upper()}{8 * int(name[1])}" for name in _NUMBERS
 }
 TORCH_DTYPES = {torch.from_numpy(np.empty(0, dtype)).dtype: code for dtype, code in DTYPES.items()}
 TORCH_DTYPES[torch.bfloat16] = "BF16"

@@ -12,6 +12,8 @@ from gymnasium import spaces
 from stand_ins import NET, OBS, Recorder, equal, parameters
 
 from argosy.algorithm import ALGORITHMS, Task, algorithm_class
+from argosy.algorithm.critics import critic_loss
+from argosy.data import Batch
 
 CRITICS = [name for name in ALGORITHMS if "critic" in declared(name, "LEARNS")]
 
@@ -65,3 +67,15 @@ def test_critics_learn_in_every_update_and_all_else_when_it_is_its_turn(name):
 def test_actions_with_several_axes(name):
     algorithm = make(name, spaces.Box(-1.0, 1.0, (2, 1), np.float32), policy_freq=1)
     assert all(math.isfinite(value) for value in algorithm.update(make_batch(algorithm)).metrics().values())
+
+
+def test_the_critics_loss_by_hand():
+    q = torch.tensor([[1.0, 2.0], [3.0, 0.0]], requires_grad=True)  # two critics, two rows
+    found = critic_loss(q, torch.tensor([0.0, 1.0]), Batch(weight=torch.tensor([1.0, 0.5])))
+    assert found.loss.item() == ((1 + 9) + 0.5 * (1 + 1)) / 2
+    assert found.q.tolist() == [2.0, 1.0]
+    assert found.error.tolist() == [2.0, 1.0]
+    assert not found.q.requires_grad
+    assert not found.error.requires_grad
+    (gradient,) = torch.autograd.grad(found.loss, q)
+    assert gradient.tolist() == [[1.0, 0.5], [3.0, -0.5]]
