@@ -18,7 +18,7 @@ from argosy.cli.flags import parse
 from argosy.errors import MissingExtraError
 from argosy.experiment import Experiment
 from argosy.process import num_cores
-from argosy.run.many import Job, Outcome, make_group, position, read_seeds, run_many
+from argosy.run.many import Job, Outcome, make_group, read_seeds, run_many
 from argosy.run.suites import SUITES, suite
 
 _LOOK_S = 2.0
@@ -96,7 +96,7 @@ def run_and_report(group: Sequence[Job], jobs: int, *, as_json: bool, quiet: boo
         nonlocal looked
         if not bar.disable and time.monotonic() - looked > _LOOK_S:
             looked = time.monotonic()
-            bar.set_postfix_str(", ".join(f"seed {job.experiment.seed}: {position(job):,}" for job in running))
+            bar.set_postfix_str(", ".join(f"seed {job.experiment.seed}: {job.position:,}" for job in running))
 
     with bar:
         outcomes = run_many(group, jobs or num_cores(), told=told, watched=watched)

@@ -37,6 +37,10 @@ class RunFolder:
         self.curve = path / "curve.png"
         """The learning curve."""
 
+    def rows(self) -> list[dict[str, float | None]]:
+        """Return the metrics; none before the first record."""
+        return read_jsonl(self.metrics) if self.metrics.is_file() else []
+
     @staticmethod
     def home(root: str | Path, task: str, algorithm: str) -> Path:
         """Return where the runs of an algorithm on a task lie, one folder each."""
@@ -140,7 +144,7 @@ def draw_curve(folder: RunFolder, title: str, unit: str = "environment steps") -
         return None
     from matplotlib.figure import Figure
 
-    rows = read_jsonl(folder.metrics) if folder.metrics.is_file() else []
+    rows = folder.rows()
     figure = Figure(figsize=(7, 4), dpi=120, layout="constrained")
     axes = figure.add_subplot()
     drawn = False

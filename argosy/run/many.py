@@ -17,7 +17,6 @@ from typing import IO, Any
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.files import make_folder, read_json
-from argosy.logger import read_jsonl
 from argosy.run.folder import RunFolder
 
 GROUP = "experiments"
@@ -51,6 +50,17 @@ class Job:
         made = RunFolder.home(self.root, self.experiment.task, str(self.experiment.algorithm))
         found = sorted(made.glob(f"*-*-{self.experiment.seed}")) if made.is_dir() else []
         return RunFolder(found[-1]) if found else None
+
+    def rows(self) -> list[dict[str, float | None]]:
+        """Return the metrics that the run has noted so far."""
+        folder = self.folder()
+        return [] if folder is None else folder.rows()
+
+    @property
+    def position(self) -> int:
+        """Steps that the run has noted so far; offline: updates."""
+        last = (self.rows() or [{}])[-1]
+        return int(last.get("env_step") or last.get("gradient_step") or 0)
 
     def result(self) -> dict[str, Any] | None:
         """Return what `result.json` says, if the run has come to its end."""
@@ -176,15 +186,6 @@ def run_many(
                 free.append(one.slot)
                 outcomes.append(_outcome(one))
                 told(outcomes[-1])
-
-
-def position(job: Job) -> int:
-    """Return the steps that a job's run has noted so far."""
-    folder = job.folder()
-    if folder is None or not folder.metrics.is_file():
-        return 0
-    rows = read_jsonl(folder.metrics)
-    return int(rows[-1].get("env_step") or rows[-1].get("gradient_step") or 0) if rows else 0
 
 
 def _start(job: Job, slot: int, slots: int) -> _Running:

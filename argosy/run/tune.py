@@ -25,7 +25,6 @@ from argosy.config import to_plain
 from argosy.errors import ConfigError, require
 from argosy.experiment import Experiment
 from argosy.files import claimed, make_folder, read_json, write_atomically
-from argosy.logger import read_jsonl
 from argosy.presets import preset
 from argosy.presets.search import Range
 from argosy.run.many import Job, Outcome, make_group, run_many
@@ -37,7 +36,7 @@ Sampler = Literal["tpe", "random"]
 Pruner = Literal["median", "none"]
 State = Literal["complete", "given up", "failed"]
 _TEST = "test/return_mean"
-_STATES: Mapping[str, State] = {"COMPLETE": "complete", "PRUNED": "given up", "FAIL": "failed"}
+_STATES: Mapping[str, State] = {"COMPLETE": "complete", "PRUNED": "given up"}
 _OF_A_RUN = ("task", "data", "expert", "init", "seed", "device", "threads", "callbacks", "logger")  # not a preset's
 
 
@@ -183,9 +182,8 @@ class Study:
 
     def _is_hopeless(self, job: Job) -> bool:
         """Tell Optuna the tests of a run; return whether it gives up the trial."""
-        trial, folder = self._running[job.root], job.folder()
-        rows = [] if folder is None or not folder.metrics.is_file() else read_jsonl(folder.metrics)
-        tests = [test for row in rows if (test := row.get(_TEST)) is not None]
+        trial = self._running[job.root]
+        tests = [test for row in job.rows() if (test := row.get(_TEST)) is not None]
         known = self._tests.get(job.root, 0)
         for number, test in enumerate(tests[known:], known + 1):
             trial.report(test, number)
@@ -221,7 +219,7 @@ class Study:
             name: json.loads(value) if self.space[name].choices else value for name, value in one.params.items()
         }
         about = one.user_attrs
-        return Trial(about["run"], settings, _STATES[one.state.name], one.value, about.get("why", ""))
+        return Trial(about["run"], settings, _STATES.get(one.state.name, "failed"), one.value, about.get("why", ""))
 
     @staticmethod
     def _stored(where: Range, value: object) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,8 +102,7 @@ def _take_policy(policy: Policy, saved: Mapping[str, torch.Tensor], path: Path) 
     Returns:
         Their names, and those of parts that only this policy has.
     """
-    own, saved = _without_own(policy.state_dict()), _without_own(saved)
-    mine, theirs = _first_names(own), _first_names(saved)
+    mine, theirs = _by_part(policy.state_dict()), _by_part(saved)
     both = [name for name in mine if name in theirs]
     if not both:
         raise CheckpointError(
@@ -116,25 +115,18 @@ def _take_policy(policy: Policy, saved: Mapping[str, torch.Tensor], path: Path) 
             f"the policy in init {str(path)!r} {which} observations, this one {other}; set net.norm_obs alike"
         )
     for name in both:
-        _check_same(name, _of(own, name), _of(saved, name), path)
-    policy.load_state_dict({key: value for name in both for key, value in _of(saved, name).items()}, strict=False)
+        there, here = ({key: tuple(v.shape) for key, v in one[name].items()} for one in (theirs, mine))
+        for key in sorted({**here, **there}, key=lambda key: key in here and key in there):  # missing ones first
+            if here.get(key) != there.get(key):
+                differs = f"is only {'here' if key in here else 'there'}"
+                if key in here and key in there:
+                    differs = f"has shape {there[key]} there, {here[key]} here"
+                raise CheckpointError(
+                    f"init {str(path)!r} has another policy.{name}: {key} {differs}; give both runs the same network "
+                    "(net)"
+                )
+        policy.load_state_dict(theirs[name], strict=False)
     return both, [name for name in mine if name not in theirs]
-
-
-def _check_same(name: str, own: Mapping[str, torch.Tensor], saved: Mapping[str, torch.Tensor], path: Path) -> None:
-    other = sorted(own.keys() ^ saved.keys())
-    if other:
-        where = "only there" if other[0] in saved else "only here"
-        raise CheckpointError(
-            f"init {str(path)!r} has another policy.{name}: {other[0]} is {where}; give both runs the same network "
-            "(net)"
-        )
-    for key, value in own.items():
-        if value.shape != saved[key].shape:
-            raise CheckpointError(
-                f"init {str(path)!r} has another policy.{name}: {key} has shape {tuple(saved[key].shape)} there, "
-                f"{tuple(value.shape)} here; give both runs the same network (net)"
-            )
 
 
 def _take(part: Any, saved: Any) -> bool:
@@ -171,9 +163,9 @@ def _without_own(state: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in state.items() if not key.startswith(_OWN)}
 
 
-def _first_names(keys: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(key.partition(".")[0] for key in keys))
-
-
-def _of(state: Mapping[str, torch.Tensor], name: str) -> dict[str, torch.Tensor]:
-    return {key: value for key, value in state.items() if key.partition(".")[0] == name}
+def _by_part(state: Mapping[str, torch.Tensor]) -> dict[str, dict[str, torch.Tensor]]:
+    """Return the numbers of each part of a policy, by the part's name."""
+    parts: dict[str, dict[str, torch.Tensor]] = {}
+    for key, value in _without_own(state).items():
+        parts.setdefault(key.partition(".")[0], {})[key] = value
+    return parts

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from argosy.algorithm import ALGORITHMS, EXPORTS, OptimConfig, algorithm_class
 from argosy.cli.train import Output, read_flags
@@ -141,6 +142,13 @@ def test_ratios_come_second_in_wide_tables():
     pages = (text, docs.on_page_markdown(text))
     before, after = (re.search(r"^.*DQN update.*$", page, re.MULTILINE)[0] for page in pages)
     assert sorted(before.split("|")) == sorted(after.split("|"))
+
+
+def test_the_search_finds_names_within_dots_and_brackets():
+    config = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    (search,) = (plugin["search"] for plugin in config["plugins"] if "search" in plugin)
+    words = re.split(search["separator"], "argosy.distributed.FleetRun, 'early_stop(tests=5)'")
+    assert {"FleetRun", "early_stop", "tests", "distributed"} <= set(words)
 
 
 def test_the_evidence_is_that_of_the_benchmarks():

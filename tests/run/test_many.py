@@ -11,7 +11,7 @@ from argosy.cli import main
 from argosy.cli.many import line, summary
 from argosy.errors import ConfigError
 from argosy.presets import preset
-from argosy.run.many import Job, Outcome, find_group, make_group, position, read_seeds, run_many
+from argosy.run.many import Job, Outcome, find_group, make_group, read_seeds, run_many
 
 
 def quick(seed, task="CartPole-v1", **changes):
@@ -35,7 +35,7 @@ def test_a_group_is_found_again(tmp_path):
     assert sorted(job.name for job in find_group(tmp_path / "g")) == sorted(job.name for job in jobs)
     assert {job.experiment.seed for job in find_group(tmp_path / "g")} == {3, 4}
     assert [job.folder() for job in jobs] == [None] * 3
-    assert [position(job) for job in jobs] == [0] * 3
+    assert [job.position for job in jobs] == [0] * 3
 
 
 def test_one_that_fails_ends_no_other_and_what_has_ended_is_not_made_again(tmp_path, monkeypatch):
@@ -47,7 +47,7 @@ def test_one_that_fails_ends_no_other_and_what_has_ended_is_not_made_again(tmp_p
     assert len(told) == 2
     assert outcomes[1].result["env_steps"] == 400
     assert outcomes[1].code == 0
-    assert position(jobs[0]) == 400
+    assert jobs[0].position == 400
     assert outcomes[2].result is None
     assert outcomes[2].code != 0
     assert outcomes[2].said
@@ -62,14 +62,14 @@ def test_ctrl_c_ends_all_and_each_goes_on(tmp_path, capsys):
     jobs = make_group(tmp_path, [quick(seed, trainer=long) for seed in (1, 2, 3)])
 
     def press():
-        while not all(position(job) > 400 for job in jobs[:2]):
+        while not all(job.position > 400 for job in jobs[:2]):
             time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=press, daemon=True).start()
     outcomes = run_many(jobs, 2)
     assert [outcome.code for outcome in outcomes] == [130, 130]
-    made = [position(job) for job in jobs]
+    made = [job.position for job in jobs]
     assert made[2] == 0
     assert not any(job.result() for job in jobs)
 
@@ -110,7 +110,7 @@ def test_seeds_from_the_command(tmp_path, capsys):
 def test_one_is_stopped_while_the_others_come_to_their_end(tmp_path):
     long = quick(1, trainer={**QUICK["trainer"], "max_epoch": 100_000})
     jobs = make_group(tmp_path, [long, quick(2)])
-    outcomes = run_many(iter(jobs), 2, stops=lambda job: job.experiment.seed == 1 and position(job) > 400)
+    outcomes = run_many(iter(jobs), 2, stops=lambda job: job.experiment.seed == 1 and job.position > 400)
     assert {outcome.job.experiment.seed: outcome.code for outcome in outcomes} == {1: 130, 2: 0}
     stopped = json.loads(jobs[0].folder().result.read_text())
     assert stopped["interrupted"]
