@@ -29,7 +29,7 @@ class BenchFlags:
     """What `argosy bench` takes."""
 
     suite: Annotated[str, tyro.conf.Positional]
-    """Which tasks: see below."""
+    """Which tasks: see above."""
     algorithms: tuple[str, ...] = ()
     """Which algorithms; none: all that learn online and have presets for these tasks."""
     seeds: str = "0-4"

@@ -67,12 +67,12 @@ def read_fleet(path: Path, *, trust: bool = False, **which: Unpack[Which]) -> Pl
         ConfigError: what the environments were made with was not written down.
     """
     which["policy"] = asked = named_policy(path, fleet_policies(path), which.get("policy"))
-    data = read_json(path / FILE)
+    chosen, data = find_policy(path, **which), read_json(path / FILE)
     with damage_named(path / FILE):
         if data["env_args"] is None:
             raise ConfigError(f"the environments of {str(path)!r} were made with arguments that JSON cannot hold")
         files = {name: find_policy(path, policy=name) for name in {spec["policy"] for spec in data["agents"]}}
-        files[asked] = find_policy(path, **which)
+        files[asked] = chosen
         saved = {name: read_saved(file, trust=trust) for name, file in files.items()}
         experiment = saved[data["experiment_of"]].experiment
         policies = {name: one.policy(one.experiment.device).eval() for name, one in saved.items()}

@@ -175,16 +175,17 @@ def read_policy(path: str | Path, *, trust: bool = False, **which: Unpack[Which]
     return read_saved(find_policy(path, **which), trust=trust)
 
 
-def find_policy(path: str | Path, **which: Unpack[Which]) -> Path:
+def find_policy(
+    path: str | Path, *, policy: str | None = None, version: int | None = None, tag: str | None = None
+) -> Path:
     """Return the file of a saved policy; see `load`.
 
     Raises:
         CheckpointError: there is none; says what there is.
     """
     path = Path(path)
-    policy, version, tag = which.get("policy"), which.get("version"), which.get("tag")
     if path.is_file():
-        for name, value in which.items():
+        for name, value in {"policy": policy, "version": version, "tag": tag}.items():
             if value is not None:
                 raise CheckpointError(f"{str(path)!r} is one file, so {name} {value!r} has nothing to choose from")
         return path

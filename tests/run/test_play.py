@@ -135,3 +135,9 @@ def test_the_readme_s_lines_are_right_for_a_policy_that_normalises(tmp_path, mon
         np.testing.assert_array_equal(collected.returns, evaluated.returns)
     said["env"].close()
     env.close()
+
+
+@pytest.mark.parametrize("use", [argosy.evaluate, argosy.load, argosy.export, film])
+def test_a_misspelt_argument_is_refused(use, result, tmp_path):
+    with pytest.raises(TypeError, match="vresion"):
+        use(result.run_dir, *([tmp_path / "made.pt"] if use in (argosy.export, film) else []), vresion=3)
