@@ -202,9 +202,9 @@ def write_doc() -> None:
         summary = json.loads(path.read_text())
         seeds = summary["seeds"]
         steps, label = [seed["env_steps"] for seed in seeds], summary.get("label", "")
-        success = summary.get("success")
         offline = summary["experiment"].get("data") is not None
-        bars = [f"{summary['bar']:g}"] * (summary["bar"] is not None) + [f"success {success:g}"] * (success is not None)
+        asked = {"": summary["bar"], "success ": summary.get("success")}
+        bars = [f"{what}{least:g}" for what, least in asked.items() if least is not None]
         bar = f"{sum(s['passed'] for s in seeds)} of {len(seeds)}" if bars else "no bar"
         if bars:
             within = "" if offline else f" within {summary['max_steps']:,} steps"
