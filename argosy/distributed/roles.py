@@ -215,7 +215,7 @@ def _capacity(plan: Plan, policy: str, algorithm: Algorithm) -> int:
 def _policy_worker(plan: Plan, policy: str, index: int, context: Context) -> Worker:
     own = plan.policy(policy, plan.fleet.policies[policy].worker_resources)
     own.seed(_derived_seed(plan.fleet, "policy", index, context.incarnation))
-    return PolicyWorker(context, own, name=policy, store=STORE)
+    return PolicyWorker(own, ParameterReader(context.connect(STORE), policy, own))
 
 
 def _buffer_worker(plan: Plan, policy: str, index: int, context: Context) -> Worker:
@@ -224,7 +224,7 @@ def _buffer_worker(plan: Plan, policy: str, index: int, context: Context) -> Wor
     own.seed(_derived_seed(plan.fleet, "buffer", index, context.incarnation))
     assert spec.process is not None
     trainer = context.connect(worker_name("trainer", policy, index % spec.trainers))
-    return BufferWorker(context, own, spec.process, trainer, name=policy, store=STORE)
+    return BufferWorker(own, ParameterReader(context.connect(STORE), policy, own), spec.process, trainer)
 
 
 def _actor(plan: Plan, index: int, context: Context) -> Worker:

@@ -10,6 +10,7 @@ from gymnasium import spaces
 from argosy.collect.player import Inline
 from argosy.data import Batch, NamedArray
 from argosy.distributed.host.base import Progress
+from argosy.distributed.streams.inference import ParameterReader
 from argosy.distributed.workers.serving import PolicyWorker
 from argosy.policy import Policy, RolloutResult
 from argosy.trainer.blob import encode
@@ -53,7 +54,8 @@ class Server(PolicyWorker):
     """Serves a SumPolicy that needs no parameter server; slow, so that requests meet."""
 
     def __init__(self, context, pass_s=0.0):
-        super().__init__(context, SumPolicy(pass_s=pass_s), name="sum")
+        policy = SumPolicy(pass_s=pass_s)
+        super().__init__(policy, ParameterReader(context.connect("parameters"), "sum", policy))
         self._reader.token = 1
 
 

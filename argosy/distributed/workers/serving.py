@@ -18,7 +18,7 @@ from argosy.collect.postprocess import Postprocess
 from argosy.collect.recorder import Segment
 from argosy.data import NamedArray, tree
 from argosy.data.join import cat
-from argosy.distributed.host.base import Context, Peer, PeerLostError, Progress
+from argosy.distributed.host.base import Peer, PeerLostError, Progress
 from argosy.distributed.streams.inference import ParameterReader
 from argosy.distributed.streams.samples import Mailbox
 from argosy.distributed.streams.shared_memory import SharedServer
@@ -34,9 +34,8 @@ AnswerT = TypeVar("AnswerT")
 class _Serving(Generic[QuestionT, AnswerT]):
     """Answers, with the newest parameters of a policy, who leaves questions."""
 
-    def __init__(self, context: Context, policy: Policy, name: str, store: str, kind: str) -> None:
-        self._policy = policy
-        self._reader = ParameterReader(context.connect(store), name, policy)
+    def __init__(self, policy: Policy, reader: ParameterReader, kind: str) -> None:
+        self._policy, self._reader = policy, reader
         self._mail: Mailbox[QuestionT, AnswerT] = Mailbox(kind)
         self._counts: dict[str, float] = {}
 
@@ -65,14 +64,12 @@ class PolicyWorker(_Serving[RolloutRequest, Reply]):
     """Serves a policy: what arrives while the network computes is the next batch, so that batches size themselves.
 
     Args:
-        context: where it runs.
         policy: made for this worker.
-        name: of the policy in the store.
-        store: name of the parameter server.
+        reader: keeps it up to date.
     """
 
-    def __init__(self, context: Context, policy: Policy, *, name: str, store: str = "parameters") -> None:
-        super().__init__(context, policy, name, store, "policy worker")
+    def __init__(self, policy: Policy, reader: ParameterReader) -> None:
+        super().__init__(policy, reader, "policy worker")
         self._counts = {"rows": 0.0, "batches": 0.0}
         self._shared = SharedServer(self.infer)
 
@@ -127,25 +124,14 @@ class BufferWorker(_Serving[Segment, bool]):
     sent again, and a trainer that waits makes the senders wait.
 
     Args:
-        context: where it runs.
         policy: made for this worker.
+        reader: keeps it up to date.
         process: applied to the fields [T, B, ...] of each segment.
         trainer: who gets the segments.
-        name: of the policy in the store.
-        store: name of the parameter server.
     """
 
-    def __init__(
-        self,
-        context: Context,
-        policy: Policy,
-        process: Postprocess,
-        trainer: Peer,
-        *,
-        name: str,
-        store: str = "parameters",
-    ) -> None:
-        super().__init__(context, policy, name, store, "buffer worker")
+    def __init__(self, policy: Policy, reader: ParameterReader, process: Postprocess, trainer: Peer) -> None:
+        super().__init__(policy, reader, "buffer worker")
         self._process, self._trainer = process, trainer
         self._counts = {"segments": 0.0, "process_s": 0.0}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -47,14 +47,11 @@ def _check_spaces(env: Environment) -> list[str]:
     for name in ("agent_count", "observation_spaces", "action_spaces"):
         if not hasattr(env, name):
             return [f"{type(env).__name__} has no {name}; set it in the constructor."]
-    found = []
     count: object = env.agent_count  # what users return is what is checked here
     if not isinstance(count, int) or count < 1:
         return [f"agent_count is {count!r}; it must be a whole number >= 1."]
-    for what, spaces in (("observation_spaces", env.observation_spaces), ("action_spaces", env.action_spaces)):
-        if len(spaces) != count:
-            found.append(f"{what} has {len(spaces)} entries for {count} agents.")
-    return found
+    sizes = {"observation_spaces": len(env.observation_spaces), "action_spaces": len(env.action_spaces)}
+    return [f"{what} has {size} entries for {count} agents." for what, size in sizes.items() if size != count]
 
 
 def _check_episodes(env: Environment, episodes: int, seed: int) -> list[str]:
@@ -82,7 +79,8 @@ def _check_episode(env: Environment, where: str) -> list[str]:
         for agent, result in enumerate(results):
             if result is None:
                 continue
-            found += _check_result(env, agent, result, bool(done[agent]), step == 0, f"{call}, agent {agent}")
+            faults = _check_result(env, agent, result, bool(done[agent]), step == 0)
+            found += [f"{call}, agent {agent}: {fault}" for fault in faults]
             if found:
                 continue
             done[agent] = result.terminated or result.truncated
@@ -95,25 +93,22 @@ def _check_episode(env: Environment, where: str) -> list[str]:
     return []
 
 
-def _check_result(
-    env: Environment, agent: int, result: StepResult, was_done: bool, at_reset: bool, where: str
-) -> list[str]:
+def _check_result(env: Environment, agent: int, result: StepResult, was_done: bool, at_reset: bool) -> Iterator[str]:
     given: object = result
     if not isinstance(given, StepResult):
-        return [f"{where}: {type(given).__name__} instead of a StepResult or None."]
-    found = []
+        yield f"{type(given).__name__} instead of a StepResult or None."
+        return
     if was_done:
-        found.append(f"{where}: a result for an agent whose episode is over; it must be None until the next reset.")
+        yield "a result for an agent whose episode is over; it must be None until the next reset."
     if problem := mismatch(env.observation_spaces[agent], result.obs):
-        found.append(f"{where}: {problem}.")
+        yield f"{problem}."
     try:
         finite = np.isfinite(float(result.reward))
     except (TypeError, ValueError):
         finite = False
     if not finite:
-        found.append(f"{where}: reward is {result.reward!r}; it must be one finite number.")
+        yield f"reward is {result.reward!r}; it must be one finite number."
     if result.terminated and result.truncated:
-        found.append(f"{where}: terminated and truncated are both True; terminated alone says that the game is over.")
+        yield "terminated and truncated are both True; terminated alone says that the game is over."
     if at_reset and (result.terminated or result.truncated):
-        found.append(f"{where}: the episode is over before its first step.")
-    return found
+        yield "the episode is over before its first step."
