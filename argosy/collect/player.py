@@ -157,6 +157,10 @@ class Player:
         self.seat = seat
         self._waits, self._reply, self._acted = False, None, None
 
+    def close(self) -> None:
+        """Ask no more."""
+        self._stream.close()
+
     def _remember(self, fields: tree.Fields) -> None:
         seat, rows = self.seat, self._asking
         fields["obs"] = seat.obs if len(rows) == seat.rows else take(seat.obs, rows)

@@ -17,7 +17,7 @@ from argosy.algorithm.base import Algorithm
 from argosy.collect.player import InferenceStream, Inline, Player
 from argosy.collect.postprocess import Postprocess
 from argosy.collect.recorder import Fields, Recorder
-from argosy.collect.seats import Arena
+from argosy.collect.seats import Arena, Seat
 from argosy.collect.source import EnvSource
 from argosy.distributed.curriculum import present_stage
 from argosy.distributed.fleet import Fleet
@@ -213,53 +213,47 @@ def _capacity(plan: Plan, policy: str, algorithm: Algorithm) -> int:
 
 
 def _policy_worker(plan: Plan, policy: str, index: int, context: Context) -> Worker:
-    own = plan.policy(policy, plan.fleet.policies[policy].worker_resources)
-    own.seed(_derived_seed(plan.fleet, "policy", index, context.incarnation))
-    return PolicyWorker(own, ParameterReader(context.connect(STORE), policy, own))
+    resources = plan.fleet.policies[policy].worker_resources
+    return PolicyWorker(_reader(plan, policy, resources, _derived_seed(plan.fleet, "policy", index, context), context))
 
 
 def _buffer_worker(plan: Plan, policy: str, index: int, context: Context) -> Worker:
     spec = plan.fleet.policies[policy]
-    own = plan.policy(policy, spec.buffer_resources)
-    own.seed(_derived_seed(plan.fleet, "buffer", index, context.incarnation))
     assert spec.process is not None
+    reader = _reader(plan, policy, spec.buffer_resources, _derived_seed(plan.fleet, "buffer", index, context), context)
     trainer = context.connect(worker_name("trainer", policy, index % spec.trainers))
-    return BufferWorker(own, ParameterReader(context.connect(STORE), policy, own), spec.process, trainer)
+    return BufferWorker(reader, spec.process, trainer)
+
+
+def _reader(plan: Plan, policy: str, resources: Resources, seed: int | None, context: Context) -> ParameterReader:
+    """Make a policy for a worker, and what keeps it up to date; None: with the local trainer's random numbers."""
+    own = plan.policy(policy, resources)
+    if seed is not None:
+        own.seed(seed)
+    return ParameterReader(context.connect(STORE), policy, own)
 
 
 def _actor(plan: Plan, index: int, context: Context) -> Worker:
     fleet = plan.fleet
-    names = sorted({agent.policy for agent in fleet.agents})
-    policies = {name: plan.policy(name, fleet.actors.resources) for name in names}
-    if index > 0 or context.incarnation > 0:
-        for name, policy in policies.items():
-            policy.seed(_derived_seed(fleet, f"{name} in actor", index, context.incarnation))
-    store = context.connect(STORE)
-    inline = {agent.policy for agent in fleet.agents if agent.inference == "inline"}
-    readers = {name: ParameterReader(store, name, policies[name]) for name in inline}
-    streams: list[InferenceStream] = []
+    is_first = index == 0 and context.incarnation == 0
+    readers = {}
+    for name in sorted({agent.policy for agent in fleet.agents}):
+        seed = None if is_first else _derived_seed(fleet, f"{name} in actor", index, context)
+        readers[name] = _reader(plan, name, fleet.actors.resources, seed, context)
 
     def seated(group: int, arena: Arena) -> list[Seated]:
-        made = []
-        for seat in arena.seats:
-            agent = fleet.agents[seat.spec]
-            streams.append(_inference(fleet, agent, policies[agent.policy], index * fleet.actors.ring + group, context))
-            player = Player(seat, policies[agent.policy], streams[-1], deterministic=agent.deterministic)
-            reader = readers[agent.policy] if agent.inference == "inline" else None
-            made.append(_seated(plan, index, group, player, reader, context))
-        return made
+        return [_seated(plan, index, group, seat, readers, context) for seat in arena.seats]
 
     groups = []
     for number in range(fleet.actors.ring):
         seed = spawn_seeds(fleet.experiment.seed, 4)[2]
-        if index > 0 or number > 0 or context.incarnation > 0:
-            seed = _derived_seed(fleet, f"group {number} of actor", index, context.incarnation)
+        if not is_first or number > 0:
+            seed = _derived_seed(fleet, f"group {number} of actor", index, context)
         make_arena = functools.partial(plan.source.arena, fleet.num_envs)
         groups.append(Group(make_arena, functools.partial(seated, number), Rng(seed)))
     return ActorWorker(
         groups,
-        readers,
-        streams,
+        [readers[name] for name in sorted({agent.policy for agent in fleet.agents if agent.inference == "inline"})],
         sync=fleet.sync,
         env_failures=fleet.actors.env_failures,
         stage=present_stage(plan.directory),
@@ -267,26 +261,27 @@ def _actor(plan: Plan, index: int, context: Context) -> Worker:
 
 
 def _seated(
-    plan: Plan, actor: int, group: int, player: Player, reader: ParameterReader | None, context: Context
+    plan: Plan, actor: int, group: int, seat: Seat, readers: Mapping[str, ParameterReader], context: Context
 ) -> Seated:
-    fleet, seat = plan.fleet, player.seat
-    agent = fleet.agents[seat.spec]
+    fleet, agent = plan.fleet, plan.fleet.agents[seat.spec]
+    reader, sender = readers[agent.policy], actor * fleet.actors.ring + group
+    stream = _inference(fleet, agent, reader.policy, sender, context)
     recorder = Recorder(
         worker_name("actor", actor, group, seat.spec),
         context.incarnation,
         seat.rows,
         agent,
-        _bound(agent.postprocess, player.policy),
+        _bound(agent.postprocess, reader.policy),
     )
-    random_segments = 0
-    if reader is not None and context.incarnation == 0 and fleet.policies[agent.policy].learns:
+    is_inline, random_segments = agent.inference == "inline", 0
+    if is_inline and context.incarnation == 0 and fleet.policies[agent.policy].learns:
         per_round = seat.rows * agent.sample_steps * fleet.actors.count * fleet.actors.ring
         random_segments = -(-fleet.policies[agent.policy].experiment.trainer.start_steps // per_round)
     return Seated(
-        player,
+        Player(seat, reader.policy, stream, deterministic=agent.deterministic),
         recorder,
-        _outbox(fleet, agent, actor * fleet.actors.ring + group, context),
-        reader,
+        _outbox(fleet, agent, sender, context),
+        reader if is_inline else None,
         random_segments,
         throttled=any(fleet.policies[name].waits for name in fleet.samples(agent)),
     )
@@ -295,21 +290,19 @@ def _seated(
 def _evaluation(plan: Plan, index: int, context: Context) -> Worker:
     fleet, group = plan.fleet, plan.fleet.evaluation
     own = {agent.policy for agent in fleet.agents}
-    policies: Mapping[str, Policy] = {name: plan.policy(name, fleet.evaluation.resources) for name in own}
-    store = context.connect(STORE)
+    readers = {name: _reader(plan, name, fleet.evaluation.resources, None, context) for name in own}
 
     def seat(arena: Arena) -> list[Player]:
-        seated = [(seat, policies[fleet.agents[seat.spec].policy]) for seat in arena.seats]
+        seated = [(seat, readers[fleet.agents[seat.spec].policy].policy) for seat in arena.seats]
         return [Player(seat, policy, Inline(policy), deterministic=True) for seat, policy in seated]
 
     make_arena = functools.partial(plan.source.arena, fleet.eval_envs, test=True)
-    rng = Rng(_derived_seed(fleet, "evaluation", index, context.incarnation))
+    rng = Rng(_derived_seed(fleet, "evaluation", index, context))
     return EvalWorker(
         context,
         Group(make_arena, seat, rng),
-        policies,
-        {name: ParameterReader(store, name, policy) for name, policy in policies.items()},
-        store,
+        readers,
+        context.connect(STORE),
         num_envs=fleet.eval_envs,
         episodes=fleet.eval_episodes,
         cores=math.inf if group.share == 1.0 else group.share * num_cores() / group.count,
@@ -351,7 +344,7 @@ def _receiver_name(policy: str, spec: PolicySpec, rank: int, sender: int) -> str
     return worker_name("buffer", policy, own[sender % len(own)]) if own else worker_name("trainer", policy, rank)
 
 
-def _derived_seed(fleet: Fleet, what: str, index: int, incarnation: int) -> int:
+def _derived_seed(fleet: Fleet, what: str, index: int, context: Context) -> int:
     """Return a seed that differs for every worker and each of its incarnations, and is the same in every run."""
-    entropy = [fleet.experiment.seed, zlib.crc32(what.encode()), index, incarnation]
+    entropy = [fleet.experiment.seed, zlib.crc32(what.encode()), index, context.incarnation]
     return int(np.random.SeedSequence(entropy).generate_state(1)[0]) & 0x7FFFFFFF

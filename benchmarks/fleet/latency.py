@@ -72,7 +72,7 @@ def speed(step_s, latency_s, ring, seconds):
     groups = [
         Group(lambda seed: VectorArena(DummyVectorEnv([lambda: Sleeping(step_s)])), seated, Rng(0)) for _ in range(ring)
     ]
-    worker = ActorWorker(groups, {}, [])
+    worker = ActorWorker(groups, [])
     while worker.stats()["steps"] < 3 * ring:
         worker.poll()
     begin, steps = time.perf_counter(), worker.stats()["steps"]

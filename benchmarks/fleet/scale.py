@@ -56,7 +56,7 @@ class Member:
             player = Player(arena.seats[0], policy, Inline(policy))
             return [Seated(player, Recorder("x", 0, 1, SegmentSpec()), None, None, 0)]
 
-        self.actor = ActorWorker([Group(lambda seed: VectorArena(DummyVectorEnv([Sleeping])), seated, Rng(0))], {}, [])
+        self.actor = ActorWorker([Group(lambda seed: VectorArena(DummyVectorEnv([Sleeping])), seated, Rng(0))], [])
         self.store, self.token, self.at, self.asked = context.connect("parameters"), 0, 0.0, None
         self.mode = "rest"
 

@@ -55,7 +55,7 @@ class Server(PolicyWorker):
 
     def __init__(self, context, pass_s=0.0):
         policy = SumPolicy(pass_s=pass_s)
-        super().__init__(policy, ParameterReader(context.connect("parameters"), "sum", policy))
+        super().__init__(ParameterReader(context.connect("parameters"), "sum", policy))
         self._reader.token = 1
 
 

@@ -62,7 +62,7 @@ class ParameterReader:
     """
 
     def __init__(self, store: Peer, name: str, policy: Policy) -> None:
-        self._store, self._name, self._policy = store, name, policy
+        self._store, self._name, self.policy = store, name, policy
         self.token = 0
         """Changes with each load; 0 before the first."""
         self._news: Future[tuple[int, int, Fetch[Blob]]]
@@ -73,7 +73,7 @@ class ParameterReader:
         blob = self._blob.poll()
         if blob is None:
             return False
-        self._policy.load_checkpoint(decode(blob.result()))
+        self.policy.load_checkpoint(decode(blob.result()))
         self.token = self._news.result()[0]
         return True
 

@@ -17,7 +17,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from argosy.collect.player import InferenceStream, Player
+from argosy.collect.player import Player
 from argosy.collect.recorder import Recorder
 from argosy.collect.seats import Arena, Seat, Stepped
 from argosy.distributed.host.base import Progress
@@ -114,7 +114,6 @@ class ActorWorker:
     Args:
         groups: the ring.
         readers: keep the inline policies up to date.
-        streams: of other processes' policies, closed at the end.
         sync: after a segment, wait for parameters that were learned from it.
         env_failures: failures of environments to survive.
         stage: of the curriculum, "" without.
@@ -123,8 +122,7 @@ class ActorWorker:
     def __init__(
         self,
         groups: Sequence[Group[Seated]],
-        readers: Mapping[str, ParameterReader],
-        streams: Sequence[InferenceStream],
+        readers: Sequence[ParameterReader],
         *,
         sync: bool = False,
         env_failures: int = 100,
@@ -132,7 +130,7 @@ class ActorWorker:
     ) -> None:
         self._stage = stage
         self._ring = deque(groups)
-        self._readers, self._streams = readers, streams
+        self._readers = readers
         self._sync, self._tolerance = sync, Tolerance(env_failures, "actors.env_failures")
         self._steps = self._segments = 0
         self._waited = {"inference": 0.0, "samples": 0.0, "parameters": 0.0}
@@ -140,7 +138,7 @@ class ActorWorker:
 
     def poll(self) -> Progress:
         """Step the group at the head of the ring, if its actions are there."""
-        for reader in self._readers.values():
+        for reader in self._readers:
             reader.poll()
         for group in self._ring:  # all, so that the first answers are waited for together
             if group.fresh:
@@ -188,8 +186,8 @@ class ActorWorker:
         """Close environments and streams."""
         for group in self._ring:
             group.arena.close()
-        for stream in self._streams:
-            stream.close()
+            for seated in group.seated:
+                seated.player.close()
 
     def _blocked_by(self, group: Group[Seated]) -> str | None:
         """Say what the group has to wait for before it may step."""

@@ -13,7 +13,6 @@ from argosy.distributed.host.base import Context, Peer, PeerLostError, Progress,
 from argosy.distributed.streams.inference import ParameterReader
 from argosy.distributed.workers.actor import Group, Tolerance
 from argosy.errors import CheckpointError
-from argosy.policy import Policy
 
 _STEPS_PER_POLL = 50
 
@@ -40,8 +39,7 @@ class EvalWorker:
     Args:
         context: where it runs; versions that it plays with carry its name as a tag, so that they are kept meanwhile.
         group: environments of its own, and their players.
-        policies: by name; loaded by `readers`.
-        readers: by policy name.
+        readers: by the names of the policies, which they keep up to date.
         store: the parameter server.
         episodes: per evaluation, at least; every environment plays equally many, so that short ones do not count more.
         cores: that it may keep busy, on average; after an evaluation it rests until it was no more.
@@ -54,7 +52,6 @@ class EvalWorker:
         self,
         context: Context,
         group: Group[Player],
-        policies: Mapping[str, Policy],
         readers: Mapping[str, ParameterReader],
         store: Peer,
         *,
@@ -68,7 +65,7 @@ class EvalWorker:
         self._group, self._stage = group, stage
         self._name, self._incarnation = context.name, context.incarnation
         self._tolerance = Tolerance(env_failures, "evaluation.env_failures")
-        self._policies, self._readers, self._store = policies, readers, store
+        self._readers, self._store = readers, store
         self._num_envs, self._episodes, self._cores, self._targets = num_envs, episodes, cores, targets or {}
         self._busy_s = self._spent_s = self._rest_until = 0.0
         self._results: list[EvalResult] = []
@@ -127,7 +124,8 @@ class EvalWorker:
         if 0 in tokens.values() or (tokens == self._evaluated and self._group.stage == self._stage):
             return False
         self._evaluated = tokens
-        if not self._call_store([("tag", name, policy.version, self._name) for name, policy in self._policies.items()]):
+        versions = {name: reader.policy.version for name, reader in self._readers.items()}
+        if not self._call_store([("tag", name, version, self._name) for name, version in versions.items()]):
             return False  # dropped meanwhile: there is a newer one
         self._group.set_stage(self._stage)
         return self._play(self._episodes)
@@ -156,14 +154,14 @@ class EvalWorker:
 
     def _end(self) -> None:
         self._running, confirming = False, 0
-        for name, policy in self._policies.items():
+        for name, reader in self._readers.items():
             seated = zip(self._scores, self._group.seated, strict=True)
-            own = [scores.stats() for scores, player in seated if player.policy is policy]
+            own = [scores.stats() for scores, player in seated if player.policy is reader.policy]
             played = CollectStats.merged(own)
             assert played is not None
             result = EvalResult(
                 policy=name,
-                version=policy.version,
+                version=reader.policy.version,
                 return_mean=float(played.returns.mean()),
                 return_std=float(played.returns.std()),
                 length_mean=float(played.lens.mean()),

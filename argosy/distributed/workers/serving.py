@@ -22,7 +22,7 @@ from argosy.distributed.host.base import Peer, PeerLostError, Progress
 from argosy.distributed.streams.inference import ParameterReader
 from argosy.distributed.streams.samples import Mailbox
 from argosy.distributed.streams.shared_memory import SharedServer
-from argosy.policy import Policy, RolloutRequest
+from argosy.policy import RolloutRequest
 
 _MAX_BATCH = 4096
 """Rows per forward pass at most (a single larger request passes whole)."""
@@ -34,8 +34,8 @@ AnswerT = TypeVar("AnswerT")
 class _Serving(Generic[QuestionT, AnswerT]):
     """Answers, with the newest parameters of a policy, who leaves questions."""
 
-    def __init__(self, policy: Policy, reader: ParameterReader, kind: str) -> None:
-        self._policy, self._reader = policy, reader
+    def __init__(self, reader: ParameterReader, kind: str) -> None:
+        self._policy, self._reader = reader.policy, reader
         self._mail: Mailbox[QuestionT, AnswerT] = Mailbox(kind)
         self._counts: dict[str, float] = {}
 
@@ -64,12 +64,11 @@ class PolicyWorker(_Serving[RolloutRequest, Reply]):
     """Serves a policy: what arrives while the network computes is the next batch, so that batches size themselves.
 
     Args:
-        policy: made for this worker.
-        reader: keeps it up to date.
+        reader: keeps the policy up to date, which is made for this worker.
     """
 
-    def __init__(self, policy: Policy, reader: ParameterReader) -> None:
-        super().__init__(policy, reader, "policy worker")
+    def __init__(self, reader: ParameterReader) -> None:
+        super().__init__(reader, "policy worker")
         self._counts = {"rows": 0.0, "batches": 0.0}
         self._shared = SharedServer(self.infer)
 
@@ -124,14 +123,13 @@ class BufferWorker(_Serving[Segment, bool]):
     sent again, and a trainer that waits makes the senders wait.
 
     Args:
-        policy: made for this worker.
-        reader: keeps it up to date.
+        reader: keeps the policy up to date, which is made for this worker.
         process: applied to the fields [T, B, ...] of each segment.
         trainer: who gets the segments.
     """
 
-    def __init__(self, policy: Policy, reader: ParameterReader, process: Postprocess, trainer: Peer) -> None:
-        super().__init__(policy, reader, "buffer worker")
+    def __init__(self, reader: ParameterReader, process: Postprocess, trainer: Peer) -> None:
+        super().__init__(reader, "buffer worker")
         self._process, self._trainer = process, trainer
         self._counts = {"segments": 0.0, "process_s": 0.0}
 

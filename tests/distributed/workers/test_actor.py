@@ -53,7 +53,7 @@ def test_all_groups_of_a_ring_ask_before_the_first_answer_is_waited_for():
         return [Seated(player, Recorder("x", 0, 1, SegmentSpec(sample_steps=4)), None, None, 0)]
 
     groups = [Group(lambda seed: VectorArena(DummyVectorEnv([Still])), seated, Rng(0)) for _ in range(3)]
-    worker = ActorWorker(groups, {}, [])
+    worker = ActorWorker(groups, [])
     worker.poll()
     assert len(waiting) == 3
     waiting.pop(0).answer()
