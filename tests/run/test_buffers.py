@@ -1,6 +1,7 @@
 """Runs with every kind of replay buffer go on exactly; what would be ignored is refused by name."""
 
 import contextlib
+import json
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from short import QUICK, quick
 import argosy
 from argosy.collect import AsyncCollector
 from argosy.errors import ConfigError
+from argosy.logger import read_jsonl
 from argosy.presets import preset
 from argosy.trainer.checkpoint import collectors_of, load_checkpoint, save_checkpoint
 
@@ -39,6 +41,22 @@ def test_a_run_with_this_buffer_goes_on_exactly(buffer, tmp_path, monkeypatch):
     assert whole.state.gradient_step == resumed.state.gradient_step > 50
     for key, value in whole.algorithm.policy.state_dict().items():
         assert torch.equal(torch.as_tensor(value), torch.as_tensor(resumed.algorithm.policy.state_dict()[key])), key
+
+
+@pytest.mark.parametrize(
+    "algorithm", ["sac", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ddpg", "td3"))]
+)
+def test_fetch_runs_with_its_preset_and_tells_of_success(algorithm, tmp_path):
+    pytest.importorskip("gymnasium_robotics")
+    loop = {"step_per_epoch": 120, "max_epoch": 1, "start_steps": 100, "batch_size": 64, "episode_per_test": 2}
+    settings = preset(algorithm, "FetchReach-v4", seed=1, trainer=loop, stop={"episodes": 2})
+    done = argosy.train(settings, runs=tmp_path, show_progress=False)
+    assert done.gradient_steps == 20
+    assert done.test_success_rate in (0.0, 0.5, 1.0)
+    assert json.loads(done.to_json())["test_success_rate"] == done.test_success_rate
+    told = [row["test/success_rate"] for row in read_jsonl(f"{done.run_dir}/metrics.jsonl") if "test/count" in row]
+    assert len(told) == 1
+    assert argosy.evaluate(done.run_dir, episodes=2).success_rate in (0.0, 0.5, 1.0)
 
 
 @pytest.mark.slow
