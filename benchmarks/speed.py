@@ -199,6 +199,7 @@ ROWS = (
         unit="env steps",
         count=16_000,
         warmup=1_600,
+        floor=0.8,
         peer=("sb3", 2.2),
     ),
     *(

@@ -18,7 +18,7 @@ import torch
 from gymnasium import spaces
 
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
-from argosy.algorithm.critics import CriticsStats
+from argosy.algorithm.critics import CriticsStats, critic_loss
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.task import Kind
 from argosy.config import limited
@@ -89,9 +89,7 @@ class DDPG(Algorithm[DDPGConfig, DDPGStats]):
         with torch.no_grad():  # detail 1
             act_next = self.policy_target.analyze_next(batch).act
             target = batch.rew + batch.discount * self.critic_target.next_value(batch, act_next)[0]
-        q = self.critic.value(batch, batch.act)[0]
-        td_error = q - target
-        loss_critic = batch_mean(batch.weight * td_error.square(), batch)
+        loss_critic, q, error, _ = critic_loss(self.critic.value(batch, batch.act), target, batch)
         self.critic_optim.step(loss_critic)
 
         loss_actor = -batch_mean(self.critic.value(batch, self.policy.analyze(batch).act)[0], batch)  # detail 2
@@ -99,5 +97,5 @@ class DDPG(Algorithm[DDPGConfig, DDPGStats]):
         self.update_policy_target()
         self.update_critic_target()
 
-        metrics = self._finish(loss_critic=loss_critic, loss_actor=loss_actor, q_mean=batch_mean(q.detach(), batch))
-        return DDPGStats(**metrics, priorities=batch_priorities(td_error, batch))
+        metrics = self._finish(loss_critic=loss_critic, loss_actor=loss_actor, q_mean=batch_mean(q, batch))
+        return DDPGStats(**metrics, priorities=batch_priorities(error, batch))
