@@ -118,6 +118,9 @@ def train(algorithm: str, task: str, seed: int, runs: Path, changes: Mapping[str
 def record(folder: Path) -> dict[str, Any]:
     """Return what a run's folder says about its seed."""
     experiment = Experiment.load(folder / "config.json", trust=True)
+    described = {key: value for key, value in experiment.to_dict().items() if key != "seed"}
+    if experiment.data is not None:
+        described["data"] = "/".join(Path(experiment.data).parts[-2:])  # wherever the machine keeps it
     rows = read_jsonl(folder / "metrics.jsonl")
     clock = "env_step" if experiment.data is None else "gradient_step"
     curve, training = (
@@ -131,7 +134,7 @@ def record(folder: Path) -> dict[str, Any]:
         ended = {"env_steps": rows[-1]["env_step"], "test_return_mean": curve[-1][1] if curve else float("nan")}
         ended["wall_s"] = (folder / "metrics.jsonl").stat().st_mtime - (folder / "config.json").stat().st_mtime
     return {
-        "experiment": {key: value for key, value in experiment.to_dict().items() if key != "seed"},
+        "experiment": described,
         "seed": experiment.seed,
         "device": experiment.device if experiment.device != "auto" else "cpu",
         "env_steps": ended["env_steps"],
