@@ -10,7 +10,7 @@ import time
 
 import argosy
 
-STEPS = {"dqn": 8_000, "ppo": 20_480}
+STEPS = {"dqn": 4_000, "ppo": 12_288}
 
 
 def seconds(name, steps, profile):
@@ -24,9 +24,9 @@ def seconds(name, steps, profile):
         return time.process_time() - began
 
 
-def main(pairs=10):
+def main(pairs=30):
     for name, steps in STEPS.items():
-        seconds(name, 4096, True)  # what is imported and compiled once
+        seconds(name, steps, True)  # what is imported and compiled once
         ratios = []
         for number in range(pairs):
             order = (True, False) if number % 2 else (False, True)

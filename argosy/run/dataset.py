@@ -85,7 +85,7 @@ def fitted(
         before = (stack,) if name == "obs" and stack > 1 else ()
         found: Form = {at: (before + np.shape(leaf)[1:], np.asarray(leaf).dtype) for at, leaf in tree.leaves(row[name])}
         wanted: Form = {at: (shape, dtype) for at, shape, dtype in leaves(normal_form(space))}
-        if not _fits(found, wanted):
+        if _kinds(found) != _kinds(wanted):
             raise DataError(
                 f"data is {source.path!r}, where {name} has {_said(found)}; the task's {name} has {_said(wanted)} "
                 f"({space})"
@@ -138,10 +138,9 @@ def check_bounds(path: str, act: np.ndarray, space: Space, first_row: int = 0) -
         )
 
 
-def _fits(found: Form, wanted: Form) -> bool:
-    """Whether names, shapes and kinds of numbers are the same (float32 for float64 is no matter)."""
-    kinds = [{name: (shape, dtype.kind) for name, (shape, dtype) in form.items()} for form in (found, wanted)]
-    return kinds[0] == kinds[1]
+def _kinds(form: Form) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Return names, shapes and kinds of numbers (float32 for float64 is no matter)."""
+    return {name: (shape, dtype.kind) for name, (shape, dtype) in form.items()}
 
 
 def _said(form: Form) -> str:

@@ -1,8 +1,8 @@
 """Where the time of a run goes: a table of parts, and a flame picture of functions.
 
-A timer interrupts the main thread fifty times a second, and the functions that it is in then are given the time since
-the last look: so all times add up to that of the run, and no call gets slower. What a function in C (PyTorch, a
-simulator) takes counts for who has called it.
+A timer interrupts the main thread some fifty times in a second of the processor's time, and the functions that it is in
+then are given the time since the last look: so all times add up to that of the run, and no call gets slower. What a
+function in C (PyTorch, a simulator) takes counts for who has called it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -37,7 +38,8 @@ PARTS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 """Files, or folders, and functions in them by which a part is known; () stands for all. What these call belongs to it,
 too; "waiting" is for environments in processes of their own."""
-_EVERY_S = 0.02
+_EVERY_S, _LONGEST = 0.02, 5.0
+"""Seconds between two looks, and how many times as many at most."""
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 _ROW, _WIDTH, _LEAST = 18, 1200.0, 0.001
 
@@ -77,25 +79,29 @@ def profiled(folder: Path) -> Iterator[None]:
     if signal.getitimer(signal.ITIMER_REAL)[0]:
         raise ConfigError("a profile needs the timer SIGALRM, which something else in this process uses")
     tree = Node()
-    last = time.perf_counter()
+    last, worked = time.perf_counter(), time.process_time()
 
     def look(number: int, frame: FrameType | None) -> None:
-        nonlocal last
+        nonlocal last, worked
         if frame is not None and frame.f_code is look.__code__:
             return  # one look is under way
         stack = []
         while frame is not None:
             stack.append(frame.f_code)
             frame = frame.f_back
-        now = time.perf_counter()
+        now, then = time.perf_counter(), time.process_time()
         tree.add(reversed(stack), now - last)
-        last = now
+        # Who waits, or shares the core with others, is looked at less: so often in a second of the processor's time
+        times = (now - last) / max(then - worked, 1e-6)
+        last, worked = now, then
+        signal.setitimer(signal.ITIMER_REAL, _EVERY_S * min(max(times, 1.0), _LONGEST))
 
     before = signal.signal(signal.SIGALRM, look)
-    signal.setitimer(signal.ITIMER_REAL, _EVERY_S, _EVERY_S)
+    signal.setitimer(signal.ITIMER_REAL, _EVERY_S)
     try:
         yield
     finally:
+        look(signal.SIGALRM, sys._getframe())  # what has passed since the last one
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
         write_atomically(folder / PROFILE, (json.dumps(parts_of(tree)) + "\n").encode())

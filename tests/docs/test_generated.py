@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 from argosy.algorithm import ALGORITHMS, EXPORTS, OptimConfig, algorithm_class
 from argosy.cli.train import Output, read_flags
@@ -149,6 +150,27 @@ def test_the_search_finds_names_within_dots_and_brackets():
     (search,) = (plugin["search"] for plugin in config["plugins"] if "search" in plugin)
     words = re.split(search["separator"], "argosy.distributed.FleetRun, 'early_stop(tests=5)'")
     assert {"FleetRun", "early_stop", "tests", "distributed"} <= set(words)
+
+
+ASKED = {  # what a row of the decision table says of a task, and what then must hold of the algorithms that it names
+    "discrete actions": lambda cls: Discrete in cls.action_spaces,
+    "continuous actions": lambda cls: Box in cls.action_spaces,
+    "discrete parts": lambda cls: MultiDiscrete in cls.action_spaces,
+    "steps are cheap": lambda cls: cls.kind == "onpolicy",
+    "steps are dear": lambda cls: cls.kind == "offpolicy",
+    "only data": lambda cls: cls.kind == "offline",
+    "data first": lambda cls: cls.kind == "offline",
+    "an expert that can be asked": lambda cls: cls.needs_expert,
+}
+
+
+@pytest.mark.parametrize("words", ASKED)
+def test_the_decision_table_names_what_the_table_of_algorithms_allows(words):
+    page = (ROOT / "docs/guide/choosing.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ") and words in line.split("|")[1]]
+    names = re.findall(r"algorithms/(\w+)\.md", "".join(rows))
+    assert names
+    assert [name for name in names if not ASKED[words](algorithm_class(name))] == []
 
 
 def test_the_evidence_is_that_of_the_benchmarks():
