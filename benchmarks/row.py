@@ -66,7 +66,8 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    if args.side == "ours":  # as in a run
+    # ours as in a run; of updates the floor, too: how denormal numbers and memory are treated is half of QR-DQN's
+    if args.side == "ours" or (args.side == "floor" and args.row.startswith("update_")):
         from argosy.process import tune_process
 
         tune_process()

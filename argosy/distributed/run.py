@@ -89,7 +89,7 @@ class FleetRun:
             on_failure=self._note_failure,
             first_incarnation=self._claim.generation * _GENERATION,
         )
-        self._before = _counted_before(directory / "status.json")
+        self._before_s, self._before = _counted_before(directory / "status.json")
         self._logger = None if resume else self._make_loggers()
         self._results = _results_of(self._results_file)
         self._listeners = [Listener(peer) for peer in evaluators]
@@ -233,18 +233,17 @@ class FleetRun:
             workers[name] |= self._stats.get(name, {})  # a worker that is being restarted has done what it has done
         trainers = {name: [workers[one] for one in own] for name, own in self._trainers.items()}
         wall_s = time.monotonic() - self._started
-        before = self._before
         heard = {name: own for name, own in trainers.items() if all("updates" in one for one in own)}
         self._heard = len(heard) == len(trainers)
 
         def counted(what: str, by: int | None) -> dict[str, int]:
             """Return a counter of each policy's trainers, or of the first `by` of them."""
             said = {name: sum(int(one[what]) for one in own[:by]) for name, own in heard.items()}
-            return {name: before.get(what, {}).get(name, 0) for name in trainers} | said
+            return {name: self._before[what].get(name, 0) for name in trainers} | said
 
         snapshot = Snapshot(
             wall_s=wall_s,
-            before_s=before.get("before_s", 0.0) + before.get("wall_s", 0.0),
+            before_s=self._before_s,
             env_steps=counted("env_steps", None),
             updates=counted("updates", 1),
             gradient_steps=counted("gradient_steps", 1),
@@ -337,12 +336,14 @@ def _results_of(file: Path) -> list[EvalResult]:
     return results
 
 
-def _counted_before(status: Path) -> Mapping[str, Any]:
-    """Return what earlier drivers of a run have counted: shown until its trainers say how far they are."""
-    try:
-        return read_json(status)
-    except CheckpointError:
-        return {}
+def _counted_before(status: Path) -> tuple[float, Mapping[str, Mapping[str, int]]]:
+    """Return seconds and counters of a run's earlier drivers: shown until its trainers say how far they are."""
+    counters = ("env_steps", "updates", "gradient_steps")
+    with contextlib.suppress(CheckpointError, *MALFORMED):
+        said = read_json(status)
+        before_s = float(said["before_s"]) + float(said["wall_s"])
+        return before_s, {what: {name: int(n) for name, n in said[what].items()} for what in counters}
+    return 0.0, {what: {} for what in counters}
 
 
 def test_pipeline(

@@ -15,9 +15,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from argosy.process import tune_process
-
-tune_process()  # allocator and denormal numbers as on the other side: they are half of QR-DQN's update
 Run = Callable[[int], dict[str, object]]
 Rows = tuple[torch.Tensor, ...]  # obs, act, rew, obs_next, discount
 SLOTS, OBS, ACT, GAMMA, TAU = 20_000, 17, 6, 0.99, 0.005

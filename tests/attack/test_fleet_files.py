@@ -15,8 +15,7 @@ from test_configs import changed
 
 from argosy.cli import fleet as command
 from argosy.distributed.folder import FolderClaim
-from argosy.distributed.run import _results_of
-from argosy.distributed.snapshot import Counts
+from argosy.distributed.run import _counted_before, _results_of
 from argosy.errors import ArgosyError
 from argosy.logger import read_jsonl
 
@@ -49,7 +48,7 @@ def made_up_fleets(count, seed, folder):
         lambda: command.main(["status", "f", "--runs", runs]),
         lambda: command.main(["status", "--runs", runs]),
         lambda: command.main(["stop", "f", "--runs", runs, "--wait-s", "0"]),
-        lambda: Counts.of(status),
+        lambda: _counted_before(status),
         lambda: _results_of(run / "evaluations.jsonl"),
         lambda: read_jsonl(run / "metrics.jsonl"),
     ]
