@@ -187,7 +187,7 @@ class Implicit(nn.Module):
 
 def iqn(seed: int) -> Run:
     torch.manual_seed(seed)
-    middles = ((torch.arange(32) + 0.5) / 32).expand(64, -1)
+    middles = ((torch.arange(8) + 0.5) / 8).expand(64, -1)
 
     def loss_of(batch: Rows, net: Implicit, target: Implicit) -> torch.Tensor:
         obs, act, rew, obs_next, discount = batch

@@ -82,7 +82,7 @@ ROWS = {
     "update_c51": partial(_value_based, "c51"),
     "update_rainbow": partial(_value_based, "rainbow", prioritized=True),
     "update_qrdqn": partial(_value_based, "qrdqn"),
-    "update_iqn": partial(_value_based, "iqn"),
+    "update_iqn": partial(_value_based, "iqn", num_mean_quantiles=8),  # as many as Tianshou 1.0 asks when it learns
     "update_fqf": partial(_value_based, "fqf"),
     "update_discrete_sac": partial(_value_based, "discrete_sac"),
     "update_ddpg": partial(_actor_critic, "ddpg"),

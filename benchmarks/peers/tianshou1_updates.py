@@ -90,12 +90,13 @@ def rainbow():
 
 
 def iqn():
-    net = ImplicitQuantileNetwork(Net((4,), hidden_sizes=[128, 128]), 2, num_cosines=64)
+    # the second hidden layer behind the embedding, as in argosy (and in Tianshou's Atari networks)
+    net = ImplicitQuantileNetwork(Net((4,), hidden_sizes=[128]), 2, hidden_sizes=[128], num_cosines=64)
     return net, {"sample_size": 32, "online_sample_size": 8, "target_sample_size": 8}
 
 
 def fqf():
-    net = FullQuantileFunction(Net((4,), hidden_sizes=[128, 128]), 2, num_cosines=64)
+    net = FullQuantileFunction(Net((4,), hidden_sizes=[128]), 2, hidden_sizes=[128], num_cosines=64)
     fractions = FractionProposalNetwork(32, net.input_dim)
     optim = torch.optim.RMSprop(fractions.parameters(), lr=2.5e-9)
     return net, {"fraction_model": fractions, "fraction_optim": optim, "num_fractions": 32}

@@ -12,6 +12,10 @@ from argosy.distributed.host.base import PeerLostError, Resources, ThreadLaunche
 from argosy.distributed.host.supervisor import FleetError, RestartConfig, Role, Supervisor
 from argosy.errors import ConfigError
 
+# What the supervisor does by itself: on Ray it is looked at by `make test-all`
+seldom_on_ray = pytest.mark.parametrize(
+    "launcher", ["threads", pytest.param("ray", marks=pytest.mark.slow)], indirect=True
+)
 FAST = RestartConfig(budget=2, backoff_s=0.05, beat_s=0.05, watchdog_s=1.0)
 
 
@@ -94,6 +98,7 @@ def test_hanging_worker_is_found_by_the_watchdog(supervise, launcher):
     assert "time.sleep(1000)" in failure.traceback
 
 
+@seldom_on_ray
 def test_budget_ends_in_an_error_with_the_traceback(supervise):
     supervisor = supervise(role("a", raise_at=1, in_incarnations=range(100)))
     with pytest.raises(FleetError, match="restarted 2 times") as caught:
@@ -102,6 +107,7 @@ def test_budget_ends_in_an_error_with_the_traceback(supervise):
     assert len(supervisor.failures) == 3
 
 
+@seldom_on_ray
 def test_done_worker_still_answers(supervise, launcher):
     supervisor = supervise(role("a", done_at=2))
     until(supervisor, lambda: supervisor.states()["a"] == "done")
@@ -170,6 +176,7 @@ def test_pauses_between_restarts_grow_and_old_restarts_are_forgotten():
     until(patient, lambda: patient.restarts()["a"] == 5)  # never more than one within the window
 
 
+@seldom_on_ray
 def test_worker_that_cannot_say_how_it_is_is_restarted(supervise):
     supervisor = supervise(role("a", bad_stats=True))
     until(supervisor, lambda: supervisor.restarts()["a"] == 1)
