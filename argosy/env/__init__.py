@@ -5,9 +5,7 @@ Names are imported when they are first used, so that a spawned worker process im
 
 from __future__ import annotations
 
-import ast
 import importlib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,13 +50,26 @@ if TYPE_CHECKING:
     from argosy.env.wrappers import register_wrapper as register_wrapper
 
 _HOME = {
-    name.name: str(line.module)
-    for line in ast.walk(ast.parse(Path(__file__).read_text(encoding="utf-8")))
-    if isinstance(line, ast.ImportFrom)
-    for name in line.names
-    if name.asname
+    name: module
+    for module, names in {
+        "agents.environment": "Environment StepResult",
+        "agents.pettingzoo": "PettingZoo PettingZooEnv PettingZooParallelEnv",
+        "agents.registry": "make_environment register registered_environments",
+        "atari": "AtariPreprocessing",
+        "check": "Finding check_env test_environment",
+        "config": "EnvConfig",
+        "tasks": "make_vector_env task_family task_spaces",
+        "vector.adapters": "GymVectorEnv as_vector_env",
+        "vector.base": "BaseVectorEnv",
+        "vector.envpool": "EnvPoolVectorEnv",
+        "vector.kinds": "DummyVectorEnv RayVectorEnv ShmemVectorEnv SubprocVectorEnv",
+        "vector.norm": "VectorEnvNormObs VectorEnvNormReward VectorEnvWrapper",
+        "vector.protocol": "AsyncVectorEnv Infos Obs Received VectorEnv info_column",
+        "wrappers": "ActionMaskFromInfo ContinuousToDiscrete FrameStack MultiDiscreteToDiscrete "
+        "TruncatedAsTerminated register_wrapper",
+    }.items()
+    for name in names.split()
 }
-"""Names, by the imports above, and where they are."""
 
 if not TYPE_CHECKING:  # who checks types has read the imports above
     __all__ = sorted(_HOME)
@@ -66,4 +77,4 @@ if not TYPE_CHECKING:  # who checks types has read the imports above
     def __getattr__(name: str) -> object:
         if name not in _HOME:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(_HOME[name]), name)
+        return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)

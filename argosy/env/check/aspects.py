@@ -141,8 +141,7 @@ def check_goals(env: Env, seed: int) -> Iterator[Finding]:
     obs, rew, terminated, _, info = env.step(env.action_space.sample())
     ends = getattr(env.unwrapped, "compute_terminated", None)
     if ends is not None and bool(said := ends(*(obs[name] for name in GOALS), info)) != bool(terminated):
-        yield Finding(
-            "error",
+        yield error(
             "compute_terminated",
             f"it says {said} where step said {bool(terminated)}; relabelled ends would not match stored ones.",
         )
