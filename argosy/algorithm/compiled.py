@@ -50,7 +50,9 @@ def compile_update(algorithm: Algorithm) -> None:
             stats = compiled(prepared)
         except ArgosyError:
             raise
-        except RuntimeError as error:  # of torch's compilers
+        except RuntimeError as error:  # of torch's compilers; later on it has another cause, such as memory
+            if not begins:
+                raise
             raise ConfigError(f"compile is 'update', but torch cannot compile {name}: {error}; leave it out") from error
         finally:
             algorithm.prepare = prepare  # type: ignore[method-assign]
