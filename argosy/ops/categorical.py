@@ -21,7 +21,9 @@ def categorical_projection(probs: torch.Tensor, atoms: torch.Tensor, support: to
     Returns:
         [..., N] mass of each point of the support; its sum is that of `probs`.
     """
-    low, high = support[0], support[-1]
-    place = (atoms.clamp(low, high) - low) * ((len(support) - 1) / (high - low))  # in steps from the support's start
-    nearness = 1.0 - (place.unsqueeze(-2) - torch.arange(len(support), device=place.device).unsqueeze(-1)).abs()
-    return (nearness.clamp_(min=0.0) @ probs.unsqueeze(-1)).squeeze(-1)
+    low, high, steps = support[0], support[-1], len(support) - 1
+    place = (atoms.clamp(low, high) - low) * (steps / (high - low))  # in steps from the support's start
+    left = place.floor().clamp_(max=steps - 1)
+    to_right = probs * (place - left)
+    mass, left = probs.new_zeros(*probs.shape[:-1], steps + 1), left.long()
+    return mass.scatter_add_(-1, left, probs - to_right).scatter_add_(-1, left + 1, to_right)

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from argosy.ops.quantiles import fraction_gradient, quantile_huber_loss, truncated_mixture
+from argosy.ops.quantiles import FEW_PAIRS, fraction_gradient, quantile_huber_loss, truncated_mixture
 
 
 def test_two_quantiles_and_two_samples_by_hand():
@@ -53,6 +53,28 @@ def test_leading_axes_are_kept_and_counts_may_differ():
                     huber = 0.5 * u * u if abs(u) <= 1 else abs(u) - 0.5
                     total += abs((2 * i + 1) / 10 - (u < 0)) * huber / 7
             assert loss[t, b].item() == pytest.approx(total, rel=1e-5)
+
+
+@pytest.mark.parametrize("has_fractions", [True, False])
+@pytest.mark.parametrize(
+    ("predictions", "samples", "shift", "kappa"),
+    [((3, 40), (3, 60), 0.0, 1.0), ((2, 3, 33), (3, 32), 1e4, 1.0), ((1, 2000), (1, 1), -5.0, 0.1)],
+)
+def test_many_quantiles_count_as_a_few_at_a_time_do(predictions, samples, shift, kappa, has_fractions):
+    torch.manual_seed(0)
+    quantiles, target = torch.randn(predictions) + shift, 2 * torch.randn(samples) + shift
+    quantiles[..., 1], target[..., 0], target[..., -1] = shift, shift, shift + kappa  # differences of 0 and of kappa
+    quantiles.requires_grad_()
+    count = predictions[-1]
+    tau = torch.rand(predictions) if has_fractions else ((torch.arange(count) + 0.5) / count).expand(predictions)
+    few = FEW_PAIRS // samples[-1]  # of them, each is compared with each
+    parts = zip(quantiles.split(few, -1), tau.split(few, -1), strict=True)
+    expected = sum(quantile_huber_loss(part, target, kappa, of_part) for part, of_part in parts)
+    found = quantile_huber_loss(quantiles, target, kappa, tau if has_fractions else None)
+    torch.testing.assert_close(found, expected)
+    weight = torch.rand(found.shape)
+    gradients = [torch.autograd.grad(loss, quantiles, weight)[0] for loss in (found, expected)]
+    torch.testing.assert_close(*gradients)
 
 
 def test_its_minimum_is_at_the_quantiles():
