@@ -5,7 +5,8 @@
     python benchmarks/attack/soak.py local --gather       the line and the picture of the samples so far
 
 Looked at is the whole tree of processes, whose numbers are added up; all it writes (its temporary files, too) lies in
-one folder. A curve is flat if it grows, by the median of its slopes (Theil and Sen) after the first quarter, within
+one folder. Ray's object store is one mapping of a fixed size, whose pages stay touched when what lay there is gone: of
+it, what it holds is counted, as its raylet says. A curve is flat if it grows, by the median of its slopes (Theil and Sen) after the first quarter, within
 `BOUNDS`.
 """
 
@@ -40,6 +41,9 @@ LOCAL = (
     "--logger.tensorboard"
 )
 FLEET = """
+import os, pathlib, threading, time
+import ray
+from ray._private import internal_api, state
 from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetStop, PolicySpec, Resources
 from argosy.presets import preset
 
@@ -54,6 +58,15 @@ fleet = Fleet(
     evaluation=EvalGroup(episodes=1, resources=tiny),
     stop=FleetStop(wall_s=1e6),
 )
+
+def tell_what_the_store_holds():
+    while True:
+        time.sleep(5)
+        if ray.is_initialized():
+            held = internal_api.get_memory_info_reply(state.state).store_stats.object_store_bytes_used
+            pathlib.Path(os.environ["STORE_FILE"]).write_text(str(held))
+
+threading.Thread(target=tell_what_the_store_holds, daemon=True).start()
 """
 
 
@@ -127,6 +140,7 @@ def start(kind: str, folder: Path) -> subprocess.Popen[bytes]:
         (folder / "fleet.py").write_text(FLEET)
         args = ["launch", str(folder / "fleet.py"), "--runs", str(folder / "runs")]
     environment = {"OMP_NUM_THREADS": "1", "TMPDIR": str(folder / "tmp"), "RAY_TMPDIR": str(folder / "tmp")}
+    environment["STORE_FILE"] = str(folder / "store.txt")
     # Ctrl-C, by which it ends, is ignored by what a shell has begun in the background
     heard = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
     code = f"{heard}; from argosy.cli import main; sys.exit(main({args!r}))"
@@ -155,16 +169,30 @@ def sampled(pid: int, folder: Path) -> dict[str, float]:
                 held |= {"memory_mb": process.memory_info().rss / 2**20, "shared_mb": shared_mb(process.pid)}
                 for key, value in held.items():
                     found[key] += value
+    found["shared_mb"] += store_mb(folder)
     found["files"] = sum(1 for _ in walked(folder))
     return {**{key: round(value, 1) for key, value in found.items()}, "steps": steps(folder)}
 
 
 def shared_mb(pid: int) -> float:
-    """Shared memory that a process has in use (Linux)."""
+    """Shared memory that a process has in use, but for the pages of Ray's object store (Linux)."""
+    shared_kb, is_store = 0, False
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("RssShmem:"):
-                return int(line.split()[1]) / 1024
+                shared_kb += int(line.split()[1])
+        for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+            if not line.split()[0].endswith(":"):
+                is_store = "/plasma" in line
+            elif is_store and line.startswith("Rss:"):
+                shared_kb -= int(line.split()[1])
+    return shared_kb / 1024
+
+
+def store_mb(folder: Path) -> float:
+    """Bytes of the objects in Ray's store, as the fleet has last told."""
+    with contextlib.suppress(OSError, ValueError):
+        return int((folder / "store.txt").read_text()) / 2**20
     return 0.0
 
 
