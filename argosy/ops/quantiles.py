@@ -61,9 +61,8 @@ def _sorted_huber_loss(quantiles: torch.Tensor, target: torch.Tensor, kappa: flo
         below = 1.0 / target.shape[-1] - above
         loss = (below * loss_below + above * loss_above).to(quantiles.dtype)
         slope = (below * slope_below + above * slope_above).to(quantiles.dtype)
-    counted: torch.Tensor = loss + slope * (
-        predicted - predicted.detach()
-    )  # the gradient is known: no graph of all this
+    # The gradient is known, so that no graph of all this is kept
+    counted: torch.Tensor = loss + slope * (predicted - predicted.detach())
     return counted.sum(dim=-1)
 
 
