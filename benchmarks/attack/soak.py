@@ -6,8 +6,8 @@
 
 Looked at is the whole tree of processes, whose numbers are added up; all it writes (its temporary files, too) lies in
 one folder. Ray's object store is one mapping of a fixed size, whose pages stay touched when what lay there is gone: of
-it, what it holds is counted, as its raylet says. A curve is flat if it grows, by the median of its slopes (Theil and Sen) after the first quarter, within
-`BOUNDS`.
+it, what it holds is counted, as its raylet says. A curve is flat if it grows, by the median of its slopes (Theil and
+Sen) after the first quarter, within `BOUNDS`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ import psutil
 from results import RESULTS, add
 
 BOUNDS = {"memory_mb": 0.02, "shared_mb": 1.0, "descriptors": 1.0, "threads": 1.0, "processes": 1.0, "files": 1.0}
-"""Growth allowed per hour: below 1 a part of the curve's median, else a number. Shared memory comes and goes by the size
-of a few objects, which is as much as there is: 1 MB is what 100 rollouts have that are not let go, of 25,000 an hour."""
+"""Growth allowed per hour: below 1 a part of the curve's median, else a number (what a fleet holds in shared memory
+comes and goes by as much within a minute)."""
 INTERVAL_S = 30.0
 END_S = 120.0
 
