@@ -96,10 +96,9 @@ class FQF(QLearning[FQFConfig, FQFStats]):
         batch = self.prepare(batch)
         analysis = self.policy.analyze(batch)
         shares_BN = analysis.shares  # noqa: N806  # the suffix says the shape
-        tau_BN = middles(shares_BN)  # noqa: N806
-        taken_BN = analysis.quantiles_taken(tau_BN)  # noqa: N806
+        taken_BN = analysis.quantiles_taken()  # noqa: N806
         target_BN = self._target(batch)  # noqa: N806
-        loss_B = quantile_huber_loss(taken_BN, target_BN, self.config.kappa, tau_BN)  # noqa: N806
+        loss_B = quantile_huber_loss(taken_BN, target_BN, self.config.kappa, middles(shares_BN))  # noqa: N806
         loss_quantile = batch_mean(batch.weight * loss_B, batch)
         distance_B = self._distance(analysis, edges(shares_BN), taken_BN.detach())  # noqa: N806
         entropy_B = -(shares_BN * shares_BN.clamp(min=TINY).log()).sum(dim=-1)  # noqa: N806
@@ -129,6 +128,9 @@ class FQF(QLearning[FQFConfig, FQFStats]):
     def _target(self, batch: TransitionBatch) -> torch.Tensor:
         """Samples [B, N] of the return: reward and discounted quantiles of the best allowed next action (detail 4)."""
         target = self.policy_target.analyze_next(batch)
-        chooser = self.policy.analyze_next(batch) if self.config.double else target
-        next_BN = target.quantiles_of(chooser.greedy, middles(chooser.shares))  # noqa: N806
+        if self.config.double:
+            chooser = self.policy.analyze_next(batch)
+            next_BN = target.quantiles_of(chooser.greedy, middles(chooser.shares))  # noqa: N806
+        else:
+            next_BN = target.quantiles_of(target.greedy)  # noqa: N806
         return batch.rew.unsqueeze(-1) + batch.discount.unsqueeze(-1) * next_BN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -10,14 +11,14 @@ from gymnasium import spaces
 
 from argosy.env.spaces import Space
 from argosy.net import Backbone, NetConfig
-from argosy.net.implicit import EqualFractions, ImplicitHead, ProposedFractions
+from argosy.net.implicit import EqualFractions, ImplicitHead, ProposedFractions, middles
 from argosy.policy.base import OneNetPolicy, RolloutRequest, RolloutResult
 from argosy.policy.q import QAnalysis
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImplicitAnalysis:
-    """What `ImplicitPolicy.analyze` and `analyze_next` say; quantiles are computed where they are asked for."""
+    """What `ImplicitPolicy.analyze` and `analyze_next` say; what is asked for is computed, once."""
 
     head: ImplicitHead
     """Gives quantiles of features."""
@@ -28,23 +29,29 @@ class ImplicitAnalysis:
     act: torch.Tensor | None = None
     """[...] stored actions."""
 
-    @property
+    @cached_property
     def shares(self) -> torch.Tensor:
         """[..., K] shares of probability by which means are computed."""
         shares: torch.Tensor = self.head.fractions(self.features)
         return shares
 
+    @cached_property
+    def quantiles(self) -> torch.Tensor:
+        """[..., num_actions, K] quantiles at the middles of the shares."""
+        return self.head.quantiles(self.features, middles(self.shares))
+
     @property
     def greedy(self) -> torch.Tensor:
         """[...] best allowed actions."""
-        return QAnalysis(self.head(self.features), self.mask).greedy
+        return QAnalysis((self.quantiles * self.shares.unsqueeze(-2)).sum(dim=-1), self.mask).greedy
 
-    def quantiles_of(self, act: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
-        """[..., N] quantiles of actions [...] at fractions [..., N]."""
-        return self.head.quantiles(self.features, tau).take_along_dim(act[..., None, None], dim=-2).squeeze(-2)
+    def quantiles_of(self, act: torch.Tensor, tau: torch.Tensor | None = None) -> torch.Tensor:
+        """[..., N] quantiles of actions [...] at fractions [..., N]; None: at the middles of the shares."""
+        quantiles = self.quantiles if tau is None else self.head.quantiles(self.features, tau)
+        return quantiles.take_along_dim(act[..., None, None], dim=-2).squeeze(-2)
 
-    def quantiles_taken(self, tau: torch.Tensor) -> torch.Tensor:
-        """[..., N] quantiles of the stored actions at fractions [..., N]."""
+    def quantiles_taken(self, tau: torch.Tensor | None = None) -> torch.Tensor:
+        """[..., N] quantiles of the stored actions at fractions [..., N]; None: at the middles of the shares."""
         assert self.act is not None, "successors have no stored actions"
         return self.quantiles_of(self.act, tau)
 
