@@ -12,10 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from argosy.net.backbone import Linear
 from argosy.rng import Rng
+
+FEW_ROWS = 32
+"""Of fewer rows, as when acting, the product with the noise is taken apart: they hold less than a layer's weights."""
 
 
 class NoisyLinear(Linear):
@@ -42,11 +46,13 @@ class NoisyLinear(Linear):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[..., in_features] -> [..., out_features]."""
-        mean = super().forward(x)
         if self.noise is None:
-            return mean
+            return super().forward(x)
         e_in, e_out = self.noise
-        return mean + ((x * e_in) @ self.weight_std + self.bias_std) * e_out
+        if e_out.dim() > 1 or x.shape[:-1].numel() < FEW_ROWS:
+            return super().forward(x) + ((x * e_in) @ self.weight_std + self.bias_std) * e_out
+        weight = torch.addcmul(self.weight, self.weight_std, torch.outer(e_in, e_out))
+        return F.linear(x, weight.t(), torch.addcmul(self.bias, self.bias_std, e_out))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from argosy.data import Batch
 from argosy.net import Linear, NetConfig
-from argosy.net.noisy import Noise, NoisyLinear, add_noise, noise_of
+from argosy.net.noisy import FEW_ROWS, Noise, NoisyLinear, add_noise, noise_of
 from argosy.policy import QPolicy, RolloutRequest
 from argosy.rng import Rng
 
@@ -32,7 +32,20 @@ def test_noise_by_hand():
     # weights in -> out are off by std * e_in * e_out, biases by std * e_out: (1 * 1 + 2 * -2 + 1) * std * e_out
     expected = [5.1 - 2 * std * 0.5, 6.7 - 2 * std * 3.0]
     assert noisy(torch.tensor([[1.0, 2.0]]))[0].tolist() == pytest.approx(expected)
-    assert noisy(torch.tensor([[[1.0, 2.0]]]))[0, 0].tolist() == pytest.approx(expected)
+    for lead in ((1, 1), (FEW_ROWS,), (2, FEW_ROWS)):
+        for row in noisy(torch.tensor([1.0, 2.0]).expand(*lead, 2)).reshape(-1, 2):
+            assert row.tolist() == pytest.approx(expected)
+
+
+def test_many_rows_learn_as_a_few_at_a_time_do():
+    noisy, rows, weight = layer(), torch.randn(2 * FEW_ROWS, 2), torch.randn(2 * FEW_ROWS, 2)
+    noisy.noise = (torch.tensor([1.0, -2.0]), torch.tensor([0.5, 3.0]))
+    (noisy(rows) * weight).sum().backward()
+    found = [parameter.grad.clone() for parameter in noisy.parameters()]
+    noisy.zero_grad()
+    for part, share in zip(rows.split(FEW_ROWS - 1), weight.split(FEW_ROWS - 1), strict=True):
+        (noisy(part) * share).sum().backward()
+    torch.testing.assert_close(found, [parameter.grad for parameter in noisy.parameters()])
 
 
 def test_draws_are_signed_roots_of_normal_numbers_anew_for_each_block():
