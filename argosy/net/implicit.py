@@ -15,15 +15,15 @@ from argosy.net.config import ACTIVATIONS
 
 
 class EqualFractions(nn.Module):
-    """N equal shares of probability, whatever the features [..., F] -> [..., N]."""
+    """N equal shares of probability, whatever the features [..., F] are -> [N]."""
 
     def __init__(self, count: int) -> None:
         super().__init__()
         self.count = count
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
-        """[..., F] -> [..., N]."""
-        return features.new_full((*features.shape[:-1], self.count), 1.0 / self.count)
+        """[..., F] -> [N]."""
+        return features.new_full((self.count,), 1.0 / self.count)
 
 
 class ProposedFractions(nn.Module):
@@ -53,7 +53,7 @@ class ImplicitHead(nn.Module):
         in_features: F.
         hidden: width of the hidden layer.
         num_actions: A.
-        fractions: by which the mean is computed: features [..., F] -> shares of probability [..., N].
+        fractions: by which the mean is computed: features [..., F] -> shares of probability [..., N], or [N] for all.
         num_cosines: of the embedding.
         activation: name of the hidden layer's nonlinearity.
     """
@@ -83,12 +83,12 @@ class ImplicitHead(nn.Module):
         return q
 
     def quantiles(self, features: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
-        """Features [..., F], fractions [..., N] -> quantiles [..., A, N]."""
+        """Features [..., F], fractions [..., N], or [N] for all -> quantiles [..., A, N]."""
         angles = torch.cos(tau.unsqueeze(-1) * self.frequencies)
         embedding = torch.relu(self.embed(angles.flatten(0, -2)))  # rows in one axis: an update takes 4 % less
-        rows = (features.unsqueeze(-2) * embedding.reshape(*tau.shape, -1)).flatten(0, -2)
-        out: torch.Tensor = self.out(self.activation(self.hidden(rows)))
-        return out.reshape(*tau.shape, -1).transpose(-1, -2)
+        rows = features.unsqueeze(-2) * embedding.reshape(*tau.shape, -1)
+        out: torch.Tensor = self.out(self.activation(self.hidden(rows.flatten(0, -2))))
+        return out.reshape(*rows.shape[:-1], -1).transpose(-1, -2)
 
 
 def middles(shares: torch.Tensor) -> torch.Tensor:

@@ -31,7 +31,7 @@ class ImplicitAnalysis:
 
     @cached_property
     def shares(self) -> torch.Tensor:
-        """[..., K] shares of probability by which means are computed."""
+        """[..., K] shares of probability by which means are computed, or [K] for all."""
         shares: torch.Tensor = self.head.fractions(self.features)
         return shares
 

@@ -23,7 +23,7 @@ def test_shares_edges_and_middles_by_hand():
 
 def test_equal_and_proposed_shares():
     features = torch.randn(3, 2, 4, requires_grad=True)
-    assert EqualFractions(5)(features).tolist() == [[[pytest.approx(0.2)] * 5] * 2] * 3
+    assert EqualFractions(5)(features).tolist() == [pytest.approx(0.2)] * 5
     torch.manual_seed(0)
     proposed = ProposedFractions(4, 5)
     shares = proposed(features)
@@ -32,6 +32,13 @@ def test_equal_and_proposed_shares():
     assert features.grad is None
     assert proposed.logits.weight.grad.abs().max() > 0
     assert fraction_parameters(torch.nn.Sequential(proposed, torch.nn.Linear(5, 1))) == list(proposed.parameters())
+
+
+def test_fractions_for_all_are_those_of_each():
+    torch.manual_seed(0)
+    head = ImplicitHead(4, 8, 2, EqualFractions(5), num_cosines=3)
+    features, tau = torch.randn(3, 2, 4), torch.rand(6)
+    torch.testing.assert_close(head.quantiles(features, tau), head.quantiles(features, tau.expand(3, 2, 6)))
 
 
 def test_quantiles_by_hand():
