@@ -61,13 +61,21 @@ def gae(
     with torch.no_grad():
         delta = rew + gamma * value_next.masked_fill(terminated, 0.0) - value
         decay = (~cut).to(delta.dtype) * (gamma * gae_lambda)
-        carry = torch.zeros_like(delta[0])
-        adv: list[torch.Tensor] = []
-        for delta_t, decay_t in zip(reversed(delta.unbind()), reversed(decay.unbind()), strict=True):
-            carry = torch.addcmul(delta_t, decay_t, carry)
-            adv.append(carry)
-        adv_TB = torch.stack(adv[::-1])  # noqa: N806  # the suffix says the shape
+        adv_TB = carried_back(delta, decay)  # noqa: N806  # the suffix says the shape
         return adv_TB, adv_TB + value
+
+
+def carried_back(x: torch.Tensor, decay: torch.Tensor) -> torch.Tensor:
+    """Return y [T, B] with y[t] = x[t] + decay[t] * y[t+1] and y[T] = 0, of x and decay [T, B].
+
+    Each round doubles how far y reaches: 7 rounds for 128 rows, where going back row by row calls torch 128 times.
+    """
+    y, step = x, 1
+    while step < len(x):
+        y = torch.cat((torch.addcmul(y[:-step], decay[: len(x) - step], y[step:]), y[-step:]))
+        decay = decay[:-step] * decay[step:]
+        step *= 2
+    return y
 
 
 def explained_variance(value: torch.Tensor, returns: torch.Tensor) -> torch.Tensor:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from argosy.ops.returns import carried_back
+
 
 def vtrace(
     log_ratio: torch.Tensor,
@@ -48,10 +50,6 @@ def vtrace(
         rho, value_next = ratio.clamp(max=rho_clip), value_next.masked_fill(terminated, 0.0)
         delta = rho * (rew + gamma * value_next - value)
         decay = (gamma * trace_lambda) * ratio.clamp(max=trace_clip) * ~cut
-        surprise = torch.zeros_like(delta)
-        carry = torch.zeros_like(delta[0])
-        for t in reversed(range(len(delta))):
-            surprise[t] = carry = delta[t] + decay[t] * carry
-        vs = value + surprise
+        vs = value + carried_back(delta, decay)
         vs_next = torch.where(cut, value_next, torch.cat((vs[1:], vs[:1])))
         return vs, rho * (rew + gamma * vs_next - value)

@@ -134,6 +134,9 @@ def minibatches(policy: Policy, rows: Batch, batch_size: int | None, rng: Rng) -
     """
     count = rows.cut.numel() if policy.is_recurrent else len(rows)
     shares, axis = max(count // (batch_size or count), 1), 0
+    if shares == 1 and not policy.is_recurrent:
+        yield rows
+        return
     if policy.is_recurrent:
         rows, axis = sequences(rows, policy.sequence_length, policy.burn_in), 1
     leaf = next(leaf for _, leaf in tree.leaves(rows))

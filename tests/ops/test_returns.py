@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from argosy.ops import gae, values_next
+from argosy.ops.returns import carried_back
 
 
 def column(*values, dtype=torch.float32):
@@ -54,6 +55,17 @@ def test_lambda_0_is_one_step_and_lambda_1_is_monte_carlo():
     assert torch.equal(one_step, rew + 0.5 * value_next - value)
     _, returns = gae(rew, value, value_next, no(3), cut, gamma=0.5, gae_lambda=1.0)
     assert returns.flatten().tolist() == pytest.approx([1 + 1 + 1 + 1, 2 + 2 + 2, 4 + 4])
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 9, 130])
+def test_sums_are_carried_back_over_any_number_of_rows(count):
+    torch.manual_seed(0)
+    x, decay = torch.randn(count, 2), torch.rand(count, 2)
+    expected, carry = [], torch.zeros(2)
+    for t in reversed(range(count)):
+        carry = x[t] + decay[t] * carry
+        expected.insert(0, carry)
+    torch.testing.assert_close(carried_back(x, decay), torch.stack(expected))
 
 
 def test_envs_are_independent():
