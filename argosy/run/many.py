@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -9,20 +10,23 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from argosy.errors import ConfigError
-from argosy.experiment import Experiment
+from argosy.errors import ArgosyError, ConfigError
+from argosy.experiment import NO_CODE, Experiment
 from argosy.files import make_folder, read_json
+from argosy.named import check_trusted
 from argosy.run.folder import RunFolder
 
 GROUP = "experiments"
 """Folder within the folder of many runs that says what these are to be."""
 _POLL_S = 0.2
-_COMMAND = "import sys; from argosy.cli import main; sys.exit(main(sys.argv[1:]))"
+_COMMAND = (
+    "import sys; from argosy.env.worker.serve import die_with; die_with({owner}); "
+    "from argosy.cli import main; sys.exit(main(sys.argv[1:]))"
+)
 _PINNED = "import os; os.sched_setaffinity(0, {cores}); " + _COMMAND
 
 
@@ -191,19 +195,27 @@ def run_many(
 def _start(job: Job, slot: int, slots: int) -> _Running:
     folder = job.folder()
     if folder is not None and (folder.checkpoint.is_file() or folder.crash.is_file()):
-        args = ["resume", str(folder.path)]
+        args = ["resume", str(folder.path), *_trust(folder.config)]
     else:
-        args = ["train", "--config", str(job.config), "--runs", str(job.root)]
+        args = ["train", "--config", str(job.config), "--runs", str(job.root), *_trust(job.config)]
     cores = _cores(slot, slots)
-    command = _COMMAND if cores is None else _PINNED.format(cores=cores)
+    command = (_COMMAND if cores is None else _PINNED).format(owner=os.getpid(), cores=cores)
     errors = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process
     process = subprocess.Popen(
-        [sys.executable, "-c", command, *args, "--trust", "--quiet", "--json"],
+        [sys.executable, "-c", command, *args, "--quiet", "--json"],
         stdout=subprocess.DEVNULL,
         stderr=errors,
         start_new_session=True,  # Ctrl-C comes from here, once
     )
     return _Running(job, slot, process, errors)
+
+
+def _trust(config: Path) -> list[str]:
+    """Return the flag by which a run's process trusts the code that its file names, if this process does."""
+    with contextlib.suppress(ArgosyError):  # the run will say it
+        check_trusted(read_json(config), repr(str(config)), but=NO_CODE)
+        return ["--trust"]
+    return []
 
 
 def _cores(slot: int, slots: int) -> list[int] | None:
@@ -222,7 +234,7 @@ def _outcome(one: _Running) -> Outcome:
     return Outcome(one.job, one.job.result() if code == 0 else None, code, said if code not in (0, 130) else "")
 
 
-@contextmanager
+@contextlib.contextmanager
 def _ctrl_c() -> Iterator[list[int]]:
     """Count presses of Ctrl-C instead of being ended by the first."""
     presses: list[int] = []

@@ -1,9 +1,12 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
+import psutil
 import pytest
 from short import QUICK
 
@@ -81,6 +84,21 @@ def test_ctrl_c_ends_all_and_each_goes_on(tmp_path, capsys):
     assert main(["resume", str(tmp_path), "--jobs", "2", "--quiet", "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
     assert [run["env_steps"] for run in out["runs"]] == [(max(made) // 200 + 2) * 200] * 2
+
+
+@pytest.mark.slow
+def test_runs_end_with_who_has_started_them(tmp_path):
+    flags = ["--seeds", "0-1", "--jobs", "2", "--trainer.max-epoch", "100000", "--runs", str(tmp_path), "--quiet"]
+    command = "import sys; from argosy.cli import main; sys.exit(main(sys.argv[1:]))"
+    args = [sys.executable, "-c", command, "train", "dqn", "--task", "CartPole-v1", *flags]
+    owner = psutil.Popen(args, stdout=subprocess.DEVNULL)
+    while len(list(tmp_path.rglob("metrics.jsonl"))) < 2:
+        time.sleep(0.1)
+    runs = owner.children(recursive=True)
+    assert len(runs) >= 2
+    owner.kill()
+    owner.wait()
+    assert psutil.wait_procs(runs, 10.0)[1] == []
 
 
 def test_the_summary_says_what_is_missing(tmp_path):

@@ -62,7 +62,7 @@ def serve(
         by_signal: whether the thread that started us lives as long as the owner.
     """
     if owner:
-        _die_with(owner, by_signal)
+        die_with(owner, by_signal)
     tell_stack(told)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the owner's to handle: it closes us
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -83,7 +83,7 @@ def serve(
         channel.close()
 
 
-def _die_with(owner: int, by_signal: bool) -> None:
+def die_with(owner: int, by_signal: bool = True) -> None:
     """End when the owner does, killed or not, whatever an env is at."""
     if by_signal and sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # when the *thread* that started us ends
