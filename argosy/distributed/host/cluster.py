@@ -1,17 +1,15 @@
 """What Ray itself is to a fleet: what no worker outlives and none can be started without, and whom it lets in.
 
-The token by which a cluster knows its user is kept private, and shown only to a cluster that asks for it.
+The token by which a cluster knows its user is shown only to a cluster that asks for it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 from types import ModuleType
 
 _PARTS = {"gcs_server": "the control store", "raylet": "the raylet"}
@@ -73,15 +71,6 @@ class VitalSigns:
         own = context.get_node_id()
         is_in = any(node["NodeID"] == own and node["Alive"] for node in self._ray.nodes())
         return "" if is_in else "this machine has left the Ray cluster (its raylet has ended)"
-
-
-def keep_token_private() -> None:
-    """Let nobody else read the token that Ray makes, and by which it knows this user."""
-    folder = Path.home() / ".ray"
-    with contextlib.suppress(OSError):  # no home, or another's
-        folder.mkdir(mode=0o700, exist_ok=True)
-        folder.chmod(0o700)
-        (folder / "auth_token").chmod(0o600)
 
 
 def choose_auth_mode(ray: ModuleType, address: str) -> bool:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import gc
 import logging
 import os
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +27,9 @@ from argosy.distributed.host.base import (
     Worker,
     failed,
 )
-from argosy.distributed.host.cluster import VitalSigns, choose_auth_mode, keep_token_private, set_auth_mode
+from argosy.distributed.host.cluster import VitalSigns, choose_auth_mode, set_auth_mode
 from argosy.distributed.host.guardian import Guardian
+from argosy.env.worker.localray import start_local_ray
 from argosy.errors import ArgosyError, ConfigError, require
 from argosy.process import tune_process, yield_cpu
 
@@ -184,29 +183,23 @@ class RayLauncher:
         if not self._owns:
             return
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        quiet = {"logging_level": logging.ERROR, "log_to_driver": False, "include_dashboard": False}
         if address is None:
             _check_shared_memory(object_store_bytes)
-            keep_token_private()
             try:
-                with _on_loopback(), _same_imports():
-                    ray.init(
-                        address="local",
-                        num_cpus=num_cpus,
-                        object_store_memory=object_store_bytes,
-                        namespace=namespace,
-                        **quiet,
-                        _node_ip_address="127.0.0.1",
-                    )
+                start_local_ray(
+                    ray,
+                    num_cpus=num_cpus,
+                    object_store_memory=object_store_bytes,
+                    namespace=namespace,
+                    logging_level=logging.ERROR,
+                )
             except Exception as error:  # Ray raises nothing more special where one of its processes does not start
                 raise FleetStartError(f"a local Ray could not be started: {error}") from error
-            keep_token_private()
             self._guardian = Guardian()
             return
-        quiet.pop("include_dashboard")
         try:
             self._chose_mode = choose_auth_mode(ray, address)
-            ray.init(address=address, namespace=namespace, **quiet)
+            ray.init(address=address, namespace=namespace, logging_level=logging.ERROR, log_to_driver=False)
         except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
             self._forget_mode()
             said = getattr(error, "message", error)
@@ -297,33 +290,6 @@ def ship_module(module: ModuleType) -> None:
 
     register: Any = cloudpickle.register_pickle_by_value
     register(module)
-
-
-@contextlib.contextmanager
-def _on_loopback() -> Iterator[None]:
-    """Let a local Ray listen on 127.0.0.1 alone; Ray turns that into the address by which everybody reaches it."""
-    from ray._private import services
-
-    before = services.resolve_ip_for_localhost
-    services.resolve_ip_for_localhost = lambda host: host
-    try:
-        yield
-    finally:
-        services.resolve_ip_for_localhost = before
-
-
-@contextlib.contextmanager
-def _same_imports() -> Iterator[None]:
-    """Let the processes of a local Ray import what this one can: the tasks and classes that an experiment names."""
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
 
 
 class FleetStartError(ArgosyError, RuntimeError):

@@ -13,6 +13,7 @@ from argosy.env.vector.protocol import Info
 from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, StepArrays
 from argosy.env.worker.channel import POLL_S
 from argosy.env.worker.group import EnvGroup
+from argosy.env.worker.localray import start_local_ray
 from argosy.env.worker.shared import as_slice
 from argosy.errors import EnvError, require
 
@@ -27,8 +28,7 @@ class _Actor(EnvGroup):
 def _running_ray() -> ModuleType:
     ray = require("ray", "fleet")
     if not ray.is_initialized():
-        # "local": a dead cluster's address may lie around and would be connected to otherwise
-        ray.init(address="local", include_dashboard=False, log_to_driver=False)
+        start_local_ray(ray)
     return ray
 
 

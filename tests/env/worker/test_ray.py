@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import gymnasium as gym
@@ -41,6 +43,22 @@ def local_ray():
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
+
+
+def test_a_ray_that_is_started_listens_on_loopback_alone():
+    script = """
+import contextlib, psutil
+from argosy.env.worker.ray import _running_ray
+_running_ray()
+own = psutil.Process()
+for process in [own, *own.children(recursive=True)]:
+    with contextlib.suppress(psutil.Error):
+        for connection in process.net_connections(kind="inet"):
+            if connection.status == psutil.CONN_LISTEN:
+                print("at", connection.laddr.ip.removeprefix("::ffff:"))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert {line for line in done.stdout.splitlines() if line.startswith("at ")} == {"at 127.0.0.1"}
 
 
 def test_values_failures_and_killed_actors():
