@@ -131,7 +131,7 @@ class NamedArray(Record):
         """What was registered, read-only."""
         return MappingProxyType(self._meta())
 
-    def register_metadata(self, **metadata: object) -> None:
+    def register_metadata(self, /, **metadata: object) -> None:
         """Attach values that are no arrays.
 
         Raises:

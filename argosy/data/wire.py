@@ -65,6 +65,9 @@ _ZEROS = bytes(_ALIGN)
 _MAX_RATIO = 1032
 """Of what zlib can compress: https://zlib.net/zlib_tech.html."""
 _NUMBERS = re.compile("[<>|][biufc][0-9]{1,2}")
+_TENSORS = ("bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)))
+_TENSORS += ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+"""Types of tensors; some that torch has beside, such as quantised ones, it does not survive without what they need."""
 _MAX_DEPTH = 32
 """Of records within records."""
 
@@ -143,7 +146,7 @@ def loads(data: Buffer, *, allow_pickle: bool = False) -> NamedArray:
             layout = _parse(bytes(header))
             left = iter(buffers)
             record = _is_record(_load_node(layout["record"], left))
-            metadata = dict(copy.deepcopy(layout["metadata"]))
+            metadata = {str(key): value for key, value in copy.deepcopy(layout["metadata"]).items()}
         except (StopIteration, *MALFORMED) as error:
             raise DataError(f"the header of the message is damaged: {type(error).__name__}: {error}") from error
         if next(left, None) is not None:
@@ -219,9 +222,12 @@ def _layout(node: object, path: str, buffers: list[np.ndarray], paths: list[str]
         return f'["node", {name}, {{{", ".join(parts)}}}]'
     if isinstance(node, torch.Tensor):
         flat = node.detach().cpu().contiguous()
+        dtype = str(flat.dtype).removeprefix("torch.")
+        if dtype not in _TENSORS:
+            raise DataError(f"{path!r} is a tensor of {dtype}; raw methods take {', '.join(_TENSORS)}")
         buffers.append(flat.reshape(-1).view(torch.uint8).numpy())
         paths.append(path)
-        return json.dumps(["tensor", str(flat.dtype).removeprefix("torch."), list(flat.shape)])
+        return json.dumps(["tensor", dtype, list(flat.shape)])
     if isinstance(node, np.ndarray | np.generic) and np.asarray(node).dtype.kind in tree.NUMERIC:
         return _layout(np.asarray(node), path, buffers, paths)
     if node is None or isinstance(node, str | int | float):
@@ -258,8 +264,8 @@ def _load_node(layout: Sequence[Any], buffers: Iterator[memoryview], depth: int 
                 return fields
             like = Batch() if name == f"{Batch.__module__}.{Batch.__qualname__}" else _empty(name, fields)
             return tree.rebuild(like, fields)
-        case ["tensor", str(dtype), list(shape)] if isinstance(kind := getattr(torch, dtype, None), torch.dtype):
-            buffer = next(buffers)
+        case ["tensor", str(dtype), list(shape)] if dtype in _TENSORS:
+            buffer, kind = next(buffers), getattr(torch, dtype)
             data = bytearray(buffer) if buffer.readonly else buffer  # torch has no read-only tensors
             return (torch.frombuffer(data, dtype=kind) if data else torch.empty(0, dtype=kind)).reshape(shape)
         case ["value", (None | str() | int() | float()) as value]:

@@ -1,12 +1,15 @@
 """Damaged and made-up messages: refused by a named error, in bounded time and memory, or harmless."""
 
+import json
+import struct
 from functools import partial
 
 import numpy as np
 import pytest
+import torch
 from tally import none_raw, tally
 
-from argosy.data import Batch, NamedArray, dumps, loads
+from argosy.data import Batch, NamedArray, dumps, loads, wire
 from argosy.errors import DataError
 
 METHODS = ("raw_bytes", "raw_compress", "obs_compress", "compress_except_policy_state")
@@ -64,3 +67,36 @@ def test_damaged_messages_give_named_errors(tmp_path, seed, count):
     counts = damaged_messages(count, seed, tmp_path)
     assert none_raw(counts), counts
     assert counts["refused"] > count // 3
+
+
+def crafted(metadata):
+    """A message of an empty record."""
+    header = json.dumps({"record": ["node", "x", {}], "metadata": metadata}).encode()
+    return wire._HEAD.pack(b"ARGN", 2, len(header), 0) + struct.pack("<0Q") + header
+
+
+@pytest.mark.parametrize("metadata", [[[1, 2]], [], [3], 3, None, "ab"])
+def test_metadata_that_are_none_are_refused(metadata):
+    with pytest.raises(DataError, match="header of the message is damaged"):
+        loads(crafted(metadata))
+
+
+def test_metadata_may_have_any_name():
+    assert loads(crafted({"self": 1, "": 2})).metadata == {"self": 1, "": 2}
+
+
+@pytest.mark.parametrize("dtype", ["qint8", "quint8", "qint32", "quint4x2", "bits8", "int4", "uint1", "nn", "__doc__"])
+def test_tensors_of_numbers_alone_are_made(dtype):
+    """One of a quantised type, made of bytes alone, ends the process as soon as somebody looks at it."""
+    whole = dumps(NamedArray(x=torch.zeros(8, dtype=torch.float32)))
+    with pytest.raises(DataError, match="header of the message is damaged"):
+        repr(loads(crafted_header(whole, b'"float32"', f'"{dtype}"'.encode())))
+
+
+def crafted_header(message, before, after):
+    """The message with something else in its header."""
+    size, head = struct.unpack_from("<I", message, 5)[0], 13 + 16
+    header = message[head : head + size].replace(before, after)
+    body = message[head + size :].lstrip(b"\0") or bytes(32)
+    start = wire._HEAD.pack(b"ARGN", 2, len(header), 1) + struct.pack("<2Q", 32, 32) + header
+    return start + bytes(-len(start) % 64) + body[:32].ljust(32, b"\0")
