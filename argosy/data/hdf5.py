@@ -148,17 +148,19 @@ def machine_memory() -> int:
 class HDF5Tree:
     """A group of a file: names -> arrays of numbers and further groups, all of them in this very file.
 
-    External links and storage, virtual data sets, references, text and objects are refused, and so is an array that
-    would take more memory than its bytes in the file can stand for.
+    External links and storage, virtual data sets, references, text and objects are refused, and so is what would take
+    more memory than its bytes in the file can stand for: an array, or one that is there under several names.
 
     Args:
         group: of h5py.
         path: the file's, for messages.
         depth: of this group.
+        known: the name of each object that was found so far, by its place in the file.
     """
 
-    def __init__(self, group: Any, path: str, depth: int = 0) -> None:
+    def __init__(self, group: Any, path: str, depth: int = 0, known: dict[int, str] | None = None) -> None:
         self._group, self.path, self._depth = group, path, depth
+        self._known = {_place(group): group.name} if known is None else known
         if depth > MAX_DEPTH:
             raise DataError(f"{group.name} lies deeper than {MAX_DEPTH} groups")
 
@@ -203,7 +205,7 @@ class HDF5Tree:
         node = self._found(name)
         if not hasattr(node, "items"):
             raise DataError(f"{node.name} is an array; it must be a group")
-        return HDF5Tree(node, self.path, self._depth + 1)
+        return HDF5Tree(node, self.path, self._depth + 1, self._known)
 
     def dataset(self, name: str) -> Any:
         """Return the h5py data set of that name, checked and not read.
@@ -276,4 +278,12 @@ class HDF5Tree:
             raise DataError(f"there is no {name!r} in {self._group.name}")
         if not isinstance(link, h5py.HardLink):
             raise DataError(f"{name!r} in {self._group.name} is a link to elsewhere; copy what it leads to")
-        return self._group[name]
+        node = self._group[name]
+        own = f"{self._group.name.rstrip('/')}/{name}"
+        if (other := self._known.setdefault(_place(node), own)) != own:
+            raise DataError(f"{own} is {other} by another name; store it once, or twice")
+        return node
+
+
+def _place(node: Any) -> int:
+    return int(require("h5py", "hdf5").h5o.get_info(node.id).addr)

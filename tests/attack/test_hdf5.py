@@ -72,6 +72,24 @@ def itself(file):
     file["columns/again"] = file["columns"]
 
 
+def many_names(file):
+    """100 MB of zeros in 100 KB, under a thousand names."""
+    zeros = np.zeros((8 * 10**6, 3), np.float32)
+    file.create_dataset("columns/own0", data=zeros, compression="gzip", chunks=(10**6, 3))
+    for i in range(1, 1000):
+        file[f"columns/own{i}"] = file["columns/own0"]
+
+
+def ways_to_one(file):
+    """A group to which 10^15 ways lead."""
+    inner = file["columns"].create_group("0")
+    for depth in range(1, 16):
+        outer = file["columns"].create_group(str(depth))
+        for i in range(10):
+            outer[str(i)] = inner
+        inner = outer
+
+
 def virtual(file):
     del file["columns/obs"]
     layout = h5py.VirtualLayout((10, 3), np.float32)
@@ -102,6 +120,8 @@ CRAFTED = {
     "external link": external_link,
     "soft link": soft_link,
     "a group within itself": itself,
+    "an array of many names": many_names,
+    "many ways to one group": ways_to_one,
     "virtual data set": virtual,
     "reference": reference,
     "packed twice": twice_packed,
@@ -157,6 +177,33 @@ def test_a_crafted_file_is_refused_or_harmless(name, whole, tmp_path):
     with pytest.raises(ArgosyError) as caught:
         ReplayBuffer.load_hdf5(path)
     assert isinstance(caught.value, DataError) or "stack_num" in str(caught.value)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
+
+
+ROWS_OF_TIANSHOU = {
+    "more rows than room": {"lengths": [2 * 10**9, 2]},
+    "fewer rows than none": {"lengths": [-1, 2]},
+    "more room than rows": {"offset": [0, 5 * 10**8, 10**9]},
+    "rows of one buffer of two": {"lengths": [10**9]},
+    "an empty one of any size": {"offset": [0, 5 * 10**8, 10**9], "lengths": [0, 0], "columns": ()},
+}
+
+
+@pytest.mark.parametrize("name", ROWS_OF_TIANSHOU)
+def test_a_crafted_file_of_tianshou_is_refused_before_memory_is_asked_for(name, tmp_path):
+    given = {"offset": [0, 4, 8], "lengths": [4, 2], "columns": ("obs", "act", "rew", "done"), **ROWS_OF_TIANSHOU[name]}
+    with h5py.File(tmp_path / "t.hdf5", "w") as file:
+        meta = file.create_group("_meta")
+        for column in given["columns"]:
+            meta[column] = np.zeros(8, bool if column == "done" else np.float32)
+        for key in ("_save_obs_next", "save_only_last_obs", "_save_only_last_obs", "_sample_avail"):
+            file.attrs[key] = False
+        file.attrs["stack_num"] = 1
+        file["_extend_offset"], file["_lengths"] = np.array(given["offset"]), np.array(given["lengths"])
+        file["last_index"] = np.array([3, 5])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(DataError, match=r"t\.hdf5 is no buffer"):
+        ReplayBuffer.load_hdf5(tmp_path / "t.hdf5")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
 
 

@@ -24,6 +24,8 @@ from argosy.errors import DataError
 
 SLOT_BYTES = 16
 """That a buffer needs at least per transition."""
+_EMPTY_SLOTS = 1 << 22
+"""That a buffer without rows may have; the arrays of one with rows show how many it has."""
 SCHEMA = 1
 """Version of the layout: groups for dicts, datasets for arrays, JSON attributes for the rest."""
 
@@ -80,7 +82,7 @@ def opened_state(path: str | PathLike[str]) -> Iterator[Stored]:
 def read_state(file: HDF5Tree, read: Callable[[HDF5Tree, str], Any]) -> Stored:
     """Return what a file says about a buffer; `read` gives its columns."""
     stored = _read_tianshou(file) if is_tianshou(file) else _read_own(file, read)
-    _check_rings(stored.state["rings"])
+    check_rings(stored.state["rings"])
     return stored
 
 
@@ -104,7 +106,7 @@ def _read_own(file: HDF5Tree, read: Callable[[HDF5Tree, str], Any]) -> Stored:
     return Stored([int(size) for size in state["rings"]["capacity"]], options, state)
 
 
-def _check_rings(state: dict[str, Array]) -> None:
+def check_rings(state: dict[str, Array]) -> None:
     """Refuse what `Rings.state_dict` cannot have given; all other code trusts it.
 
     Raises:
@@ -150,6 +152,9 @@ def _read_tianshou(file: HDF5Tree) -> Stored:
         sizes = [int(file.attrs["maxsize"])]
         head = file.attrs["_insertion_idx" if "_insertion_idx" in file.attrs else "_index"]  # since 2.0, and before
         counts, last = np.array([file.attrs["_size"]]), np.array([head - 1]) % sizes[0]
+    rows = len(meta.dataset("done")) if "done" in meta else 0
+    if sum(sizes) > max(rows, _EMPTY_SLOTS) or (np.asarray(counts) > sizes).any() or counts.min() < 0:
+        raise DataError(f"it says that buffers of {sizes!s:.80} hold {counts!s:.80} rows, and has room for {rows}")
     rings = Rings(sizes)
     options: dict[str, Any] = {name: bool(file.attrs[f"_{name}"]) for name in ("save_only_last_obs", "sample_avail")}
     options |= {"stack_num": int(file.attrs["stack_num"]), "ignore_obs_next": not file.attrs["_save_obs_next"]}
