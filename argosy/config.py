@@ -225,10 +225,10 @@ def _convert(expected: object, value: object, name: str) -> object:
     if origin is typing.Literal:
         if value in args:
             return value
-    elif origin is tuple and isinstance(value, list | tuple):
-        kinds = [args[0]] * len(value) if len(args) == 2 and args[1] is Ellipsis else list(args)
+    elif origin in (tuple, list) and isinstance(value, list | tuple):
+        kinds = list(args) if origin is tuple and args[-1] is not Ellipsis else [args[0]] * len(value)
         if len(kinds) == len(value):
-            return tuple(_convert(kinds[i], item, f"{name}[{i}]") for i, item in enumerate(value))
+            return origin(_convert(kinds[i], item, f"{name}[{i}]") for i, item in enumerate(value))
     elif origin in (dict, Mapping) and isinstance(value, Mapping):
         return {str(key): _convert(args[1], item, f"{name}.{key}") for key, item in value.items()}
     elif isinstance(expected, type):

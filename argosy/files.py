@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,6 +42,11 @@ def write_atomically(path: Path, data: bytes | bytearray | memoryview) -> None:
         raise CheckpointError(f"{str(path)!r} cannot be written: {error}") from error
 
 
+def open_own(path: str | Path, flags: int) -> int:
+    """Open a file that is written into where it lies; not one that is a link, which may lead to a file of anybody's."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o644)
+
+
 def append(path: Path, line: str) -> None:
     """Write one more line.
 
@@ -48,7 +54,7 @@ def append(path: Path, line: str) -> None:
         CheckpointError: it cannot be written.
     """
     try:
-        with path.open("a") as file:
+        with open(path, "a", opener=open_own) as file:
             file.write(line + "\n")
     except OSError as error:
         raise CheckpointError(f"{str(path)!r} cannot be written: {error}") from error
@@ -97,6 +103,13 @@ def read_json(path: Path) -> dict[str, Any]:
     return data
 
 
+def numbered(folder: Path, prefix: str = "") -> dict[int, Path]:
+    """Return the files PREFIXnumber.safetensors of a folder by their numbers, which ascend; copies have other names."""
+    name = re.compile(re.escape(prefix) + r"(0|-?[1-9][0-9]{0,17})\.safetensors")
+    found = {int(match[1]): path for path in folder.glob(f"{prefix}*") if (match := name.fullmatch(path.name))}
+    return dict(sorted(found.items()))
+
+
 def remove_torn(folder: Path) -> None:
     """Remove what processes that died have left half-written; for who has claimed the folder."""
     for pattern in (".*.tmp", ".*.part"):
@@ -125,7 +138,7 @@ def claim(folder: Path, what_to_do: str) -> int:
         ConfigError: another process has it (names that, and says `what_to_do`), or nothing can be written there.
     """
     try:
-        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        handle = open_own(folder / "lock", os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise ConfigError(f"nothing can be written in {str(folder)!r}: {error}") from error
     try:

@@ -15,6 +15,7 @@ from argosy.data import CollectStats, EpochStats
 from argosy.data.tree import State
 from argosy.env import VectorEnv
 from argosy.errors import ConfigError
+from argosy.files import numbered
 from argosy.policy import Policy
 from argosy.run.folder import RunFolder
 from argosy.run.play import film_policy
@@ -154,7 +155,7 @@ class KeepCheckpoints(_InFolder, _Counts):
         self.saved = trainer.position // self.every
         path = self._path(f"step-{self.saved * self.every}.safetensors")
         save_checkpoint(path, trainer)
-        kept = sorted(path.parent.glob("step-*.safetensors"), key=lambda file: int(file.stem.removeprefix("step-")))
+        kept = list(numbered(path.parent, "step-").values())
         for old in kept[: -self.keep] if self.keep else []:
             old.unlink()
 

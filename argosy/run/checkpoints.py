@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 from argosy.errors import CallbackError, CheckpointError, DataError, EnvError
+from argosy.files import numbered
 from argosy.run.folder import RunFolder
 from argosy.trainer.base import BaseTrainer, TrainerState
 from argosy.trainer.checkpoint import KIND, restore_checkpoint, save_checkpoint
@@ -17,8 +18,8 @@ class Checkpoints:
     """Saves a run and goes on with it.
 
     A failure never touches the checkpoints before it: what could be saved then stands in a file of its own, from which
-    the run goes on. If that fails in the same way, for instance because a number in the buffer is not finite, it is
-    dropped, and the run goes on from the last checkpoint.
+    the run goes on. If that fails in the same way, for instance because a number in the buffer is too large, it is
+    dropped, and the run goes on from the last checkpoint; if that fails so, too, from the one before.
 
     Args:
         folder: the run's.
@@ -27,7 +28,8 @@ class Checkpoints:
 
     def __init__(self, folder: RunFolder, keep: int) -> None:
         self.folder, self.keep = folder, keep
-        self._again = False
+        self._from: Path | None = None
+        """What the run goes on from, until it is saved again."""
         self._saved: TrainerState | None = None
 
     def save(self, trainer: BaseTrainer) -> bool:
@@ -49,8 +51,9 @@ class Checkpoints:
             warnings.warn(f"no checkpoint was written, the run goes on and will try again: {error}", stacklevel=2)
             return False
         self._keep(new)
-        self.folder.crash.unlink(missing_ok=True)
-        self._again = False
+        for left in (self.folder.crash, self._dropped):
+            left.unlink(missing_ok=True)
+        self._from = None
         self._saved = copy.deepcopy(trainer.state)
         return True
 
@@ -73,19 +76,25 @@ class Checkpoints:
             if problems:
                 warnings.warn(f"{problems[0]}; the run goes on from {path.name}", stacklevel=2)
             restore_checkpoint(path, state, trainer)
-            self._again = path == self.folder.crash
-            self._saved = None if self._again or problems else copy.deepcopy(trainer.state)
+            self._from = path
+            self._saved = None if path == self.folder.crash or problems else copy.deepcopy(trainer.state)
             if path == self._path("-new"):
                 self._keep(path)  # the process before this one died before it could
+                self._from = self.folder.checkpoint
             return
         raise problems[0]
 
-    def failed(self, error: Exception, trainer: BaseTrainer) -> str:
+    def failed(self, error: BaseException, trainer: BaseTrainer) -> str:
         """Save what can be saved after a failure; return a sentence that says how to go on."""
         resume = f"go on with: argosy resume {self.folder.path}"
-        if self._again and isinstance(error, DataError):
-            self.folder.crash.unlink(missing_ok=True)
-            return f"the state that an earlier failure has left leads here again and was dropped, {resume}"
+        if isinstance(error, DataError) and self._from is not None and self._from.is_file():
+            if self._from == self.folder.crash:
+                self._from.replace(self._dropped)
+                return f"the state that an earlier failure has left leads here again and was dropped, {resume}"
+            if self._dropped.is_file() and len(self._kept()) > 1:
+                aside = self._from.replace(self._from.with_suffix(".refused"))
+                self._kept()[0].replace(self.folder.checkpoint)
+                return f"{self._from.name} leads here, too, and is now {aside.name}; from the one before it {resume}"
         # Only these leave everything as it was before the step that failed
         if isinstance(error, EnvError | DataError | CallbackError) or not self._kept():
             try:
@@ -107,9 +116,13 @@ class Checkpoints:
 
     def _kept(self) -> list[Path]:
         """Paths of the checkpoints, newest first."""
-        older = self.folder.path.glob("checkpoint-[0-9]*.safetensors")
-        paths = [self.folder.checkpoint, *sorted(older, key=lambda path: int(path.stem.rpartition("-")[2]))]
+        paths = [self.folder.checkpoint, *numbered(self.folder.path, f"{self.folder.checkpoint.stem}-").values()]
         return [path for path in paths if path.is_file()]
+
+    @property
+    def _dropped(self) -> Path:
+        """What a failure has left, and from which the run came to the same failure again."""
+        return self.folder.crash.with_suffix(".dropped")
 
     def _path(self, suffix: str) -> Path:
         return self.folder.checkpoint.with_stem(self.folder.checkpoint.stem + suffix)

@@ -24,7 +24,7 @@ from argosy.env import task_spaces
 from argosy.env.plain import space_from_plain, space_to_plain
 from argosy.errors import CheckpointError, ConfigError, nearest
 from argosy.experiment import Experiment
-from argosy.files import damage_named, read_json, write_atomically
+from argosy.files import damage_named, numbered, read_json, write_atomically
 from argosy.named import check_trusted, trust_names
 from argosy.policy import Policy, PolicyCheckpoint, policy_class
 from argosy.process import usable_device
@@ -128,7 +128,8 @@ class Saved:
             CheckpointError: the file is of another network than the files beside it say.
         """
         policy = (self.own or Own()).make(self.experiment, self.spaces, device)
-        policy.load_checkpoint(self.checkpoint)
+        with damage_named(self.path):
+            policy.load_checkpoint(self.checkpoint)
         return policy
 
 
@@ -284,18 +285,20 @@ def read_file(path: Path) -> Contents:
     Raises:
         CheckpointError: it is missing or damaged.
     """
-    if path.stem.lstrip("-").isdecimal():
+    if path in numbered(path.parent).values():
         try:
             return Contents(decode(np.fromfile(path, np.uint8)))
         except OSError as error:
             raise CheckpointError(f"{str(path)!r} cannot be read: {error}") from error
-    if _kind(path) == CHECKPOINT:
-        state = read_state(path, CHECKPOINT)["algorithm"]
-        while POLICY not in state["parts"]:  # of an algorithm around another one
-            state = state["parts"]["inner"]
-        return Contents({"version": state["version"], "state_dict": state["parts"][POLICY]}, algorithm=state["parts"])
-    state = read_state(path, POLICY)
-    return Contents(state["policy"], env=state["env"])
+    with damage_named(path):
+        if _kind(path) == CHECKPOINT:
+            state = read_state(path, CHECKPOINT)["algorithm"]
+            while POLICY not in state["parts"]:  # of an algorithm around another one
+                state = state["parts"]["inner"]
+            checkpoint: PolicyCheckpoint = {"version": state["version"], "state_dict": state["parts"][POLICY]}
+            return Contents(checkpoint, algorithm=state["parts"])
+        state = read_state(path, POLICY)
+        return Contents(state["policy"], env=state["env"])
 
 
 def check_alone(path: Path, env: object) -> None:
@@ -358,7 +361,7 @@ def _name_of(code: Callable[..., object] | None) -> str | None:
 
 def _version(folder: Path, version: int | None, tag: str | None) -> Path:
     """Return the file of a version in the folder of a policy's versions, as the parameter store keeps them."""
-    kept = sorted(int(file.stem) for file in folder.glob("*.safetensors") if file.stem.lstrip("-").isdecimal())
+    kept = numbered(folder)
     if not kept:
         raise CheckpointError(f"policy {folder.name!r} has no version yet: its fleet ended before the first one")
     if version is not None and tag is not None:
@@ -366,15 +369,15 @@ def _version(folder: Path, version: int | None, tag: str | None) -> Path:
     if version is None:
         index = folder / "index.json"  # whoever died between a version and the index has left the latest only
         with damage_named(index):
-            tags = {LATEST: kept[-1], **(read_json(index)["tags"] if index.exists() else {})}
+            tags = {LATEST: max(kept), **(read_json(index)["tags"] if index.exists() else {})}
         if tag is None:
             tag = BEST if BEST in tags else LATEST
         if tag not in tags:
             raise CheckpointError(f"policy {folder.name!r} has no version tagged {tag!r}; {nearest(tag, tags)}")
         version = tags[tag]
-    if version not in kept:
-        raise CheckpointError(f"policy {folder.name!r} has no version {version}; kept: {kept}")
-    return folder / f"{version}.safetensors"
+    if version not in list(kept):
+        raise CheckpointError(f"policy {folder.name!r} has no version {version}; kept: {list(kept)}")
+    return kept[version]
 
 
 def _kind(path: Path) -> str:

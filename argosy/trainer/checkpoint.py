@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import random
 from pathlib import Path
@@ -11,9 +12,10 @@ import torch
 
 from argosy.collect import Collector
 from argosy.collect.state import HasState
+from argosy.config import from_plain
 from argosy.data import ReplayBuffer
 from argosy.data.tree import State
-from argosy.errors import CheckpointError, DataError, nearest
+from argosy.errors import MALFORMED, ArgosyError, CheckpointError, DataError, told
 from argosy.trainer.base import BaseTrainer, TrainerState
 from argosy.trainer.offline import OfflineTrainer
 from argosy.trainer.offline_to_online import OfflineToOnlineTrainer
@@ -40,12 +42,7 @@ def save_checkpoint(path: str | Path, trainer: BaseTrainer) -> None:
     collectors = collectors_of(trainer)
     for collector in collectors.values():
         collector.restart_envs()
-    state: State = {
-        "trainer_class": type(trainer).__name__,
-        "algorithm_class": type(trainer.algorithm).__name__,
-        "trainer": dataclasses.asdict(trainer.state),
-        "collectors": {name: collector.state_dict() for name, collector in collectors.items()},
-    }
+    state = _state_but_data(trainer)
     buffer = _replay_buffer(collectors)
     if buffer is not None:
         state["buffer"] = buffer.state_dict(lazy=True)
@@ -55,9 +52,7 @@ def save_checkpoint(path: str | Path, trainer: BaseTrainer) -> None:
         state["data_rows"] = len(data)
         state["sampler_seed"] = trainer.algorithm.rng.draw_seed()
         data.seed(state["sampler_seed"])
-    state["callbacks"] = {name: callback.state_dict() for name, callback in _callbacks(trainer).items()}
-    state["algorithm"] = trainer.algorithm.state_dict()
-    state["rng"] = _global_rng_state()
+        state["algorithm"] = trainer.algorithm.state_dict()  # it has given the seed
     write_state(path, KIND, state)
 
 
@@ -70,8 +65,8 @@ def load_checkpoint(path: str | Path, trainer: BaseTrainer) -> None:
             the run, the logger and the callbacks may differ.
 
     Raises:
-        CheckpointError: the file is missing, damaged or foreign (nothing has changed then), or it does not fit this
-            trainer.
+        CheckpointError: the file is missing, damaged or foreign, or it does not fit this trainer. Nothing has changed
+            then; but where rows had begun to come into a replay buffer that held others, it is empty.
     """
     restore_checkpoint(path, read_state(path, KIND), trainer)
 
@@ -80,8 +75,19 @@ def restore_checkpoint(path: str | Path, state: State, trainer: BaseTrainer) -> 
     """Continue from what was read from the file `path`; see `load_checkpoint`.
 
     Raises:
-        CheckpointError: it is foreign (nothing has changed then), or it does not fit this trainer.
+        CheckpointError: see `load_checkpoint`.
     """
+    before = copy.deepcopy(_state_but_data(trainer))
+    try:
+        _restore(path, state, trainer)
+    except (ArgosyError, *MALFORMED) as error:
+        _restore_but_data(before, trainer)
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f"{str(path)!r} does not fit this trainer: {told(error)}") from error
+
+
+def _restore(path: str | Path, state: State, trainer: BaseTrainer) -> None:
     for key, own in (("trainer_class", trainer), ("algorithm_class", trainer.algorithm)):
         if state[key] != type(own).__name__:
             raise CheckpointError(
@@ -96,23 +102,41 @@ def restore_checkpoint(path: str | Path, state: State, trainer: BaseTrainer) -> 
         raise CheckpointError(
             f"{str(path)!r} is of a training from {state['data_rows']} transitions, the data set has {len(data)}"
         )
-    trainer_state = _trainer_state(path, state["trainer"])
+    from_plain(TrainerState, state["trainer"], "trainer")  # it says what is wrong
+    _restore_but_data(state, trainer)
     buffer = _replay_buffer(collectors)
     if buffer is not None:
         try:
             buffer.load_state_dict(state["buffer"])
         except DataError as error:
             raise CheckpointError(f"{str(path)!r} does not fit the buffer: {error}") from error
-    trainer.algorithm.load_state_dict(state["algorithm"])
-    for name, collector in collectors.items():
-        if name in state["collectors"]:
-            collector.load_state_dict(state["collectors"][name])
     if data is not None:
         data.seed(state["sampler_seed"])
+
+
+def _state_but_data(trainer: BaseTrainer) -> State:
+    """Return all that a trainer works with but what it learns from."""
+    return {
+        "trainer_class": type(trainer).__name__,
+        "algorithm_class": type(trainer.algorithm).__name__,
+        "trainer": dataclasses.asdict(trainer.state),
+        "collectors": {name: collector.state_dict() for name, collector in collectors_of(trainer).items()},
+        "callbacks": {name: callback.state_dict() for name, callback in _callbacks(trainer).items()},
+        "algorithm": trainer.algorithm.state_dict(),
+        "rng": _global_rng_state(),
+    }
+
+
+def _restore_but_data(state: State, trainer: BaseTrainer) -> None:
+    """Undo `_state_but_data`."""
+    trainer.algorithm.load_state_dict(state["algorithm"])
+    for name, collector in collectors_of(trainer).items():
+        if name in state["collectors"]:
+            collector.load_state_dict(state["collectors"][name])
     for name, callback in _callbacks(trainer).items():
         if name in state.get("callbacks", ()):
             callback.load_state_dict(state["callbacks"][name])
-    trainer.state = trainer_state
+    trainer.state = TrainerState(**state["trainer"])
     _set_global_rng_state(state["rng"])
 
 
@@ -137,14 +161,6 @@ def data_of(trainer: BaseTrainer) -> ReplayBuffer | None:
     if isinstance(trainer, OfflineTrainer):
         return trainer.buffer
     return trainer.data if isinstance(trainer, OfflineToOnlineTrainer | OnpolicyTrainer) else None
-
-
-def _trainer_state(path: str | Path, saved: State) -> TrainerState:
-    known = [f.name for f in dataclasses.fields(TrainerState)]
-    for name in saved:
-        if name not in known:
-            raise CheckpointError(f"{str(path)!r} holds an unknown counter {name!r}; {nearest(name, known)}")
-    return TrainerState(**saved)
 
 
 def _global_rng_state() -> State:

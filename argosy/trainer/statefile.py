@@ -115,9 +115,9 @@ def _put_together(name: str, kind: str, metadata: Mapping[str, str], tensors: Ma
     if metadata.get("format") != FORMAT:
         raise CheckpointError(f"{name} was not written by argosy (a safetensors file without format {FORMAT!r})")
     version = metadata.get("version", "")
-    if not version.isdecimal() or int(version) > VERSION:
+    if version not in map(str, range(1, VERSION + 1)):
         raise CheckpointError(
-            f"{name} has format version {version!r}; this argosy reads versions up to {VERSION}: update argosy"
+            f"{name} has format version {version!r:.20}; this argosy reads versions up to {VERSION}: update argosy"
         )
     if metadata.get("kind") != kind:
         raise CheckpointError(f"{name} holds a {metadata.get('kind')!r}, not a {kind!r}")

@@ -8,10 +8,15 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from tally import all_refused, tally
+from commands import numbers
+from tally import all_refused, none_raw, tally
+from test_configs import changed
 
+import argosy
 from argosy.errors import CheckpointError
-from argosy.trainer.statefile import dump_state, load_state, read_state, safetensors_header
+from argosy.presets import preset
+from argosy.trainer import load_checkpoint, save_checkpoint
+from argosy.trainer.statefile import dump_state, load_state, read_state, safetensors_header, write_state
 
 STATE = {"a": np.arange(30), "n": {"t": torch.ones(20), "x": (1, "y", None), "d": {3: 4}}}
 
@@ -89,3 +94,55 @@ def test_a_header_that_is_no_header_is_refused():
             load_state(struct.pack("<Q", len(header)) + header + bytes(8), "run")
     with pytest.raises(CheckpointError):
         load_state(signed(json.dumps({}), {"version": "9" * 400}), "run")
+
+
+SMALL = {
+    "net.hidden_sizes": (4,), "env.num_envs": 2, "env.test_num_envs": 1, "env.max_episode_steps": 30,
+    "buffer.size": 60, "buffer.priority.alpha": 0.6, "callbacks": ("early_stop(tests=5)",),
+    "trainer.step_per_epoch": 80, "trainer.start_steps": 20, "trainer.episode_per_test": 1, "trainer.batch_size": 8,
+}  # fmt: skip
+
+
+def made_up_checkpoints(count, seed, folder):
+    """Load so many checkpoints with right checksums, each changed in a few places: a refused one leaves all as it was.
+
+    But for the replay buffer, which may be empty then.
+    """
+    rng, path = np.random.default_rng(seed), folder / "checkpoint"
+    trainer = argosy.build(preset("dqn", "CartPole-v1", seed=1, **SMALL))
+    next(trainer)
+    save_checkpoint(path, trainer)
+    whole = read_state(path, "checkpoint")
+    buffer = trainer.train_collector.buffer
+
+    def state():
+        save_checkpoint(folder / "now", trainer)
+        now = read_state(folder / "now", "checkpoint")
+        return dict(numbers(now.pop("buffer"))), dict(numbers(now))
+
+    def read():
+        load_checkpoint(folder / "whole", trainer)
+        buffered, others = state()
+        load_checkpoint(folder / "whole", trainer)
+        try:
+            load_checkpoint(path, trainer)
+        except CheckpointError:
+            now = state()
+            assert now[1] == others
+            assert now[0] == buffered or len(buffer) == 0
+            raise
+
+    def reads():
+        save_checkpoint(folder / "whole", trainer)
+        for _ in range(count):
+            write_state(path, "checkpoint", changed(whole, rng))
+            yield read
+
+    return tally(reads(), CheckpointError)
+
+
+@pytest.mark.parametrize(("seed", "count"), [(0, 200), pytest.param(1, 10_000, marks=pytest.mark.slow)])
+def test_a_made_up_checkpoint_is_named_and_leaves_the_trainer_as_it_was(tmp_path, seed, count):
+    counts = made_up_checkpoints(count, seed, tmp_path)
+    assert none_raw(counts), counts
+    assert counts["refused"] > count // 3

@@ -161,7 +161,35 @@ def test_what_fails_again_at_once_is_dropped_for_the_last_checkpoint(tmp_path, m
     assert argosy.resume(run.path, show_progress=False).env_steps == 800
 
 
-@pytest.mark.parametrize("error", [RuntimeError("CUDA error"), MemoryError("no memory"), IndexError("out of range")])
+def test_a_checkpoint_that_leads_to_the_failure_makes_room_for_the_one_before(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        fails_at(patch, 110, DataError("the loss is nan"))
+        with pytest.raises(DataError):
+            quick(tmp_path, **LONG)
+    run = only_run(tmp_path)
+    assert [step_of(path) for path in (run.checkpoint, run.path / "checkpoint-1.safetensors")] == [400, 200]
+    with monkeypatch.context() as patch:
+        fails_at(patch, 1, DataError("the loss is nan"))
+        with pytest.raises(DataError, match="leads here again and was dropped"):
+            argosy.resume(run.path, show_progress=False)
+        with pytest.raises(DataError, match=r"checkpoint\.safetensors leads here, too, and is now checkpoint\.refused"):
+            argosy.resume(run.path, show_progress=False)
+        assert step_of(run.checkpoint) == 200
+        with pytest.raises(DataError, match="the training so far is saved"):  # the last one stays
+            argosy.resume(run.path, show_progress=False)
+    assert argosy.resume(run.path, show_progress=False).env_steps == 800
+    assert not run.crash.exists()
+
+
+def test_a_copy_beside_the_checkpoints_is_none_of_them(run):
+    shutil.copy(run.checkpoint, run.path / "checkpoint-1 (copy).safetensors")
+    assert argosy.resume(run.path, total_steps=1000, show_progress=False).env_steps == 1000
+
+
+@pytest.mark.parametrize(
+    "error",
+    [RuntimeError("CUDA error"), MemoryError("no memory"), IndexError("out of range"), KeyboardInterrupt("the second")],
+)
 def test_any_error_says_how_to_go_on(tmp_path, monkeypatch, error):
     with monkeypatch.context() as patch:
         fails_at(patch, 60, error)

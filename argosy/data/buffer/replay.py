@@ -14,7 +14,7 @@ from argosy.config import check_range
 from argosy.data.batch import Batch
 from argosy.data.buffer.beside import look_up
 from argosy.data.buffer.columns import REQUIRED, Array, as_batch
-from argosy.data.buffer.hdf5 import Stored, opened_state, save_state
+from argosy.data.buffer.hdf5 import Stored, check_rings, opened_state, save_state
 from argosy.data.buffer.hindsight import Hindsight, relabel
 from argosy.data.buffer.priority import Priorities, Priority
 from argosy.data.buffer.rings import IntArray
@@ -278,19 +278,20 @@ class ReplayBuffer(Storage):
         Raises:
             DataError: it is of a buffer with other sizes (nothing changes) or other columns (the buffer is empty then).
         """
+        check_rings(state["rings"])
         self.rings.load_state_dict(state["rings"])
         self.forget_rows()
         slot = self.rings.all_stored()
-        if state["columns"]:
-            try:
+        try:
+            if state["columns"]:
                 restore(self, state["columns"], slot)
-            except DataError:
-                self.reset()
-                raise
-        if "rng" in state:
-            self._rng.bit_generator.state = dict(state["rng"])
-        if self.priorities is not None and "priorities" in state:
-            self.priorities.load_state_dict(state["priorities"], slot)
+            if self.priorities is not None and "priorities" in state:
+                self.priorities.load_state_dict(state["priorities"], slot)
+            if "rng" in state:
+                self._rng.bit_generator.state = dict(state["rng"])
+        except Exception:
+            self.reset()
+            raise
 
     def update(self, buffer: ReplayBuffer) -> IntArray:
         """Append the transitions of another buffer, sub-buffer after sub-buffer; return the slots that they got.

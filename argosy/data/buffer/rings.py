@@ -14,6 +14,7 @@ from argosy.process import check_memory
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 FloatArray: TypeAlias = npt.NDArray[np.floating[Any]]
+_STATE = ("capacity", "head", "last", "count", "stop", "first", "closed", "ep_start", "ep_rew", "ep_len")
 
 
 def _below(bound: int, size: int, rng: np.random.Generator) -> IntArray:
@@ -312,8 +313,7 @@ class Rings:
 
     def state_dict(self) -> dict[str, npt.NDArray[Any]]:
         """Return the whole state as arrays."""
-        names = ("capacity", "head", "last", "count", "stop", "first", "closed", "ep_start", "ep_rew", "ep_len")
-        return {name: getattr(self, name).copy() for name in names}
+        return {name: getattr(self, name).copy() for name in _STATE}
 
     def load_state_dict(self, state: dict[str, npt.NDArray[Any]]) -> None:
         """Continue where `state` was taken; the rings must have the same capacities."""
@@ -321,6 +321,6 @@ class Rings:
             raise DataError(
                 f"the state is of sub-buffers of {state['capacity'].tolist()}, not {self.capacity.tolist()}"
             )
-        for name, value in state.items():
-            setattr(self, name, np.array(value))
+        for name in _STATE:
+            setattr(self, name, np.array(state[name], getattr(self, name).dtype))
         self.total = int(self.count.sum())

@@ -17,7 +17,7 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from argosy.errors import CheckpointError, ConfigError, nearest
-from argosy.files import damage_named, read_json, write_atomically
+from argosy.files import damage_named, numbered, read_json, write_atomically
 from argosy.policy.base import PolicyCheckpoint
 from argosy.trainer.blob import Blob, check, decode, encode
 
@@ -297,16 +297,15 @@ class ParameterStore:
         with damage_named(index_path):
             index = read_json(index_path) if index_path.exists() else {}
             tags = {str(tag): int(version) for tag, version in index.get("tags", {}).items()}
-            metadata = {int(v): cast(Metadata, values) for v, values in index.get("metadata", {}).items()}
+            metadata = {int(v): dict(cast(Metadata, values)) for v, values in index.get("metadata", {}).items()}
         found: list[int] = []
-        for path in folder.glob("*.safetensors"):
-            if path.stem.lstrip("-").isdigit():
-                try:
-                    _read_blob(path)
-                    found.append(int(path.stem))
-                except CheckpointError as error:
-                    aside = path.replace(path.with_suffix(".damaged"))
-                    warnings.warn(f"{error}; it is kept as {aside.name}, the version before it is used", stacklevel=2)
+        for version, path in numbered(folder).items():
+            try:
+                _read_blob(path)
+                found.append(version)
+            except CheckpointError as error:
+                aside = path.replace(path.with_suffix(".damaged"))
+                warnings.warn(f"{error}; it is kept as {aside.name}, the version before it is used", stacklevel=2)
         known = _Versions(
             blobs=dict.fromkeys(sorted(found)),
             tags={tag: max(kept) for tag, version in tags.items() if (kept := [v for v in found if v <= version])},
