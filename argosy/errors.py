@@ -57,6 +57,14 @@ MALFORMED = (
 """What content that somebody made up raises where code looks into it; whoever reads it gives that a name."""
 
 
+def told(error: BaseException) -> str:
+    """Return an error's type and what it says, if it can say it."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # raised by its own __str__
+        return type(error).__name__
+
+
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return a sentence that offers the nearest of the `allowed` names, or lists them all."""
     names = sorted(allowed)

@@ -77,8 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `argosy ... | head` has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         if debug:
             raise
-        print("argosy: interrupted", file=sys.stderr)
+        print("; ".join(["argosy: interrupted", *getattr(error, "__notes__", ())]), file=sys.stderr)
         return 130

@@ -54,7 +54,7 @@ def check_stages(stages: Sequence[CurriculumStage]) -> None:
 def present_stage(directory: Path) -> str:
     """Return the stage that a run is in, "" without curriculum."""
     file = directory / FILE
-    return file.read_text() if file.exists() else ""
+    return file.read_text(errors="replace") if file.exists() else ""
 
 
 class Curriculum:

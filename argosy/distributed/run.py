@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import torch
 
-from argosy.config import to_plain
+from argosy.config import from_plain, to_plain
 from argosy.distributed.curriculum import Curriculum
 from argosy.distributed.fleet import Fleet
 from argosy.distributed.folder import FolderClaim, check_describable, describe
@@ -214,9 +214,10 @@ class FleetRun:
     def _warn(self, standstill: str) -> None:
         """Say that nothing moves, and write down where every worker is."""
         log = self.directory / "standstill.log"
-        text = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {standstill}\n{shown(self.supervisor.stacks())}"
-        with contextlib.suppress(OSError), log.open("a") as file:  # a full disk: the warning is what counts
-            file.write(text)
+        with contextlib.suppress(CheckpointError):  # a full disk: the warning is what counts
+            append(
+                log, f"{time.strftime('%Y-%m-%d %H:%M:%S')} {standstill}\n{shown(self.supervisor.stacks()).rstrip()}"
+            )
         warnings.warn(f"fleet {self.fleet.name!r}: {standstill}; where each worker is: {str(log)!r}", stacklevel=5)
 
     def _snapshot(self) -> Snapshot:
@@ -330,9 +331,9 @@ class FleetRun:
 def _results_of(file: Path) -> list[EvalResult]:
     """Return what a resumed run has found so far; a line that a dying driver left half-written is passed over."""
     results = []
-    for line in file.read_text().splitlines() if file.exists() else ():
+    for line in file.read_bytes().splitlines() if file.exists() else ():
         with contextlib.suppress(*MALFORMED):
-            results.append(EvalResult(**json.loads(line)))
+            results.append(from_plain(EvalResult, json.loads(line)))
     return results
 
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from argosy.files import write_atomically
+from argosy.files import open_own, write_atomically
 from argosy.logger.base import SafeLogger
 
 
@@ -48,7 +48,7 @@ class JSONLLogger(SafeLogger):
             rows = [row for row in read_jsonl(self.path) if (row["env_step"] or 0) <= self._resume_step]
             write_atomically(self.path, "".join(json.dumps(row) + "\n" for row in rows).encode())
             self._resume_step = None
-        return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        return open_own(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def _finish(self) -> None:
         if self._fd is not None:
@@ -60,13 +60,21 @@ class JSONLLogger(SafeLogger):
 
 
 def read_jsonl(path: str | Path) -> list[dict[str, float | None]]:
-    """Read the rows of a file by `JSONLLogger`, in order; a line torn by a crash or a full disk is skipped."""
+    """Read the rows of a file by `JSONLLogger`, in order; a line torn by a crash or a full disk is skipped.
+
+    So is all that is no number, or none to reckon with, in a file that somebody else has made.
+    """
     rows: list[dict[str, float | None]] = []
     for line in Path(path).read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(row, dict) and "env_step" in row:
-            rows.append(row)
+        if isinstance(row, dict) and _is_number(row.get("env_step", "")):
+            rows.append({key: value for key, value in row.items() if _is_number(value)})
     return rows
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is one to reckon with, or the null that stands for one."""
+    return value is None or (isinstance(value, int | float) and -1e100 < value < 1e100)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from argosy.errors import CheckpointError, ConfigError, MissingExtraError, require
 from argosy.experiment import Experiment
-from argosy.files import claimed, make_folder, remove_torn
+from argosy.files import claimed, make_folder, remove_torn, replacing
 from argosy.logger import read_jsonl
 
 
@@ -163,7 +163,8 @@ def draw_curve(folder: RunFolder, title: str, unit: str = "environment steps") -
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     try:
-        figure.savefig(folder.curve)
+        with replacing(folder.curve) as file:
+            figure.savefig(file, format="png")
     except OSError as error:
         warnings.warn(f"no picture of the learning curve: {error}", stacklevel=2)
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 import threading
@@ -11,6 +12,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 
 from argosy.env.worker.process import env_stacks
+from argosy.errors import CheckpointError
+from argosy.files import append
 from argosy.stacks import shown, thread_stack
 from argosy.trainer.base import BaseTrainer
 from argosy.trainer.checkpoint import collectors_of
@@ -105,11 +108,8 @@ class Watch:
     def _say(self, text: str) -> None:
         sys.stderr.write("\n" + text)  # a progress bar may stand on the line
         sys.stderr.flush()
-        try:
-            with self._log.open("a") as log:
-                log.write(time.strftime("%Y-%m-%d %H:%M:%S ") + text)
-        except OSError:  # a full disk, or the folder is gone: others say so
-            return
+        with contextlib.suppress(CheckpointError):  # a full disk, or the folder is gone: others say so
+            append(self._log, time.strftime("%Y-%m-%d %H:%M:%S ") + text.rstrip())
 
 
 def phase(frame: FrameType | None) -> str:

@@ -177,7 +177,7 @@ def _loop(every: int, checkpoints: Checkpoints, trainer: LocalTrainer) -> bool:
                 due = due or (every > 0 and epoch.epoch % every == 0)
                 if due and not trainer.is_over:
                     due = not checkpoints.save(trainer)
-    except Exception as error:
+    except BaseException as error:  # a second Ctrl-C, too
         how = checkpoints.failed(error, trainer)
         if isinstance(error, ArgosyError):
             raise type(error)(f"{error}\n{how}") from error

@@ -182,8 +182,10 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         try:
             self._bar.open(self.length, self.position)
             return self._epoch(start)
-        except BaseException:
+        except BaseException as error:
             self._bar.close()
+            if isinstance(error, StopIteration) and not self._interrupted:  # it would end the run as if it were over
+                raise RuntimeError(f"StopIteration was raised within a training step: {error}") from error
             raise
 
     def run(self) -> InfoStats:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from argosy.config import check_arguments
-from argosy.errors import CallbackError, ConfigError
+from argosy.errors import CallbackError, ConfigError, told
 from argosy.named import Registry
 
 EVENTS = ("on_step", "on_update", "on_eval", "on_epoch")
@@ -64,5 +64,5 @@ def listeners(callbacks: Sequence[object]) -> dict[str, list[Callable[..., None]
 def _call(callback: object, event: str, *what: Any) -> None:
     try:
         getattr(callback, event)(*what)
-    except Exception as error:
-        raise CallbackError(f"{event} of {type(callback).__name__} raised {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        raise CallbackError(f"{event} of {type(callback).__name__} raised {told(error)}") from error

@@ -115,6 +115,30 @@ def test_a_run_whose_callback_raised_goes_on_as_if_it_had_not(event, tmp_path):
         assert torch.equal(one, other)
 
 
+class Mute(Exception):
+    def __str__(self):
+        raise ValueError("of the text")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"), [(SystemExit(3), "SystemExit: 3"), (StopIteration(), "StopIteration: "), (Mute(), "Mute$")]
+)
+def test_whatever_a_callback_raises_is_told(error, said):
+    callback = Counter()
+    callback.on_step = lambda trainer: (
+        (_ for _ in ()).throw(error) if not isinstance(error, StopIteration) else next(iter(()))
+    )
+    with pytest.raises(CallbackError, match=f"on_step of Counter raised {said}"):
+        make(callback).run()
+
+
+def test_an_update_that_runs_out_of_something_does_not_end_the_run_as_if_it_were_over(monkeypatch):
+    trainer = make()
+    monkeypatch.setattr(trainer.algorithm, "update", lambda batch: next(iter(())))
+    with pytest.raises(RuntimeError, match="StopIteration was raised within a training step"):
+        trainer.run()
+
+
 def test_experiments_name_callbacks():
     trainer = make(callbacks=("test_callbacks:Counter(at=5)",))
     next(trainer)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from argosy.env.spaces import Space, check_sizes, mismatch, normal_form, put, write
 from argosy.env.vector.protocol import Info
 from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, StepArrays, common_spaces
-from argosy.errors import ArgosyError, EnvError
+from argosy.errors import ArgosyError, EnvError, told
 
 Answer: TypeAlias = tuple[StepArrays, list[Info]]
 FAILURES = (Exception, SystemExit)
@@ -222,7 +222,7 @@ def _kind(result: object) -> str:
 
 
 def _told(error: BaseException) -> str:
-    return str(error) if isinstance(error, ArgosyError) else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, ArgosyError) else told(error)
 
 
 def spaces_of(env: object) -> EnvSpaces:
