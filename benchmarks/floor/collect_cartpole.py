@@ -80,6 +80,6 @@ def prepare(seed: int) -> Callable[[int], dict[str, int]]:
                 ep_return[done] = 0
                 ep_len[done] = 0
             done_steps += NUM_ENVS
-        return {"steps": done_steps, "stored": min(stored, SLOTS * NUM_ENVS)}
+        return {"steps": done_steps, "stored": min(stored, SLOTS * NUM_ENVS), "episodes": len(episodes)}
 
     return run

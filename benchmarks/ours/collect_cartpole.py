@@ -21,7 +21,7 @@ def balance(parameters: list[torch.nn.Parameter]) -> None:
         for parameter in parameters:
             parameter.zero_()
         first, _, second, _, last, _ = parameters
-        first[0, 2:], first[1, 2:] = 1.0, -1.0  # weights lie [out, in]
+        first[2:, 0], first[2:, 1] = 1.0, -1.0  # weights lie [in, out]
         second[0, 0] = second[1, 1] = last[1, 0] = last[0, 1] = 1.0
 
 
@@ -36,6 +36,6 @@ def prepare(seed: int) -> Callable[[int], dict[str, int]]:
 
     def run(count: int) -> dict[str, int]:
         stats = collector.collect(n_step=count)
-        return {"steps": stats.n_collected_steps, "stored": len(buffer)}
+        return {"steps": stats.n_collected_steps, "stored": len(buffer), "episodes": stats.n_collected_episodes}
 
     return run

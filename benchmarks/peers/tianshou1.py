@@ -60,7 +60,8 @@ def prepare_collect_cartpole(seed):
 
     def run(count):
         stats = collector.collect(n_step=count)
-        return {"steps": int(stats.n_collected_steps), "stored": len(collector.buffer)}
+        episodes = int(stats.n_collected_episodes)
+        return {"steps": int(stats.n_collected_steps), "stored": len(collector.buffer), "episodes": episodes}
 
     return run
 

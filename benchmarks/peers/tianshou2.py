@@ -71,7 +71,8 @@ def prepare_collect_cartpole(seed):
     def run(count):
         with policy_within_training_step(algorithm.policy):
             stats = collector.collect(n_step=count)
-        return {"steps": int(stats.n_collected_steps), "stored": len(collector.buffer)}
+        episodes = int(stats.n_collected_episodes)
+        return {"steps": int(stats.n_collected_steps), "stored": len(collector.buffer), "episodes": episodes}
 
     return run
 

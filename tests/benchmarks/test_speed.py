@@ -45,6 +45,11 @@ def test_ours_and_the_floor_do_the_same_work(name, monkeypatch):
         assert {**ours, unit: count} == floor(0)(count)
 
 
+def test_episodes_of_the_collecting_row_are_of_one_length_on_both_sides():
+    ours, floor = (row.find(side, "collect_cartpole")(0)(8_000)["episodes"] for side in ("ours", "floor"))
+    assert ours == pytest.approx(floor, rel=0.5)  # a reset costs several steps: with short ones it measures resets
+
+
 def test_a_side_without_the_row_is_none():
     assert row.find("ours", "no_such_row") is None
 
