@@ -196,10 +196,11 @@ class ReplayBuffer(Storage):
         else:
             index, rows = self.rings.sequences(slot, sampling.span)
             fields = self._gather(index, sampling)
-            warmed = rows.sum(axis=0) - sampling.sequence_length  # a short ring's rows are for learning first
-            mask = rows & (np.arange(len(rows))[:, None] >= warmed)
+            step = np.arange(len(index))[:, None]
+            is_row, mask = step < rows, np.empty(index.shape, np.bool_)
+            np.logical_and(is_row, step >= rows - sampling.sequence_length, mask)  # of few rows all are for learning
             weight = weight * mask
-            fields["mask"], fields["on_reset"] = like(mask), like(self.rings.first[index] & rows)
+            fields["mask"], fields["on_reset"] = like(mask), like(self.rings.first[index] & is_row)
         fields["weight"], fields["indices"] = like(weight), like(index)
         if self.priorities is not None:
             self.priorities.step()

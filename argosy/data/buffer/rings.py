@@ -249,11 +249,11 @@ class Rings:
         blocked[..., -1] = True
         return np.asarray(blocked.argmax(axis=-1))
 
-    def sequences(self, start: IntArray, span: int) -> tuple[IntArray, BoolArray]:
-        """Return the slots [T, B] of sequences that begin at `start` [B], and which of them are rows (not padding).
+    def sequences(self, start: IntArray, span: int) -> tuple[IntArray, IntArray | int]:
+        """Return the slots [T, B] of sequences that begin at `start` [B], and how many of each are rows: [B], or all.
 
         They run through the ring in order of time, also across episodes. Those that would pass the newest row begin
-        earlier; in rings of fewer than `span` rows, the newest row repeats as padding.
+        earlier; in rings of fewer than `span` rows, the newest row repeats behind the others as padding.
         """
         ring, steps = self.ring_of(start), np.arange(span)[:, None]
         limit, capacity = self.limit[ring], self.capacity[ring]
@@ -262,11 +262,11 @@ class Rings:
             index = start + steps
             if np.count_nonzero(index[-1] >= limit):
                 index -= np.where(index >= limit, capacity, 0)
-            return index, np.ones(index.shape, np.bool_)
+            return index, span
         needed = np.minimum(span, self.count[ring]) - 1
         start = self.shift(start, np.minimum(newer - needed, 0))
         newer = np.maximum(newer, needed)
-        return self.shift(start, np.minimum(steps, newer)), steps <= newer
+        return self.shift(start, np.minimum(steps, newer)), np.minimum(newer + 1, span)
 
     def stored(self, ring: int) -> IntArray:
         """Return the slots of one ring that hold a row, oldest first."""
