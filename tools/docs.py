@@ -6,6 +6,7 @@ mkdocs calls the hooks while it builds the pages; `python tools/docs.py` writes 
 from __future__ import annotations
 
 import importlib
+import json
 import re
 import shlex
 import typing
@@ -160,9 +161,10 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Put the learning curves beside the algorithms' pages."""
+    """Put the learning curves beside the algorithms' pages, and the changes among the pages."""
     from mkdocs.structure.files import File
 
+    files.append(File.generated(config, "changelog.md", abs_src_path=str(ROOT / "CHANGELOG.md")))
     for picture in sorted(CURVES.glob("*.png")):
         files.append(File.generated(config, f"algorithms/{picture.name}", abs_src_path=str(picture)))
     return files
@@ -199,11 +201,25 @@ def of_algorithm(name: str, markdown: str) -> str:
     settings = f"## Settings\n\nDefaults of the algorithm; presets for families of tasks change some.\n\n{table}\n"
     markdown = markdown.replace("## Logged metrics", f"{python}\n{settings}\n## Logged metrics", 1)
     pictures = "\n\n".join(
-        f"![Learning curves of {name}: {file.stem}]({file.name})"
+        f"![Learning curves of {name}: {file.stem}]({file.name}){_made_by(file)}"
         for file in sorted(CURVES.glob(f"*-{name}*.png"))
         if re.search(rf"-{name}(-|$)", file.stem)
     )
     return markdown.replace("## References", f"{pictures}\n\n## References", 1)
+
+
+def _made_by(picture: Path) -> str:
+    """Return the command that makes a picture of learning curves, as what is beside it says."""
+    made = json.loads(picture.with_suffix(".json").read_text(encoding="utf-8"))
+    args = [made["algorithm"], made["task"]]
+    given = {name: made.get(name) for name in ("label", "bar", "max_steps", "success")} | {"seeds": len(made["seeds"])}
+    for name, value in given.items():
+        args += (
+            [f"--{name.replace('_', '-')}", f"{value:g}" if isinstance(value, float) else str(value)] if value else []
+        )
+    for name, value in made.get("changes", {}).items():
+        args += ["--set", f"{name}={json.dumps(value)}"]
+    return f"\n\n```\npython benchmarks/learning/run.py {shlex.join(args)}\n```"
 
 
 def in_python(command: str) -> str:

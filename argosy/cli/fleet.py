@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import tyro
+
+from argosy.cli.flags import parse
 from argosy.cli.fleetview import table
 from argosy.errors import CheckpointError, ConfigError, nearest
 from argosy.files import damage_named, read_json
 
 
+@dataclass(frozen=True, kw_only=True)
+class FleetFlags:
+    """Look at a running fleet, or end it."""
+
+    action: Annotated[Literal["status", "stop"], tyro.conf.Positional]
+    name: Annotated[str | None, tyro.conf.Positional] = None
+    """The fleet's name; status without it lists all fleets."""
+    runs: str = "runs/fleet"
+    """Folder of all fleets' runs."""
+    wait_s: float = 60.0
+    """stop: seconds to wait for its end."""
+    json: bool = False
+    """status: print the whole snapshot as one line of JSON."""
+
+
 def main(args: Sequence[str]) -> int:
     """Run the command."""
-    parser = argparse.ArgumentParser(prog="argosy fleet", description="Look at a running fleet, or end it.")
-    parser.add_argument("action", choices=("status", "stop"))
-    parser.add_argument("name", metavar="NAME", nargs="?", help="the fleet's name; status without it lists all fleets")
-    parser.add_argument("--runs", default="runs/fleet", help="folder of all fleets' runs (default: runs/fleet)")
-    parser.add_argument("--wait-s", type=float, default=60.0, help="stop: seconds to wait for its end")
-    parser.add_argument("--json", action="store_true", help="status: print the whole snapshot as one line of JSON")
-    options = parser.parse_args(args)
+    options = parse(FleetFlags, args, prog="argosy fleet")
     if options.name is None:
         if options.action == "stop":
             raise ConfigError("which fleet? argosy fleet stop NAME; `argosy fleet status` lists them")

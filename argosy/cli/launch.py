@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import importlib.util
 import json
@@ -14,8 +13,11 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import tyro
+
+from argosy.cli.flags import parse
 from argosy.cli.fleetview import Screen, view
 from argosy.errors import ConfigError
 
@@ -25,17 +27,29 @@ if TYPE_CHECKING:
     from argosy.distributed.run import FleetRun, Snapshot
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LaunchFlags:
+    """Run the fleet that a Python file describes."""
+
+    file: Annotated[str, tyro.conf.Positional]
+    """Python file that defines `fleet = argosy.distributed.Fleet(...)`."""
+    address: str | None = None
+    """Ray cluster to run on (auto: the one of this machine); None: a local one."""
+    in_threads: bool = False
+    """Run all workers in this process, without Ray."""
+    resume: bool = False
+    """Go on with the run of this fleet's name."""
+    name: str | None = None
+    """Name of the run, instead of the file's."""
+    runs: str = "runs/fleet"
+    """Folder of all fleets' runs."""
+    json: bool = False
+    """Print one line of JSON last, the view to standard error."""
+
+
 def main(args: Sequence[str]) -> int:
     """Run the command."""
-    parser = argparse.ArgumentParser(prog="argosy launch", description="Run the fleet that a Python file describes.")
-    parser.add_argument("file", metavar="FILE", help="Python file that defines `fleet = argosy.distributed.Fleet(...)`")
-    parser.add_argument("--address", help="Ray cluster to run on (auto: the one of this machine); default: a local one")
-    parser.add_argument("--in-threads", action="store_true", help="run all workers in this process, without Ray")
-    parser.add_argument("--resume", action="store_true", help="go on with the run of this fleet's name")
-    parser.add_argument("--name", help="name of the run, instead of the file's")
-    parser.add_argument("--runs", default="runs/fleet", help="folder of all fleets' runs (default: runs/fleet)")
-    parser.add_argument("--json", action="store_true", help="print one line of JSON last, the view to standard error")
-    options = parser.parse_args(args)
+    options = parse(LaunchFlags, args, prog="argosy launch")
     if options.in_threads and options.address:
         raise ConfigError("--in-threads runs in this process; --address names a cluster: give one of them")
 

@@ -15,13 +15,16 @@ from dataclasses import dataclass
 from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import parse_qs, urlsplit
 
 import tyro
 
 from argosy.cli.flags import parse
 from argosy.errors import ConfigError
+
+if TYPE_CHECKING:
+    from argosy.report.runs import Known
 
 LOOPBACK = ("127.0.0.1", "localhost")
 _HEADERS = {
@@ -30,7 +33,8 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",  # the address holds the token
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; media-src data:; "
+    "base-uri 'none'; form-action 'none'",
 }
 _AT_FIRST = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="refresh" content="1">
 <title>argosy</title></head><body><p>The runs are being read ...</p></body></html>"""
@@ -133,7 +137,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer with the page, or with what is wrong."""
         url, token = urlsplit(self.path), self.server.token
-        given = parse_qs(url.query).get("token", [""])[0]
+        asked = parse_qs(url.query, keep_blank_values=True)
+        given = asked.get("token", [""])[0]
         if self.server.host in LOOPBACK and self.headers.get("Host") not in self.server.names:
             self._answer(HTTPStatus.FORBIDDEN, "not a name of this server")
         elif token is not None and not hmac.compare_digest(given.encode(), token.encode()):
@@ -141,7 +146,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif url.path != "/":
             self._answer(HTTPStatus.NOT_FOUND, "there is nothing but the page /")
         else:
-            self._answer(HTTPStatus.OK, self.server.page)
+            page = self.server.page
+            self._answer(HTTPStatus.OK, page.replace("<details>", "<details open>") if "open" in asked else page)
 
     do_HEAD = do_GET  # noqa: N815  # http.server's name
 
@@ -166,6 +172,7 @@ def new_token() -> str:
 def page_maker(places: Sequence[str], threshold: float | None, every_s: float) -> Callable[[], str]:
     """Return what makes the page on the runs in some places; a page of the same runs is not made again."""
     last: tuple[object, str] = (None, "")
+    known: Known = {}
 
     def make() -> str:
         from argosy.report import read_fleets, read_runs, read_studies, render  # here: the server is there at once
@@ -173,7 +180,7 @@ def page_maker(places: Sequence[str], threshold: float | None, every_s: float) -
         nonlocal last
         studies, said = read_studies(places)
         fleets, of_fleets = read_fleets(places)
-        runs, more = read_runs(places)
+        runs, more = read_runs(places, known)
         notes = [*said, *of_fleets, *more]
         if last[0] != (seen := (runs, notes, studies, fleets)):
             last = seen, render(runs, notes, threshold, studies, fleets, refresh_s=every_s)

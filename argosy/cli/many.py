@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +19,7 @@ from argosy.cli.flags import parse
 from argosy.errors import MissingExtraError
 from argosy.experiment import Experiment
 from argosy.process import num_cores
-from argosy.run.many import Job, Outcome, make_group, read_seeds, run_many
+from argosy.run.many import Job, Outcome, Start, make_group, read_seeds, run_many, start_here
 from argosy.run.suites import SUITES, suite
 
 _LOOK_S = 2.0
@@ -36,6 +37,8 @@ class BenchFlags:
     """A run for each: 0-4, or 1,3,5."""
     jobs: int = 0
     """How many runs side by side; 0: as many as cores."""
+    address: str | None = None
+    """Ray cluster on whose machines they run (auto: the one of this machine); these share the folder of the runs."""
     runs: str = "runs"
     """Folder; the suite's runs lie in bench/SUITE below it."""
     dry: bool = False
@@ -62,7 +65,8 @@ def main(args: Sequence[str]) -> int:
         jobs = [Job(experiment, root) for experiment in experiments]
         print("\n".join(f"{job.name}: {'there' if job.result() else 'missing'}" for job in jobs))
         return 0
-    return run_and_report(make_group(root, experiments), flags.jobs, as_json=flags.json, quiet=flags.quiet)
+    group = make_group(root, experiments)
+    return run_and_report(group, flags.jobs, flags.address, as_json=flags.json, quiet=flags.quiet)
 
 
 def new_group(experiment: Experiment, seeds: str, runs: str) -> list[Job]:
@@ -72,12 +76,30 @@ def new_group(experiment: Experiment, seeds: str, runs: str) -> list[Job]:
     return make_group(Path(runs) / "many" / name.replace("/", "-").replace(":", "-"), experiments)
 
 
-def run_and_report(group: Sequence[Job], jobs: int, *, as_json: bool, quiet: bool) -> int:
+@contextlib.contextmanager
+def machines(address: str | None, jobs: int) -> Iterator[tuple[Start, int]]:
+    """Give what starts runs on this machine, or on those of a Ray cluster, and how many side by side.
+
+    Args:
+        address: of the cluster; None: this machine.
+        jobs: how many are asked for; 0: as many as cores.
+    """
+    if address is None:
+        yield start_here, jobs or num_cores()
+        return
+    from argosy.distributed.many import RayMachines  # here: it needs Ray
+
+    with RayMachines(address) as ray:
+        yield ray.start, jobs or ray.room
+
+
+def run_and_report(group: Sequence[Job], jobs: int, address: str | None, *, as_json: bool, quiet: bool) -> int:
     """Run what is missing of a group, with a line for each run that ends and a summary; returns the exit code.
 
     Args:
         group: the runs.
         jobs: how many side by side; 0: as many as cores.
+        address: of the Ray cluster where they run; None: here.
         as_json: results as one line of JSON, last, on standard output.
         quiet: neither progress nor summary.
 
@@ -98,8 +120,8 @@ def run_and_report(group: Sequence[Job], jobs: int, *, as_json: bool, quiet: boo
             looked = time.monotonic()
             bar.set_postfix_str(", ".join(f"seed {job.experiment.seed}: {job.position:,}" for job in running))
 
-    with bar:
-        outcomes = run_many(group, jobs or num_cores(), told=told, watched=watched)
+    with machines(address, jobs) as (start, at_once), bar:
+        outcomes = run_many(group, at_once, start=start, told=told, watched=watched)
     stream = sys.stderr if as_json else sys.stdout
     if not quiet:
         print(summary(outcomes), file=stream)

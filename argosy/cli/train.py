@@ -47,6 +47,8 @@ class Output(Common):
     """Several runs instead of one: 0-4, or 1,3,5. They lie in a folder of their own; `argosy resume` takes it."""
     jobs: int = 0
     """How many of these run side by side; 0: as many as cores."""
+    address: str | None = None
+    """Ray cluster on whose machines they run (auto: the one of this machine); these share the folder of the runs."""
     profile: bool = False
     """Say in the end where the time went, and draw it (flame.svg in the run's folder)."""
 
@@ -110,13 +112,15 @@ def run_and_report(experiment: Experiment, output: Output, source: str) -> int:
 
     if output.profile and output.seeds is not None:
         raise ConfigError("--profile is of one run; leave out --seeds")
+    if output.address is not None and output.seeds is None:
+        raise ConfigError("--address is for several runs (--seeds 0-4); for one run on many machines see argosy launch")
     if not output.quiet:
         show_start(experiment, source, to_stderr=output.json)
     if output.seeds is not None:
         from argosy.cli import many
 
         group = many.new_group(experiment, output.seeds, output.runs)
-        return many.run_and_report(group, output.jobs, as_json=output.json, quiet=output.quiet)
+        return many.run_and_report(group, output.jobs, output.address, as_json=output.json, quiet=output.quiet)
     result: Result = train(experiment, runs=output.runs, show_progress=not output.quiet, profile=output.profile)
     if output.profile and not output.quiet:
         from argosy.run.profile import profile_table
@@ -133,6 +137,8 @@ class ResumeFlags:
     """The run's folder, or that of many runs (`argosy train --seeds`), of which those that are missing go on."""
     jobs: int = 0
     """Of many runs, how many side by side; 0: as many as cores."""
+    address: str | None = None
+    """Of many runs: Ray cluster on whose machines they run (auto: the one of this machine)."""
     total_steps: int | None = None
     """The run's new length in steps (offline: updates); a run that has finished goes on, too."""
     trust: bool = False
@@ -155,7 +161,9 @@ def resume(args: Sequence[str]) -> int:
             raise ConfigError(
                 f"{flags.run} holds many runs, whose length stays; --total-steps takes one of their folders"
             )
-        return many.run_and_report(group, flags.jobs, as_json=flags.json, quiet=flags.quiet)
+        return many.run_and_report(group, flags.jobs, flags.address, as_json=flags.json, quiet=flags.quiet)
+    if flags.address is not None:
+        raise ConfigError(f"--address is for a folder of many runs, and {flags.run} is none")
     result = runs.resume(flags.run, total_steps=flags.total_steps, show_progress=not flags.quiet, trust=flags.trust)
     return finish(result, json=flags.json, quiet=flags.quiet)
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from argosy.cli.many import machines
 from argosy.cli.show import show_start
 from argosy.cli.train import Common, read_flags
 from argosy.presets import own_settings
 from argosy.presets.search import search_space
-from argosy.process import num_cores
 from argosy.run.folder import RunFolder
 from argosy.run.tune import Study, Trial
 
@@ -34,6 +34,8 @@ class TuneFlags(Common):
     """TOML file of ranges: lr = { low = 1e-5, high = 1e-2, log = true }, gamma = { choices = [0.98, 0.99] }."""
     jobs: int = 0
     """How many trials run side by side; 0: as many as cores."""
+    address: str | None = None
+    """Ray cluster on whose machines they run (auto: the one of this machine); these share the folder of the runs."""
     sampler: Literal["tpe", "random"] = "tpe"
     """What proposes settings."""
     pruner: Literal["median", "none"] = "median"
@@ -63,7 +65,8 @@ def main(args: Sequence[str]) -> int:
         if not flags.quiet:
             print(line(trial), file=stream, flush=True)
 
-    done = study.run(flags.trials, flags.jobs or num_cores(), told)
+    with machines(flags.address, flags.jobs) as (start, at_once):
+        done = study.run(flags.trials, at_once, told, start=start)
     best = study.best
     if not done:
         print("\nstopped; all trials are kept. The same command goes on", file=stream)

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 from argosy.errors import ConfigError
 from argosy.files import claim, damage_named, make_folder, read_json, write_atomically
 from argosy.run.fleet import write_agents
+from argosy.run.folder import RunFolder
+from argosy.run.machine import machine
 from argosy.run.saved import Own, write_description
 
 if TYPE_CHECKING:
     from argosy.distributed.fleet import Fleet
     from argosy.distributed.roles import Plan
+    from argosy.distributed.specs import PolicySpec
 
 HOW_TO_END = "end it first, e.g. by `argosy fleet stop`"
 
@@ -97,7 +100,23 @@ def describe(plan: Plan) -> None:
         folder = plan.directory / "parameters" / name
         folder.mkdir(parents=True, exist_ok=True)
         spec.experiment.save(folder / "config.json")
+        seen = machine() | {"scale": _scale(fleet, spec)}
+        write_atomically(RunFolder(folder).machine, json.dumps(seen).encode())
         policy = spec.policy if callable(spec.policy) else None
         write_description(folder, *plan.spaces_of(name), Own.of(policy, spec.args, spec.algorithm, spec.learns))
     agents = [(agent.policy, agent.agents, agent.frame_stack) for agent in fleet.agents]
     write_agents(plan.directory, next(iter(fleet.policies)), agents, fleet.env_args)
+
+
+def _scale(fleet: Fleet, spec: PolicySpec) -> str:
+    """Return by what a policy's run differs from one of the same experiment in a single process."""
+    counts = {
+        "actor": fleet.actors.count,
+        "trainer": spec.trainers,
+        "policy worker": spec.workers,
+        "buffer": spec.buffers,
+    }
+    workers = ", ".join(f"{count} {name}{'s' * (count > 1)}" for name, count in counts.items() if count)
+    rule = f"{spec.staleness.rule} {spec.staleness.max_lag}" if spec.staleness.rule in ("drop", "throttle") else ""
+    how = [f"rings of {fleet.actors.ring}" * (fleet.actors.ring > 1), "in sync" * fleet.sync, rule]
+    return "; ".join([workers, *filter(None, how)])

@@ -21,7 +21,7 @@ from argosy.distributed.folder import FolderClaim, check_describable, describe
 from argosy.distributed.host.base import Beat, Launcher, ThreadLauncher
 from argosy.distributed.host.supervisor import Failure, FleetError, RestartConfig, Supervisor, check_resources
 from argosy.distributed.roles import Plan, worker_name
-from argosy.distributed.snapshot import Rates, Standstill
+from argosy.distributed.snapshot import Rates, Standstill, logged
 from argosy.distributed.snapshot import Snapshot as Snapshot
 from argosy.distributed.specs import EvalGroup, FleetStop
 from argosy.distributed.store.parameters import ParameterStore
@@ -92,6 +92,7 @@ class FleetRun:
         self._before_s, self._before = _counted_before(directory / "status.json")
         self._logger = None if resume else self._make_loggers()
         self._results = _results_of(self._results_file)
+        self._tested = list(self._results)  # those that are in the record
         self._listeners = [Listener(peer) for peer in evaluators]
         self._survived: dict[str, float] = {}  # failures of environments that each worker counts
         self._stats: dict[str, Mapping[str, float]] = {}
@@ -297,19 +298,14 @@ class FleetRun:
         return make_loggers(self.fleet.experiment.logger, self.directory, description, resume_step)
 
     def _log(self, snapshot: Snapshot) -> None:
-        metrics = {"time/steps_per_s": snapshot.steps_per_s, "time/updates_per_s": snapshot.updates_per_s}
-        for name, worker in snapshot.workers.items():
-            numbers = {key: value for key, value in worker.items() if isinstance(value, float)}
-            metrics |= {f"{name}/{key}": value for key, value in numbers.items()}
-            metrics[f"{name}/restarts"] = worker["restarts"]
-        for name, result in snapshot.evaluations.items():
-            metrics |= {f"eval.{name}/return_mean": result.return_mean, f"eval.{name}/version": result.version}
         steps = max(snapshot.env_steps.values(), default=0)
         if self._logger is None:  # where the trainers go on is known when they have said it
             if not self._heard:
                 return
             self._logger = self._make_loggers(steps)
+        metrics = logged(snapshot, self.fleet.policies, self._tested)
         self._logger.log(metrics, env_step=steps, gradient_step=max(snapshot.updates.values(), default=0))
+        self._tested = list(snapshot.evaluations.values())
 
     def _note_survived(self, name: str, beat: Beat) -> None:
         """Write down the last failure of a worker's environments, if one has failed since the last time."""

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +89,36 @@ class Snapshot:
     def to_json(self) -> str:
         """Return everything as one line of JSON."""
         return json.dumps(dataclasses.asdict(self))
+
+
+def logged(snapshot: Snapshot, policies: Collection[str], tested: Collection[EvalResult]) -> dict[str, float]:
+    """Return what is logged of a snapshot: of each policy what a local run logs, by the same names, then all counters.
+
+    Args:
+        snapshot: how the fleet is doing.
+        policies: of the fleet; of several, each one's names begin with its own.
+        tested: evaluations that were logged before.
+    """
+    metrics = {"time/steps_per_s": snapshot.steps_per_s, "time/updates_per_s": snapshot.updates_per_s}
+    of = {policy: f"{policy}/" if len(policies) > 1 else "" for policy in policies}
+    leaders = {f"trainer.{policy}.0": prefix for policy, prefix in of.items()}
+    for name, worker in snapshot.workers.items():
+        for key, value in worker.items():
+            if name in leaders and key == "return_mean":
+                metrics[f"{leaders[name]}episode/{key}"] = value
+            elif name in leaders and key.startswith(("loss/", "stat/")):
+                metrics[leaders[name] + key] = value
+            elif isinstance(value, float) or key == "restarts":
+                metrics[f"{name}/{key}"] = value
+    for policy, result in snapshot.evaluations.items():
+        if result not in tested:
+            numbers = dataclasses.asdict(result)
+            keys = ("return_mean", "return_std", "length_mean", "version")
+            metrics |= {f"{of[policy]}test/{key}": numbers[key] for key in keys}
+            metrics[f"{of[policy]}test/count"] = result.episodes
+    if len(policies) > 1:
+        metrics |= {f"{policy}/env_step": steps for policy, steps in snapshot.env_steps.items()}
+    return metrics
 
 
 class Rates:

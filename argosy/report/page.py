@@ -10,6 +10,7 @@ import numpy as np
 
 from argosy.report.comparison import ENOUGH, by_task, described, tables
 from argosy.report.figure import Line, figure, short, table
+from argosy.report.film import Films
 from argosy.report.fleet import FleetSeen, fleet_section
 from argosy.report.runs import SECONDS, STEPS, TEST, TRAINING, Run, differences, labels
 from argosy.report.statistics import band, improvement, interval, profile
@@ -17,6 +18,8 @@ from argosy.report.study import StudySeen, study_section
 
 _POINTS = 60
 _AXES = ((STEPS, "steps"), (SECONDS, "seconds of training"))
+_NOTES = 10
+_OF_UPDATES = ("loss/", "stat/")
 _COLORS = ("#4878d0", "#d65f00", "#229966", "#c44e8a", "#8a63c9", "#a07a00", "#0e95a8", "#c9403a")
 _STYLE = """
 :root{color-scheme:light dark}
@@ -26,12 +29,14 @@ th,td{text-align:left;padding:.2rem .7rem .2rem 0;border-bottom:1px solid #8886;
 caption,figcaption{text-align:left;font-weight:600}figure{margin:0}svg{width:100%;display:block}
 .figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,24rem),1fr));gap:1rem;margin:1rem 0}
 text{font-size:12px;fill:currentColor}path{stroke:#8884}polyline{fill:none;stroke-width:2}polygon{opacity:.18}
+summary{cursor:pointer;font-weight:600}img,video{max-width:100%}
 .key{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;list-style:none;padding:0}.key i{font-style:normal;font-weight:900}
 :focus-visible{outline:2px solid #4878d0}
 """ + "".join(f".c{n}{{stroke:{c};color:{c}}}polygon.c{n}{{fill:{c};stroke:none}}" for n, c in enumerate(_COLORS))
 _HEAD = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none';style-src 'unsafe-inline'">"""
+<meta http-equiv="Content-Security-Policy"
+content="default-src 'none';style-src 'unsafe-inline';img-src data:;media-src data:">"""
 Groups = Mapping[str, Sequence[Run]]
 
 
@@ -67,16 +72,20 @@ def render(
         f'<li><i class="c{index % 8}">{"╌" if index >= 8 else "━"}</i> {escape(name)}</li>'
         for name, index in colors.items()
     )
-    notes = "".join(f"<li>{escape(note)}</li>" for note in said)
+    notes = [f"<li>{escape(note)}</li>" for note in said]
+    first, more = "".join(notes[:_NOTES]), "".join(notes[_NOTES:])
+    folded = f"<details><summary>{len(notes) - _NOTES} more</summary><ul>{more}</ul></details>" if more else ""
     again = "" if refresh_s is None else f'<meta http-equiv="refresh" content="{refresh_s:g}">'
+    live = "" if refresh_s is None else " This page renews itself; &amp;open behind its address opens what is folded."
+    films = Films()
     parts = [
         f"{_HEAD}{again}<title>argosy report</title><style>{_STYLE}</style></head><body><main><h1>Report</h1>",
         f"<p>{len(runs)} runs, tasks: {escape(', '.join(tasks) or 'none')}. Lines are interquartile means over seeds, "
         "bands their 95 % intervals; a line begins with the first of its runs (others count with their first "
         "record until then) and ends with the shortest. Seconds are those of "
-        f'training, tests not included.</p><ul class="key">{key}</ul>',
-        f"<h2>To know first</h2><ul>{notes}</ul>" if notes else "",
-        *(_task(task, groups, colors, threshold) for task, groups in tasks.items()),
+        f'training, tests not included.{live}</p><ul class="key">{key}</ul>',
+        f"<h2>To know first</h2><ul>{first}</ul>{folded}" if notes else "",
+        *(_task(task, groups, colors, threshold, films) for task, groups in tasks.items()),
         _together(tasks, names, colors),
         *(study_section(study) for study in studies),
         *(fleet_section(fleet) for fleet in fleets),
@@ -86,8 +95,8 @@ def render(
     return "".join(parts)
 
 
-def _task(task: str, groups: Groups, colors: Mapping[str, int], threshold: float | None) -> str:
-    """Return a task's section: scores, curves, time and steps to a return."""
+def _task(task: str, groups: Groups, colors: Mapping[str, int], threshold: float | None, films: Films) -> str:
+    """Return a task's section: scores, curves, time and steps to a return; losses and films to be opened."""
     rows, best = [], -np.inf
     for label, runs in groups.items():
         scores = by_task(runs).get(task, [])
@@ -106,8 +115,20 @@ def _task(task: str, groups: Groups, colors: Mapping[str, int], threshold: float
     return (
         f"<section><h2>{escape(task)}</h2>{table('Final scores: mean return of each run', head, rows)}"
         f'<div class="figures">{"".join(curves) or "No curve: no return was noted twice."}</div>'
-        f"{_reached(groups, best, threshold)}</section>"
+        f"{_reached(groups, best, threshold)}{_losses(groups, colors)}{films.section(groups)}</section>"
     )
+
+
+def _losses(groups: Groups, colors: Mapping[str, int]) -> str:
+    """Return what shows the losses and statistics of updates when it is opened; "": none was noted twice."""
+    names = set[str]().union(*(row for runs in groups.values() for run in runs for row in run.rows))
+    curves = [
+        figure(f"{name} by steps", "steps", lines)
+        for name in sorted(names)
+        if name.startswith(_OF_UPDATES) and (lines := _lines(groups, colors, name, STEPS))
+    ]
+    summary = "<summary>Losses and statistics of updates</summary>"
+    return f'<details>{summary}<div class="figures">{"".join(curves)}</div></details>' if curves else ""
 
 
 def _lines(groups: Groups, colors: Mapping[str, int], key: str, axis: str) -> list[Line]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import glob
 import itertools
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +43,10 @@ class Run:
     """`stop.test_return`."""
     score: float | None
     """Mean return of the best policy's fresh episodes; of a run without a result: of its last test."""
+    ended: bool
+    """It has a result."""
+    film: Path | None = None
+    """The newest one of its episodes (`argosy watch`, the callback `video`)."""
 
     def curve(self, key: str, axis: str) -> tuple[FloatArray, FloatArray]:
         """Return the points (x [n], y [n]) of a metric along steps or seconds."""
@@ -53,10 +55,18 @@ class Run:
         return table[:, 0], table[:, 1]
 
 
-def read_runs(places: Sequence[str | Path]) -> tuple[list[Run], list[str]]:
+Known = dict[Path, tuple[object, "Run | None", list[str]]]
+"""By its folder: when its files were written, what was read of a run (None: it could not be), and what was wrong."""
+
+
+def read_runs(places: Sequence[str | Path], known: Known | None = None) -> tuple[list[Run], list[str]]:
     """Return the runs in folders, below them, or where patterns (`runs/many/*-ppo-*`) lead, and what is wrong.
 
     Trials of a study (`argosy tune`) count only where their own folders are named.
+
+    Args:
+        places: folders, or patterns of such.
+        known: what was read before, by whoever reads again and again: only what has changed is read, and noted there.
 
     Raises:
         CheckpointError: there is neither run nor study in one of the places.
@@ -67,9 +77,25 @@ def read_runs(places: Sequence[str | Path]) -> tuple[list[Run], list[str]]:
         if not found and not studies:
             found = [RunFolder.find(place).path]
         folders |= {path.resolve(): path for path in found if not any(one in path.parents for one in studies)}
-    seen = [_seen(path, _stamps(path)) for path in folders.values()]
-    runs = sorted((run for run, _ in seen if run is not None), key=lambda run: (run.task, run.algorithm, run.seed))
-    return runs, [note for _, notes in seen for note in notes]
+    known = {} if known is None else known
+    for path in folders.values():
+        if path not in known or known[path][0] != _stamps(path):
+            known[path] = (_stamps(path), *_seen(path))
+    seen = [known[path][1:] for path in folders.values()]
+    said = [note for _, notes in seen for note in notes]
+    runs = _once([run for run, _ in seen if run is not None], said)
+    return sorted(runs, key=lambda run: (run.task, run.algorithm, run.seed)), said
+
+
+def _once(runs: Sequence[Run], said: list[str]) -> list[Run]:
+    """Return the runs without those that were made anew, with the same settings and seed: they are no seeds more."""
+    newest: dict[tuple[object, ...], Run] = {}
+    for run in sorted(runs, key=lambda run: (run.ended, run.path.name)):
+        key = (run.task, run.algorithm, run.seed, *sorted(run.settings.items()))
+        if (before := newest.get(key)) is not None:
+            said.append(f"{before.path}: left out: {run.path} has the same settings and seed")
+        newest[key] = run
+    return list(newest.values())
 
 
 def below(place: str | Path, name: str) -> list[Path]:
@@ -81,13 +107,12 @@ def below(place: str | Path, name: str) -> list[Path]:
 def _stamps(path: Path) -> tuple[tuple[int, int], ...]:
     """Return what changes whenever something is written in a run's folder that a report reads."""
     folder = RunFolder(path)
-    files = (folder.config, _metrics(folder), folder.result, folder.machine)
+    files = (folder.config, _metrics(folder), folder.result, folder.machine, *_films(folder))
     return tuple((stat.st_mtime_ns, stat.st_size) for file in files if file.is_file() and (stat := file.stat()))
 
 
-@functools.lru_cache(maxsize=10_000)
-def _seen(path: Path, stamps: tuple[tuple[int, int], ...]) -> tuple[Run | None, list[str]]:
-    """Return a run, None if it cannot be read, and what is wrong with it; read once for each `stamps`."""
+def _seen(path: Path) -> tuple[Run | None, list[str]]:
+    """Return a run, None if it cannot be read, and what is wrong with it."""
     said = list[str]()
     try:
         return _read(RunFolder(path), said), said
@@ -134,6 +159,7 @@ def _read(folder: RunFolder, said: list[str]) -> Run:
     rows = _rows(folder, said)
     tests = [row[TEST] for row in rows if TEST in row]
     score = number(result.get("test_return_mean"))
+    ended = bool(result) and not result.get("interrupted")
     if score is None or result.get("interrupted"):
         score = tests[-1] if tests else score
         has = "its last test stands for one" if tests else "it was not tested either: no score"
@@ -149,8 +175,16 @@ def _read(folder: RunFolder, said: list[str]) -> Run:
     elif not tests:
         said.append(f"{folder.path}: no test on the way; only its result is shown")
     machine = {name: str(value) for name, value in _optional(folder.machine, said).items()}
+    settings["scale"] = machine.pop("scale", "one process")
     machine = machine or {"argosy": str(config.get("argosy"))}
-    return Run(folder.path, algorithm, task, seed, settings, machine, rows, target, score)
+    film = max(_films(folder), key=lambda file: file.stat().st_mtime_ns, default=None)
+    return Run(folder.path, algorithm, task, seed, settings, machine, rows, target, score, ended, film)
+
+
+def _films(folder: RunFolder) -> list[Path]:
+    """Return the films in a run's folder; those of a fleet lie beside its metrics."""
+    files = _metrics(folder).parent.glob("video*")
+    return [file for file in sorted(files) if file.suffix in (".gif", ".mp4") and file.is_file()]
 
 
 def _rows(folder: RunFolder, said: list[str]) -> list[dict[str, float]]:
@@ -165,7 +199,7 @@ def _rows(folder: RunFolder, said: list[str]) -> list[dict[str, float]]:
         said.append(f"{folder.path}: metrics.jsonl cannot be read, so no curve: {error}")
         return []
     rows = [row for row in map(numbers, whole) if STEPS in row]
-    if file != folder.metrics:
+    if file != folder.metrics and len(list(folder.path.parent.glob("*/config.json"))) > 1:
         rows = _of_policy(rows, folder.path.name)
     if len(rows) < lines:
         said.append(f"{folder.path}: {lines - len(rows)} of {lines} lines of metrics.jsonl are damaged and left out")
@@ -185,17 +219,15 @@ def _metrics(folder: RunFolder) -> Path:
 
 
 def _of_policy(rows: Sequence[Mapping[str, float]], policy: str) -> list[dict[str, float]]:
-    """Return a fleet's rows with the metrics of one policy under the names that they have in a local run."""
-    trainer, version, made = f"trainer.{policy}.0/", -math.inf, []
+    """Return the rows of a fleet of several policies with the metrics of one, by the names that they have elsewhere."""
+    made = []
     for row in rows:
-        ours = {key.removeprefix(trainer): value for key, value in row.items() if key.startswith((trainer, "time/"))}
-        ours[STEPS] = ours.get("env_steps", row[STEPS])
-        if "return_mean" in ours:
-            ours[TRAINING] = ours.pop("return_mean")
-        tested = row.get(f"eval.{policy}/version", -math.inf)
-        if tested > version and f"eval.{policy}/return_mean" in row:  # the newest test is in every row
-            version, ours[TEST] = tested, row[f"eval.{policy}/return_mean"]
-        made.append(ours)
+        ours = {
+            key.removeprefix(f"{policy}/"): value
+            for key, value in row.items()
+            if key.startswith((f"{policy}/", "time/"))
+        }
+        made.append({STEPS: row[STEPS], **ours})
     return made
 
 

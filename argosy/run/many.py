@@ -1,33 +1,26 @@
-"""Several runs side by side on this machine, each a process of its own that goes on where it was cut off."""
+"""Several runs side by side, each a process of its own that goes on where it was cut off: here, or where one likes."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from argosy.errors import ArgosyError, ConfigError
 from argosy.experiment import NO_CODE, Experiment
 from argosy.files import make_folder, read_json
 from argosy.named import check_trusted
 from argosy.run.folder import RunFolder
+from argosy.run.process import LocalProcess, Process
 
 GROUP = "experiments"
 """Folder within the folder of many runs that says what these are to be."""
 _POLL_S = 0.2
-_COMMAND = (
-    "import sys; from argosy.env.worker.serve import die_with; die_with({owner}); "
-    "from argosy.cli import main; sys.exit(main(sys.argv[1:]))"
-)
-_PINNED = "import os; os.sched_setaffinity(0, {cores}); " + _COMMAND
 
 
 @dataclass(frozen=True)
@@ -88,12 +81,15 @@ class Outcome:
     """The end of what a failed process wrote."""
 
 
+Start = Callable[[Job, int, int], Process]
+"""Begins a run, or goes on with it, in a slot of so many."""
+
+
 @dataclass
 class _Running:
     job: Job
     slot: int
-    process: subprocess.Popen[bytes]
-    errors: IO[bytes]
+    process: Process
     stopped: bool = False
 
 
@@ -143,11 +139,12 @@ def run_many(
     jobs: Iterable[Job],
     at_once: int,
     *,
+    start: Start | None = None,
     told: Callable[[Outcome], None] = lambda outcome: None,
     watched: Callable[[Sequence[Job]], None] = lambda running: None,
     stops: Callable[[Job], bool] = lambda job: False,
 ) -> list[Outcome]:
-    """Run all jobs, `at_once` at a time, pinned to cores of their own where there are enough.
+    """Run all jobs, `at_once` at a time, on this machine pinned to cores of their own where there are enough.
 
     A run that has ended is not made again, one that was cut off goes on. One that fails ends no other. Ctrl-C ends all
     after their current step, and each can go on.
@@ -155,10 +152,12 @@ def run_many(
     Args:
         jobs: the runs; one is asked for when there is room for it.
         at_once: processes side by side.
+        start: begins a run; None: on this machine.
         told: is called with each outcome, as they come.
         watched: is called every moment with the jobs that run.
         stops: is asked every moment whether a job that runs should end after its current step, with code 130.
     """
+    begin = start or start_here
     waiting, running, outcomes, free = iter(jobs), list[_Running](), list[Outcome](), list(range(at_once))
     interrupted = False
     with _ctrl_c() as presses:
@@ -168,7 +167,8 @@ def run_many(
                     outcomes.append(Outcome(job, result))
                     told(outcomes[-1])
                     continue
-                running.append(_start(job, free.pop(0), at_once))
+                slot = free.pop(0)
+                running.append(_Running(job, slot, begin(job, slot, at_once)))
             if not running:
                 return outcomes
             watched([one.job for one in running])
@@ -177,37 +177,31 @@ def run_many(
                 interrupted = True
                 for one in running:
                     if not one.stopped:  # a second one would kill it
-                        one.process.send_signal(signal.SIGINT)
+                        one.process.interrupt()
             if len(presses) > 1:
                 for one in running:
                     one.process.kill()
             for one in [one for one in running if not one.stopped and stops(one.job)]:
                 one.stopped = True
                 if not interrupted:
-                    one.process.send_signal(signal.SIGINT)
-            for one in [one for one in running if one.process.poll() is not None]:
-                running.remove(one)
-                free.append(one.slot)
-                outcomes.append(_outcome(one))
-                told(outcomes[-1])
+                    one.process.interrupt()
+            for one, code in [(one, one.process.poll()) for one in running]:
+                if code is not None:
+                    running.remove(one)
+                    free.append(one.slot)
+                    said = one.process.said() if code not in (0, 130) else ""
+                    outcomes.append(Outcome(one.job, one.job.result() if code == 0 else None, code, said))
+                    told(outcomes[-1])
 
 
-def _start(job: Job, slot: int, slots: int) -> _Running:
+def arguments(job: Job) -> list[str]:
+    """Return the command by which a run begins, or goes on."""
     folder = job.folder()
     if folder is not None and (folder.checkpoint.is_file() or folder.crash.is_file()):
         args = ["resume", str(folder.path), *_trust(folder.config)]
     else:
         args = ["train", "--config", str(job.config), "--runs", str(job.root), *_trust(job.config)]
-    cores = _cores(slot, slots)
-    command = (_COMMAND if cores is None else _PINNED).format(owner=os.getpid(), cores=cores)
-    errors = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process
-    process = subprocess.Popen(
-        [sys.executable, "-c", command, *args, "--quiet", "--json"],
-        stdout=subprocess.DEVNULL,
-        stderr=errors,
-        start_new_session=True,  # Ctrl-C comes from here, once
-    )
-    return _Running(job, slot, process, errors)
+    return [*args, "--quiet", "--json"]
 
 
 def _trust(config: Path) -> list[str]:
@@ -218,20 +212,15 @@ def _trust(config: Path) -> list[str]:
     return []
 
 
-def _cores(slot: int, slots: int) -> list[int] | None:
-    """Return the cores of a slot; None: there are not enough for each to have its own."""
-    if not hasattr(os, "sched_getaffinity"):
-        return None
-    cores = sorted(os.sched_getaffinity(0))
-    return cores[slot::slots] if 1 < slots <= len(cores) else None
+def start_here(job: Job, slot: int, slots: int) -> Process:
+    """Begin a run, or go on with it, on this machine."""
+    return LocalProcess(arguments(job), _cores(slot, slots))
 
 
-def _outcome(one: _Running) -> Outcome:
-    code = one.process.returncode
-    one.errors.seek(0)
-    said = one.errors.read().decode(errors="replace").strip()[-2000:]
-    one.errors.close()
-    return Outcome(one.job, one.job.result() if code == 0 else None, code, said if code not in (0, 130) else "")
+def _cores(slot: int, slots: int) -> list[int]:
+    """Return the cores of a slot; none: there are not enough for each to have its own."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    return cores[slot::slots] if 1 < slots <= len(cores) else []
 
 
 @contextlib.contextmanager

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -27,7 +29,7 @@ from argosy.experiment import Experiment
 from argosy.files import claimed, make_folder, read_json, write_atomically
 from argosy.presets import preset
 from argosy.presets.search import Range
-from argosy.run.many import Job, Outcome, make_group, run_many
+from argosy.run.many import Job, Outcome, Start, make_group, run_many
 
 if TYPE_CHECKING:
     import optuna
@@ -36,6 +38,8 @@ Sampler = Literal["tpe", "random"]
 Pruner = Literal["median", "none"]
 State = Literal["complete", "given up", "failed"]
 _TEST = "test/return_mean"
+_LOOK_S = 2.0
+"""Seconds between two looks at a trial's tests, for which all of its metrics are read."""
 _STATES: Mapping[str, State] = {"COMPLETE": "complete", "PRUNED": "given up"}
 _OF_A_RUN = ("task", "data", "expert", "init", "seed", "device", "threads", "callbacks", "logger")  # not a preset's
 
@@ -54,6 +58,18 @@ class Trial:
     """Of one that failed."""
 
 
+@dataclasses.dataclass
+class _Running:
+    """A trial whose run goes on."""
+
+    trial: optuna.Trial
+    tests: int = 0
+    """That Optuna knows of."""
+    looked: float = -math.inf
+    """When it was looked at last."""
+    given_up: bool = False
+
+
 class Study:
     """A search that can be ended and gone on with at any time.
 
@@ -62,7 +78,8 @@ class Study:
         experiment: what is to be improved; its own settings are tried first, where they lie in the space.
         space: which settings, and where.
         sampler: what proposes settings.
-        pruner: median: a trial whose tests are worse than the median of those before is given up.
+        pruner: median: a trial whose tests are worse than the median of those before is given up, but for the first
+            third of its tests, which say little yet.
 
     Raises:
         MissingExtraError: Optuna is not installed.
@@ -92,9 +109,12 @@ class Study:
         make_folder(folder)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         storage = JournalFileBackend(str(folder / "journal.log"))
+        patience = 1 + experiment.trainer.epochs // 3
         self._study = optuna.create_study(
             storage=optuna.storages.JournalStorage(storage),
-            pruner=optuna.pruners.MedianPruner() if pruner == "median" else optuna.pruners.NopPruner(),
+            pruner=optuna.pruners.MedianPruner(n_warmup_steps=patience)
+            if pruner == "median"
+            else optuna.pruners.NopPruner(),
             study_name="argosy",
             direction="maximize",
             load_if_exists=True,
@@ -103,9 +123,7 @@ class Study:
         seed = int(np.random.SeedSequence([experiment.seed, len(self._study.trials)]).generate_state(1)[0])
         samplers = {"tpe": optuna.samplers.TPESampler, "random": optuna.samplers.RandomSampler}
         self._study.sampler = samplers[sampler](seed=seed)
-        self._running: dict[Path, optuna.Trial] = {}
-        self._tests: dict[Path, int] = {}  # that Optuna knows of
-        self._given_up: set[Path] = set()
+        self._running: dict[Path, _Running] = {}
 
     @property
     def trials(self) -> list[Trial]:
@@ -125,7 +143,14 @@ class Study:
         """The file with the settings of the best trial."""
         return self.folder / "best.json"
 
-    def run(self, trials: int, jobs: int, told: Callable[[Trial], None] = lambda trial: None) -> bool:
+    def run(
+        self,
+        trials: int,
+        jobs: int,
+        told: Callable[[Trial], None] = lambda trial: None,
+        *,
+        start: Start | None = None,
+    ) -> bool:
         """Make trials until there are `trials`, those of earlier calls included, `jobs` side by side.
 
         A trial that fails ends no other. Ctrl-C ends all after their current step; the next call goes on with them.
@@ -134,6 +159,7 @@ class Study:
             trials: how many in all.
             jobs: how many side by side.
             told: is called with each trial that has ended.
+            start: begins a trial's run; None: on this machine.
 
         Returns:
             Whether all have been made.
@@ -150,7 +176,7 @@ class Study:
         with claimed(self.folder, "end it first (Ctrl-C keeps its trials); --jobs makes several side by side"):
             self._write()
             self._take_up()
-            run_many(self._jobs(trials), jobs, told=end, stops=self._is_hopeless)
+            run_many(self._jobs(trials), jobs, start=start, told=end, stops=self._is_hopeless)
         return len(self.trials) >= trials
 
     def _take_up(self) -> None:
@@ -177,32 +203,33 @@ class Study:
                 self._fail(trial, str(error))
                 continue
             (job,) = make_group(self.folder / "trials" / str(number), [experiment])
-            self._running[job.root] = trial
+            self._running[job.root] = _Running(trial)
             yield job
 
     def _is_hopeless(self, job: Job) -> bool:
         """Tell Optuna the tests of a run; return whether it gives up the trial."""
-        trial = self._running[job.root]
+        one = self._running[job.root]
+        if one.given_up or time.monotonic() - one.looked < _LOOK_S:
+            return one.given_up
         tests = [test for row in job.rows() if (test := row.get(_TEST)) is not None]
-        known = self._tests.get(job.root, 0)
-        for number, test in enumerate(tests[known:], known + 1):
-            trial.report(test, number)
-        self._tests[job.root] = len(tests)
-        if len(tests) > known and trial.should_prune():
-            self._given_up.add(job.root)
-        return job.root in self._given_up
+        for number, test in enumerate(tests[one.tests :], one.tests + 1):
+            one.trial.report(test, number)
+        one.given_up = len(tests) > one.tests and one.trial.should_prune()
+        one.tests, one.looked = len(tests), time.monotonic()
+        return one.given_up
 
     def _end(self, outcome: Outcome) -> Trial | None:
         """Note what a trial has come to, and remove its checkpoints; None: it was cut off."""
         root = outcome.job.root
-        trial, score = self._running.pop(root), (outcome.result or {}).get("test_return_mean")
-        if outcome.code == 130 and root not in self._given_up:
+        one, score = self._running.pop(root), (outcome.result or {}).get("test_return_mean")
+        trial = one.trial
+        if outcome.code == 130 and not one.given_up:
             return None
         for file in (*root.rglob("checkpoint*.safetensors"), *root.rglob("crash.safetensors")):
             file.unlink()  # with a replay buffer each
         if score is not None:
             return self._trial(self._study.tell(trial, score))
-        if root in self._given_up:
+        if one.given_up:
             return self._trial(self._study.tell(trial, state=self._states.PRUNED))
         said = outcome.said.splitlines() or [f"exit code {outcome.code}, no return"]
         return self._fail(trial, said[-1])

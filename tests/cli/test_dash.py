@@ -74,6 +74,13 @@ def test_only_who_has_the_token_gets_the_page_and_nothing_else_is_there(serve):
     assert "default-src 'none'" in headers["Content-Security-Policy"]
 
 
+def test_what_is_folded_is_open_for_who_asks_so(serve):
+    server = serve(lambda: "<details>&lt;details&gt;", token="right")
+    until(lambda: ask(server, "/?token=right")[2] == "<details>&lt;details&gt;")
+    assert ask(server, "/?token=right&open")[2] == "<details open>&lt;details&gt;"
+    assert ask(server, "/?open")[0] == 403
+
+
 def test_a_page_of_another_site_that_leads_here_by_its_name_gets_nothing(serve):
     server = serve(lambda: "the page", token=None)
     until(lambda: ask(server, "/")[2] == "the page")

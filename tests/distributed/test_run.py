@@ -68,6 +68,8 @@ def test_asynchronous_fleet_learns_and_judges(experiment, inference, tmp_path):
     assert all(store.get("p", version)["version"] == version for version in store.versions("p"))
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert rows[-1]["trainer.p.0/updates"] >= 3
+    assert "loss/total" in rows[-1]  # as in a local run
+    assert not any(key.startswith("trainer.p.0/loss/") for key in rows[-1])
     assert json.loads((tmp_path / "run" / "status.json").read_text())["done"]
 
 

@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,18 @@ def test_an_algorithm_s_page_shows_defaults_python_and_its_curves(name):
     shown = [json.loads((docs.CURVES / curve).with_suffix(".json").read_text())["algorithm"] for curve in curves]
     made = [file for file in docs.CURVES.glob("*.json") if json.loads(file.read_text())["algorithm"] == name]
     assert shown == [name] * len(made)
+    assert [made_by(command) for command in re.findall(r"^python (.*)$", page, re.MULTILINE)] == curves
+
+
+def made_by(command):
+    """The picture that a command of benchmarks/learning makes."""
+    file, algorithm, task, *flags = shlex.split(command)
+    source = (ROOT / file).read_text(encoding="utf-8")
+    assert all(f'"{flag}"' in source for flag in flags[::2])
+    given = dict(zip(flags[::2], flags[1::2], strict=True))
+    return (
+        f"{'-'.join([task.replace('/', '-').replace(':', '-'), algorithm, *filter(None, [given.get('--label')])])}.png"
+    )
 
 
 class Called:

@@ -71,9 +71,9 @@ class Browser:
         return answer["result"].get("value")
 
     def press(self, key):
-        for kind in ("rawKeyDown", "keyUp"):
-            code = {"Tab": 9, "ArrowRight": 39}[key]
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+        code, text = {"Tab": (9, {}), "ArrowRight": (39, {}), "Enter": (13, {"text": "\r"})}[key]
+        for kind, typed in (("keyDown" if text else "rawKeyDown", text), ("keyUp", {})):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **typed)
 
     def picture(self):
         """Return a PNG of the whole page."""

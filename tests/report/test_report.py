@@ -1,6 +1,8 @@
 """The page and the comparison, of runs' folders as whole, as damaged and as hostile as they come."""
 
+import base64
 import json
+import os
 import re
 from html.parser import HTMLParser
 
@@ -10,9 +12,10 @@ import pytest
 from argosy import cli
 from argosy.errors import CheckpointError, ConfigError
 from argosy.report import compare, difference, read_runs, render
+from argosy.report import runs as runs_module
 from argosy.report.statistics import band
 
-VOID = {"meta", "path", "polyline", "polygon"}
+VOID = {"meta", "path", "polyline", "polygon", "img"}
 
 
 class Reader(HTMLParser):
@@ -147,6 +150,12 @@ def test_what_is_wrong_is_said_and_the_rest_is_there(tmp_path):
     assert "4 of 5" in text
 
 
+def test_many_notes_are_folded_but_for_the_first():
+    html = render([], [f"note {number}" for number in range(14)])
+    assert html.index("note 9") < html.index("<details><summary>4 more</summary><ul><li>note 10</li>")
+    Reader(html)
+
+
 def test_variants_of_an_algorithm_are_told_apart_by_their_settings(tmp_path):
     for seed in range(2):
         make_run(tmp_path, seed=seed)
@@ -163,6 +172,19 @@ def test_places_are_folders_patterns_and_folders_above(tmp_path):
     assert [run.algorithm for run in read_runs([f"{tmp_path}/*/dqn-*"])[0]] == ["dqn"]
     with pytest.raises(CheckpointError, match="does not exist"):
         read_runs([tmp_path / "nowhere"])
+
+
+def test_who_reads_again_and_again_reads_what_has_changed_and_keeps_one_of_each(tmp_path, monkeypatch):
+    folders, known, read = [make_run(tmp_path, seed=seed) for seed in range(3)], {}, []
+    seen = runs_module._seen
+    monkeypatch.setattr(runs_module, "_seen", lambda path: read.append(path) or seen(path))
+    for value in (1.0, 2.0, 3.0):
+        with (folders[1] / "metrics.jsonl").open("a") as file:
+            file.write(json.dumps({"env_step": 400, "test/return_mean": value}) + "\n")
+        runs, _ = read_runs([tmp_path], known)
+        assert runs[1].rows[-1]["test/return_mean"] == value
+    assert read == [*folders, folders[1], folders[1]]
+    assert list(known) == folders
 
 
 def test_compare_says_who_is_better_and_how_sure_it_is(grid, capsys):
@@ -225,20 +247,23 @@ def test_studies_have_sections_whose_names_stay_text_and_damaged_ones_are_said(t
     assert len(read_runs([tmp_path / "good" / "trials"])[0]) == 1
 
 
-def make_fleet(root, name="fleet", policy="ppo", **changes):
+def make_fleet(root, name="fleet", policies=("ppo",), **changes):
     folder = root / name
-    make_run(folder / "parameters", policy).rename(folder / "parameters" / policy)
-    for file in ("metrics.jsonl", "result.json"):
-        (folder / "parameters" / policy / file).unlink()
-    trainer = f"trainer.{policy}.0"
-    rows = [
-        {"env_step": step, "time/steps_per_s": 50.0, f"{trainer}/env_steps": step, f"{trainer}/loss/total": 0.5,
-         f"{trainer}/return_mean": 10.0 * step, f"eval.{policy}/return_mean": 20.0 * step,
-         f"eval.{policy}/version": step // 200,
-         "eval.other/return_mean": 7.0, "eval.other/version": 1.0}
-        for step in (100, 200, 300, 400)
-    ]  # fmt: skip
+    for policy in policies:
+        make_run(folder / "parameters", policy).rename(folder / "parameters" / policy)
+        for file in ("metrics.jsonl", "result.json"):
+            (folder / "parameters" / policy / file).unlink()
+        made = {"Python": "3.12.1", "scale": "2 actors, 1 trainer"}
+        (folder / "parameters" / policy / "machine.json").write_text(json.dumps(made))
+    rows = [{"env_step": step, "time/steps_per_s": 50.0} for step in (100, 200, 300, 400)]
+    for number, policy in enumerate(policies, 1):
+        of = f"{policy}/" if len(policies) > 1 else ""
+        for row in rows:
+            step = row["env_step"] // number
+            row |= {f"{of}loss/total": 0.5, f"{of}episode/return_mean": 10.0 * step, f"{of}env_step": step}
+            row |= {f"{of}test/return_mean": 20.0 * step} if step != 300 else {}
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    trainer = f"trainer.{policies[0]}.0"
     learner = {"restarts": 2, "state": "running", "update_s": 40.0, "wait_s": 10.0}
     status = {
         "wall_s": 50.0, "before_s": 25.0, "reason": "env_steps reached",
@@ -254,7 +279,7 @@ def make_fleet(root, name="fleet", policy="ppo", **changes):
 def test_a_fleet_s_policy_is_a_run_and_the_fleet_has_a_section(tmp_path):
     make_fleet(tmp_path)
     (run,), (note,) = read_runs([tmp_path])
-    assert run.curve("test/return_mean", "env_step")[0].tolist() == [100, 200, 400]  # each test once
+    assert run.curve("test/return_mean", "env_step")[0].tolist() == [100, 200, 400]
     assert run.curve("episode/return_mean", "env_step")[1].tolist() == [1000, 2000, 3000, 4000]
     assert run.curve("loss/total", "seconds")[0].tolist() == [2, 4, 6, 8]
     assert run.score == 8000.0
@@ -268,6 +293,82 @@ def test_a_fleet_s_policy_is_a_run_and_the_fleet_has_a_section(tmp_path):
     assert "trainer.ppo.0 2 data 20% 80%" in text
     assert "0 25.0% ████████ 4 to 7 75.0% ██████████████████████" in text
     assert "Steps per second of all actors" in text
+
+
+def test_each_policy_of_a_fleet_of_several_is_a_run(tmp_path):
+    make_fleet(tmp_path, policies=("a2c", "ppo"))
+    runs, _ = read_runs([tmp_path])
+    assert [run.algorithm for run in runs] == ["a2c", "ppo"]
+    assert [run.curve("loss/total", "env_step")[0].tolist()[-1] for run in runs] == [400, 200]
+    assert [run.score for run in runs] == [8000.0, 4000.0]
+    assert [run.rows[-1]["episode/return_mean"] for run in runs] == [4000.0, 2000.0]
+
+
+def test_a_fleet_and_a_local_run_of_one_experiment_are_compared_not_pooled(tmp_path):
+    make_run(tmp_path)
+    make_fleet(tmp_path)
+    runs, _ = read_runs([tmp_path])
+    text = " ".join(Reader(render(runs)).texts)
+    for label in ("ppo scale=one process", "ppo scale=2 actors, 1 trainer"):
+        assert label in text
+    assert len(runs) == 2
+
+
+def test_the_same_settings_and_seed_count_once(tmp_path):
+    make_run(tmp_path, score=1.0)
+    make_run(tmp_path, score=2.0)
+    cut = make_run(tmp_path, score=3.0)
+    (cut / "result.json").unlink()
+    make_run(tmp_path, score=4.0, seed=1)
+    make_run(tmp_path, score=5.0, lr=0.2)
+    runs, said = read_runs([tmp_path])
+    assert sorted(run.score for run in runs) == [2.0, 4.0, 5.0]
+    assert sum("has the same settings and seed" in note for note in said) == 2
+    assert any(f"ppo-0: left out: {tmp_path}/ppo-1" in note for note in said)
+
+
+def test_losses_are_shown_on_demand(tmp_path):
+    for seed in range(2):
+        folder = make_run(tmp_path, seed=seed)
+        rows = [{"env_step": step, "loss/<i>": 1.0, "stat/entropy": 0.5 * step, "x/y": 1.0} for step in (1, 2, 3)]
+        with (folder / "metrics.jsonl").open("a") as file:
+            file.write("".join(json.dumps(row) + "\n" for row in rows))
+    html = render(read_runs([tmp_path])[0])
+    (folded,) = re.findall("<details><summary>Losses.*?</details>", html)
+    assert re.findall("<figcaption>(.*?)</figcaption>", folded) == ["loss/&lt;i&gt; by steps", "stat/entropy by steps"]
+    assert folded.count("<polygon") == 2  # bands
+    assert "Losses" not in render(read_runs([make_run(tmp_path / "none")])[0])
+
+
+GIF = base64.b64decode("R0lGODlhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs=")
+
+
+def test_the_best_run_s_newest_film_is_inside_the_page(tmp_path):
+    for seed, score in enumerate((1.0, 9.0, 5.0)):
+        folder = make_run(tmp_path, seed=seed, score=score)
+        for age, name in enumerate(("video-200.gif", "video-100.gif")):
+            (folder / name).write_bytes(GIF)
+            os.utime(folder / name, (1e9 - age, 1e9 - age))
+    (make_run(tmp_path, seed=3, score=99.0) / "other.gif").write_bytes(GIF)
+    runs, _ = read_runs([tmp_path])
+    html = render(runs)
+    assert "<figcaption>ppo, seed 1: video-200.gif</figcaption>" in html
+    assert re.findall(' src="(.*?)"', html) == [f"data:image/gif;base64,{base64.b64encode(GIF).decode()}"]
+    assert "img-src data:" in html
+    Reader(html)
+
+
+def test_what_is_no_film_or_too_large_is_said(tmp_path):
+    (make_run(tmp_path, "a2c") / "video.gif").write_bytes(b"<svg onload='alert(1)'>")
+    (make_run(tmp_path, "dqn") / "video.gif").write_bytes(GIF + bytes(9_000_000))
+    (make_run(tmp_path, "ppo") / "video.mp4").write_bytes(b"\0\0\0 ftypisom")
+    (make_run(tmp_path, "sac") / "video.gif").mkdir()
+    html = render(read_runs([tmp_path])[0])
+    assert "a2c, seed 0: video.gif is neither GIF nor MP4" in html
+    assert "dqn, seed 0: video.gif has 9 MB, too many for this page" in html
+    assert '<video controls src="data:video/mp4;base64,' in html
+    assert "svg onload" not in html
+    assert "sac, seed 0: video" not in html
 
 
 def test_a_fleet_s_names_stay_text_and_a_damaged_one_is_said(tmp_path):

@@ -86,7 +86,7 @@ def scripted(monkeypatch):
     """
     started, ends = [], {}
 
-    def run_many(jobs, at_once, *, told, stops):
+    def run_many(jobs, at_once, *, start, told, stops):
         for job in jobs:
             started.append((job.experiment.config.optim.lr, job.root.name))
             end, hopeless = ends.get(len(started), float(len(started))), False
@@ -133,6 +133,14 @@ def test_trials_that_fail_end_no_other_and_hopeless_ones_are_given_up(tmp_path, 
     shown = " ".join(re.findall(">([^<]+)<", render([], [], None, read_studies([tmp_path])[0])))
     assert "7 complete, 1 given up, 1 failed" in shown
     assert "Importance" in shown
+
+
+def test_the_first_third_of_the_tests_ends_no_trial(tmp_path, scripted):
+    good, bad = [90.0] * 6, [10.0] * 6
+    scripted[1].update({**dict.fromkeys(range(1, 7), good), 7: bad[:2], 8: bad[:3]})
+    study = Study(tmp_path, short(**{"trainer.max_epoch": 6}), SPACE)
+    assert study.run(8, 1)
+    assert [trial.state for trial in study.trials[6:]] == ["complete", "given up"]
 
 
 def test_settings_that_contradict_each_other_fail_without_a_run(tmp_path, scripted):
