@@ -146,10 +146,10 @@ class Rings:
         slot = self.head + steps
         np.subtract(slot, self.capacity, out=slot, where=slot >= self.limit)
         self.stop[self.last] = self.closed
-        self.stop[slot[:-1]] = done[:-1]
+        self.stop[compact(slot.reshape(-1))] = done.reshape(-1)
         self.stop[slot[-1]] = True
         self.first[slot[0]] = self.closed
-        self.first[slot[1:]] = done[:-1]
+        self.first[compact(slot[1:].reshape(-1))] = done[:-1].reshape(-1)
 
         count = np.minimum(self.count + len(done), self.capacity)
         self.total += int((count - self.count).sum())
