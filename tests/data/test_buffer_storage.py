@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -330,3 +331,23 @@ def test_from_hdf5_datasets(tmp_path):
             group, file["act"], file["act"], file["done"], file["none"], file["done"], group
         )
         assert nested[:].obs.x.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="says what the pages of a process are")
+def test_what_is_drawn_from_mapped_files_needs_no_memory_of_its_own(tmp_path):
+    def own_mb():
+        """Memory that is no file's: pages of these may be let go at any time."""
+        line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("RssAnon"))
+        return int(line.split()[1]) / 1024
+
+    steps, frames = 100, np.zeros((800, 28, 28), np.uint8)
+    buffer = VectorReplayBuffer(100_000, 8, stack_num=4, ignore_obs_next=True, storage_dir=tmp_path, seed=0)
+    no = np.zeros(800, np.bool_)
+    part = Batch(obs=frames, act=no, rew=no, terminated=no, truncated=no, obs_next=frames)
+    before = own_mb()
+    for _ in range(100_000 // 800):
+        buffer.add_steps(part, steps)
+    for _ in range(2_000):
+        buffer.sample(32)
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) > 75e6
+    assert own_mb() - before < 8
