@@ -143,8 +143,7 @@ def line(outcome: Outcome) -> str:
         return f"{outcome.job.name}: {score} after {steps:,} steps, {outcome.result['wall_s']:.0f} s"
     if outcome.code == 130:
         return f"{outcome.job.name}: stopped"
-    said = outcome.said.splitlines() or [f"exit code {outcome.code}"]
-    return f"{outcome.job.name}: FAILED ({said[-1]})"
+    return f"{outcome.job.name}: FAILED ({outcome.why})"
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:

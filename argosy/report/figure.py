@@ -87,3 +87,8 @@ def table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(title)}"><table>'
         f"<caption>{escape(title)}</caption><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def folded(summary: str, inside: str) -> str:
+    """Return HTML that is shown when its summary is opened."""
+    return f"<details><summary>{escape(summary)}</summary>{inside}</details>"

@@ -6,6 +6,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from argosy.report.figure import folded
 from argosy.report.runs import Run
 
 _LARGEST, _ALL = 8e6, 24e6
@@ -24,7 +25,7 @@ class Films:
             (label, max((run for run in runs if run.film), key=_score, default=None)) for label, runs in groups.items()
         ]
         shown = "".join(self._figure(label, run) for label, run in best if run is not None)
-        return f'<details><summary>Films</summary><div class="figures">{shown}</div></details>' if shown else ""
+        return folded("Films", f'<div class="figures">{shown}</div>') if shown else ""
 
     def _figure(self, label: str, run: Run) -> str:
         assert run.film is not None

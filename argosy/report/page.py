@@ -9,7 +9,7 @@ from html import escape
 import numpy as np
 
 from argosy.report.comparison import ENOUGH, by_task, described, tables
-from argosy.report.figure import Line, figure, short, table
+from argosy.report.figure import Line, figure, folded, short, table
 from argosy.report.film import Films
 from argosy.report.fleet import FleetSeen, fleet_section
 from argosy.report.runs import SECONDS, STEPS, TEST, TRAINING, Run, differences, labels
@@ -24,10 +24,11 @@ _COLORS = ("#4878d0", "#d65f00", "#229966", "#c44e8a", "#8a63c9", "#a07a00", "#0
 _STYLE = """
 :root{color-scheme:light dark}
 body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:auto;padding:0 1rem;overflow-wrap:anywhere}
-.scroll{overflow-x:auto}table{border-collapse:collapse;overflow-wrap:normal}
+.scroll{overflow-x:auto;margin:1rem 0}table{border-collapse:collapse;overflow-wrap:normal}
 th,td{text-align:left;padding:.2rem .7rem .2rem 0;border-bottom:1px solid #8886;vertical-align:top}
-caption,figcaption{text-align:left;font-weight:600}figure{margin:0}svg{width:100%;display:block}
-.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,24rem),1fr));gap:1rem;margin:1rem 0}
+caption,figcaption{text-align:left;font-weight:600}caption{max-width:calc(100vw - 2rem)}
+figure{margin:0}svg{width:100%;display:block;overflow:visible}
+.figures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,24rem),1fr));gap:1rem;margin:1rem 0}
 text{font-size:12px;fill:currentColor}path{stroke:#8884}polyline{fill:none;stroke-width:2}polygon{opacity:.18}
 summary{cursor:pointer;font-weight:600}img,video{max-width:100%}
 .key{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;list-style:none;padding:0}.key i{font-style:normal;font-weight:900}
@@ -74,7 +75,6 @@ def render(
     )
     notes = [f"<li>{escape(note)}</li>" for note in said]
     first, more = "".join(notes[:_NOTES]), "".join(notes[_NOTES:])
-    folded = f"<details><summary>{len(notes) - _NOTES} more</summary><ul>{more}</ul></details>" if more else ""
     again = "" if refresh_s is None else f'<meta http-equiv="refresh" content="{refresh_s:g}">'
     live = "" if refresh_s is None else " This page renews itself; &amp;open behind its address opens what is folded."
     films = Films()
@@ -84,7 +84,8 @@ def render(
         "bands their 95 % intervals; a line begins with the first of its runs (others count with their first "
         "record until then) and ends with the shortest. Seconds are those of "
         f'training, tests not included.{live}</p><ul class="key">{key}</ul>',
-        f"<h2>To know first</h2><ul>{first}</ul>{folded}" if notes else "",
+        f"<h2>To know first</h2><ul>{first}</ul>" if notes else "",
+        folded(f"{len(notes) - _NOTES} more", f"<ul>{more}</ul>") if more else "",
         *(_task(task, groups, colors, threshold, films) for task, groups in tasks.items()),
         _together(tasks, names, colors),
         *(study_section(study) for study in studies),
@@ -127,8 +128,7 @@ def _losses(groups: Groups, colors: Mapping[str, int]) -> str:
         for name in sorted(names)
         if name.startswith(_OF_UPDATES) and (lines := _lines(groups, colors, name, STEPS))
     ]
-    summary = "<summary>Losses and statistics of updates</summary>"
-    return f'<details>{summary}<div class="figures">{"".join(curves)}</div></details>' if curves else ""
+    return folded("Losses and statistics of updates", f'<div class="figures">{"".join(curves)}</div>') if curves else ""
 
 
 def _lines(groups: Groups, colors: Mapping[str, int], key: str, axis: str) -> list[Line]:
@@ -208,8 +208,14 @@ def _origins(tasks: Mapping[str, Groups]) -> str:
     """Return what differs between the configs, and on what the runs were made."""
     columns = [(f"{label}, {task}", runs) for task, groups in tasks.items() for label, runs in groups.items()]
     settings = [runs[0].settings for _, runs in columns]
-    rows = [[name, *(one.get(name, "-") for one in settings)] for name in differences(settings)]
-    configs = table("Settings that differ", ["setting", *(name for name, _ in columns)], rows) if rows else ""
+    head = ["setting", *(name for name, _ in columns)]
+    rows: dict[bool, list[list[str]]] = {True: [], False: []}
+    for name in differences(settings):
+        of_several = len({one[name] for one in settings if name in one}) > 1
+        rows[of_several].append([name, *(one.get(name, "-") for one in settings)])
+    configs = table("Settings that differ", head, rows[True]) if rows[True] else ""
+    if rows[False]:
+        configs += folded("Settings that only some have", table("Settings that only some have", head, rows[False]))
     machines: dict[str, list[str]] = {}
     for name, runs in columns:
         for run in runs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -79,6 +80,15 @@ class Outcome:
     """Exit code of its process; 130 after Ctrl-C."""
     said: str = ""
     """The end of what a failed process wrote."""
+
+    @property
+    def why(self) -> str:
+        """Return the line that names the error of a failed process: what is said behind it is how to go on."""
+        lines = self.said.splitlines() or [f"exit code {self.code}, and not a word"]
+        return next(
+            (line for line in reversed(lines) if re.match(r"argosy: error: |[\w.]*(Error|Exception)\b", line)),
+            lines[-1],
+        )
 
 
 Start = Callable[[Job, int, int], Process]

@@ -231,8 +231,7 @@ class Study:
             return self._trial(self._study.tell(trial, score))
         if one.given_up:
             return self._trial(self._study.tell(trial, state=self._states.PRUNED))
-        said = outcome.said.splitlines() or [f"exit code {outcome.code}, no return"]
-        return self._fail(trial, said[-1])
+        return self._fail(trial, outcome.why if outcome.code else "no test, so no return")
 
     def _fail(self, trial: optuna.Trial, why: str) -> Trial:
         trial.set_user_attr("why", why)

@@ -150,6 +150,16 @@ def test_what_is_wrong_is_said_and_the_rest_is_there(tmp_path):
     assert "4 of 5" in text
 
 
+def test_settings_that_only_some_algorithms_have_are_folded(tmp_path):
+    for algorithm, own in (("dqn", {"double": True}), ("ppo", {"clip": 0.2}), ("a2c", {"clip": 0.2, "n": 1})):
+        make_run(tmp_path, algorithm, lr=len(own), **own)
+    html = render(read_runs([tmp_path])[0])
+    shown, hidden = html.split("<details><summary>Settings that only some have</summary>")
+    assert '<th scope="row">lr</th>' in shown
+    for name in ("double", "clip", "n"):
+        assert f'<th scope="row">{name}</th>' in hidden.partition("</details>")[0]
+
+
 def test_many_notes_are_folded_but_for_the_first():
     html = render([], [f"note {number}" for number in range(14)])
     assert html.index("note 9") < html.index("<details><summary>4 more</summary><ul><li>note 10</li>")

@@ -107,6 +107,14 @@ def test_the_summary_says_what_is_missing(tmp_path):
     failed = Outcome(job, None, 1, "Traceback\nargosy: error: no such file")
     assert line(good[0]) == "dqn on CartPole-v1, seed 1: return 1.0 after 10 steps, 1 s"
     assert line(failed) == "dqn on CartPole-v1, seed 1: FAILED (argosy: error: no such file)"
+    for said in (
+        "argosy: error: no such file\nthe training so far is saved",
+        "ValueError: 3\nsaved",
+        "x.y.ZError\nsaved",
+    ):
+        assert Outcome(job, None, 1, said).why == said.splitlines()[0]
+    assert Outcome(job, None, -9).why == "exit code -9, and not a word"
+    assert Outcome(job, None, 1, "a\nb").why == "b"
     assert line(Outcome(job, None, 130)) == "dqn on CartPole-v1, seed 1: stopped"
     said = summary([*good, failed])
     assert "interquartile mean of the return 2.0, 95 % interval" in said
