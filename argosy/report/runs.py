@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,10 +91,10 @@ def _once(runs: Sequence[Run], said: list[str]) -> list[Run]:
     """Return the runs without those that were made anew, with the same settings and seed: they are no seeds more."""
     newest: dict[tuple[object, ...], Run] = {}
     for run in sorted(runs, key=lambda run: (run.ended, run.path.name)):
-        key = (run.task, run.algorithm, run.seed, *sorted(run.settings.items()))
-        if (before := newest.get(key)) is not None:
-            said.append(f"{before.path}: left out: {run.path} has the same settings and seed")
-        newest[key] = run
+        newest[(run.task, run.algorithm, run.seed, *sorted(run.settings.items()))] = run
+    kept = {run.path for run in newest.values()}
+    if old := [str(run.path) for run in runs if run.path not in kept]:
+        said.append(f"{len(old)} left out, whose settings and seeds newer ones have, too: {', '.join(old)}")
     return list(newest.values())
 
 
@@ -134,8 +134,22 @@ def labels(runs: Sequence[Run]) -> list[str]:
         if len(differ) > 3:
             named.append(f"{run.algorithm} ({known.index(run.settings) + 1})")
         else:
-            named.append(" ".join([run.algorithm, *(f"{name}={run.settings.get(name, '-')}" for name in differ)]))
+            shown = [_briefly(run.settings.get(name), {one.get(name) for one in known}) for name in differ]
+            named.append(" ".join([run.algorithm, *map("=".join, zip(differ, shown, strict=True))]))
     return named
+
+
+def _briefly(value: str | None, others: Iterable[str | None]) -> str:
+    """Return a setting's value, a number with few digits as long as these tell all values apart."""
+    briefs = {other: _rounded(other) for other in others}
+    return briefs[value] if len(set(briefs.values())) == len(briefs) else str(value or "-")
+
+
+def _rounded(value: str | None) -> str:
+    try:
+        return f"{float(value or '-'):.4g}"
+    except ValueError:
+        return value or "-"
 
 
 def differences(settings: Sequence[Mapping[str, str]]) -> list[str]:
@@ -203,12 +217,14 @@ def _rows(folder: RunFolder, said: list[str]) -> list[dict[str, float]]:
         rows = _of_policy(rows, folder.path.name)
     if len(rows) < lines:
         said.append(f"{folder.path}: {lines - len(rows)} of {lines} lines of metrics.jsonl are damaged and left out")
-    seconds = at = speed = 0.0
+    steps, seconds, speed = [0.0], [0.0], 0.0
     for row in rows:
         if (since := row.get("time/steps_per_s", 0.0)) > 1e-9:  # of the steps since the record before
-            seconds, at, speed = seconds + max(0.0, row[STEPS] - at) / since, row[STEPS], since
-        if speed:
-            row[SECONDS] = seconds + max(0.0, row[STEPS] - at) / speed
+            seconds.append(seconds[-1] + max(0.0, row[STEPS] - steps[-1]) / since)
+            steps.append(max(row[STEPS], steps[-1]))
+            speed = since
+    for row in rows if speed else ():
+        row[SECONDS] = float(np.interp(row[STEPS], steps, seconds)) + max(0.0, row[STEPS] - steps[-1]) / speed
     return rows
 
 

@@ -1,39 +1,27 @@
 """The tutorial's commands do what the page says, one after the other, as a reader types them."""
 
-import os
+import importlib.util
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/guide/tutorial.md").read_text(encoding="utf-8")
-
-
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+PAGE = ROOT / "docs/guide/tutorial.md"
+SPEC = importlib.util.spec_from_file_location("tools_pictures", ROOT / "tools/pictures.py")
+pictures = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(pictures)
 
 
 def test_it_goes_from_an_environment_to_a_report_and_a_file():
-    verbs = re.findall(r"^argosy ([\w-]+)", "".join(blocks("bash")), re.MULTILINE)
+    verbs = re.findall(r"^argosy ([\w-]+)", "".join(pictures.blocks(PAGE, "bash")), re.MULTILINE)
     assert verbs == ["check-env", "train", "train", "tune", "train", "compare", "report", "pack", "eval"]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_its_commands_run_as_they_stand(tmp_path):
-    (tmp_path / "cart.py").write_text(blocks("python")[0])
-    (tmp_path / "cart.toml").write_text(blocks("toml")[0])
-    argosy = tmp_path / "bin" / "argosy"
-    argosy.parent.mkdir()
-    code = "import sys; from argosy.cli import main; sys.exit(main())"
-    argosy.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{code}" "$@"\n')
-    argosy.chmod(0o755)
-    env = {**os.environ, "PATH": f"{argosy.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    script = "set -e\n" + "".join(blocks("bash"))
-    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True)
+    done = pictures.follow_tutorial(tmp_path)
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
     assert "cart:Cart: sound" in done.stdout
     assert done.stdout.count("(5 of 5 seeds)") == 2
@@ -44,3 +32,20 @@ def test_its_commands_run_as_they_stand(tmp_path):
     assert "Search: dqn on cart:Cart" in page
     assert done.stdout.splitlines()[-3].startswith("return")
     assert "over 20 episodes" in done.stdout
+
+
+def test_the_site_s_pictures_are_made_by_commands_that_it_shows():
+    assert {file.name for file in pictures.IMAGES.iterdir()} == {"cartpole-dqn.png", "report.png"}
+    readme, home = ((ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/index.md"))
+    assert pictures.command_of_home() == "argosy train dqn --task CartPole-v1 --seed 1"
+    assert "](images/cartpole-dqn.png)" in home
+    assert pictures.command_of_home() in readme
+    assert "](../images/report.png)" in PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_home_page_s_command_draws_a_curve(tmp_path):
+    done = pictures.run(pictures.command_of_home(), tmp_path)
+    assert done.returncode == 0, done.stderr
+    (curve,) = tmp_path.rglob("curve.png")
+    assert str(curve.relative_to(tmp_path)) in done.stdout

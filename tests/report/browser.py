@@ -75,9 +75,11 @@ class Browser:
         for kind, typed in (("keyDown" if text else "rawKeyDown", text), ("keyUp", {})):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **typed)
 
-    def picture(self):
-        """Return a PNG of the whole page."""
-        answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+    def picture(self, height=None):
+        """Return a PNG of the whole page, or of its upper part."""
+        clip = {"x": 0, "y": 0, "width": self.ask("innerWidth"), "height": height, "scale": 1}
+        what = {} if height is None else {"clip": clip}
+        answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, **what)
         return base64.b64decode(answer["data"])
 
     def told(self, *methods):

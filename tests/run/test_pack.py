@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 import sys
 import tempfile
@@ -207,3 +208,20 @@ def test_a_member_is_never_unpickled(agent, tmp_path):
         with pytest.raises(CheckpointError):
             argosy.load(bad)
     assert not (tmp_path / "owned").exists()
+
+
+AGENTS = Path(__file__).parents[2] / "agents"
+
+
+@pytest.mark.parametrize(
+    ("name", "bar"), [("acrobot-dqn.zip", -150.0), ("cartpole-ppo.zip", 400.0), ("pendulum-td3.zip", -400.0)]
+)
+def test_the_agents_that_come_with_the_code_are_whole_small_and_play_as_their_cards_say(name, bar):
+    file = AGENTS / name
+    assert file.stat().st_size < 500_000
+    with unpacked(file) as folder:
+        assert {one.name for one in folder.iterdir()} == set(NAMES)
+        card = (folder / "README.md").read_text(encoding="utf-8")
+    assert f"`{name}`" in (AGENTS / "README.md").read_text(encoding="utf-8")
+    assert float(re.search(r"mean return (\S+) over 100 episodes", card)[1]) > bar
+    assert argosy.evaluate(file, episodes=5).returns.mean() > bar
