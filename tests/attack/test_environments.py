@@ -6,6 +6,7 @@ import sys
 import time
 import types
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import gymnasium as gym
 import numpy as np
@@ -17,16 +18,28 @@ import argosy
 from argosy.collect import Collector
 from argosy.data import VectorReplayBuffer
 from argosy.env import DummyVectorEnv, RayVectorEnv, ShmemVectorEnv, SubprocVectorEnv
+from argosy.env.worker.ray import cores_of_each
 from argosy.errors import ArgosyError
 from argosy.policy import RandomPolicy
 
 BAD_STEP = 5
 HANG_TIMEOUT_S = 2.0
+AT_ONCE = {"ray": 4}
+"""Actors are processes that are slow to start: several combinations side by side, in threads."""
+
+
+def in_actors(fns):
+    from ray import cloudpickle
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # each actor would import all that this file does
+    return RayVectorEnv(fns, hang_timeout_s=60.0, envs_per_worker=len(fns), num_cpus=0)
+
+
 KINDS = {
     "dummy": DummyVectorEnv,
     "shmem": lambda fns: ShmemVectorEnv(fns, hang_timeout_s=HANG_TIMEOUT_S, envs_per_worker=1),
     "subproc": lambda fns: SubprocVectorEnv(fns, hang_timeout_s=HANG_TIMEOUT_S, envs_per_worker=1),
-    "ray": lambda fns: RayVectorEnv(fns, hang_timeout_s=20.0, envs_per_worker=len(fns), num_cpus=0),
+    "ray": in_actors,
 }
 
 
@@ -99,6 +112,15 @@ class Odd:
     """Neither a number nor an array."""
 
 
+class Mute(Exception):
+    """It says nothing, whoever asks."""
+
+    def __str__(self):
+        raise ValueError("of the text")
+
+    __repr__ = __array__ = __str__
+
+
 NESTED = spaces.Dict({"a": spaces.Box(-1, 1, (2,), np.float32), "b": spaces.Discrete(3)})
 TUPLE = spaces.Tuple([spaces.Discrete(3), spaces.Box(-1, 1, (2,), np.float32)])
 PIXELS = spaces.Box(0, 255, (3,), np.uint8)
@@ -119,6 +141,7 @@ REFUSED = {
     "obs_dict": giving(0, lambda self: {"x": self.obs()}),
     "obs_ragged": giving(0, lambda self: [[0.0], 0.0, 0.0]),
     "obs_object": giving(0, lambda self: Odd()),
+    "obs_cannot_be_shown": giving(0, lambda self: Mute()),
     "obs_huge": giving(0, lambda self: np.zeros(30_000_000, np.float32)),
     "obs_empty": giving(0, lambda self: np.zeros(0, np.float32)),
     "pixels_wrap": seeing(PIXELS, np.array([1, 2, 3], np.uint8), np.array([300, -5, 256])),
@@ -154,6 +177,8 @@ REFUSED = {
     "rew_numpy_complex": giving(1, lambda self: np.complex64(1 + 2j)),
     "rew_of_one_element": giving(1, lambda self: np.array([1.0])),
     "rew_empty": giving(1, lambda self: np.zeros(0)),
+    "rew_learned": giving(1, lambda self: torch.ones((), requires_grad=True)),
+    "rew_cannot_be_shown": giving(1, lambda self: Mute()),
     "rew_object": giving(1, lambda self: Odd()),
     "rew_list_of_text": giving(1, lambda self: ["1", "2"]),
     "rew_huge_int": giving(1, lambda self: 10**400),
@@ -162,6 +187,7 @@ REFUSED = {
     "terminated_none": giving(2, None),
     "terminated_nan": giving(2, math.nan),
     "terminated_array": giving(2, lambda self: np.array([True])),
+    "terminated_cannot_be_shown": giving(2, lambda self: Mute()),
     "terminated_two": giving(2, lambda self: np.array([True, False])),
     "truncated_float": giving(3, 0.0),
     "truncated_numpy_int": giving(3, lambda self: np.int64(0)),
@@ -180,10 +206,12 @@ REFUSED = {
     "step_raises_assertion": {"at_step": raising(AssertionError())},
     "step_stops_iteration": {"at_step": raising(StopIteration())},
     "step_raises_memory_error": {"at_step": raising(MemoryError("no memory"))},
+    "step_raises_what_cannot_be_shown": {"at_step": raising(Mute())},
     "step_exits": {"at_step": raising(SystemExit(4))},
     "step_recurses": {"at_step": lambda self, *result: self.at_step(*result)},
     "step_takes_no_action": {"step": lambda self: None},
     "reset_raises": {"at_reset": raising(ValueError("boom"))},
+    "reset_raises_what_cannot_be_shown": {"at_reset": raising(Mute())},
     "reset_exits": {"at_reset": raising(SystemExit(4))},
     "reset_returns_one": {"at_reset": lambda self, obs, info: obs},
     "reset_returns_three": {"at_reset": lambda self, obs, info: (obs, info, 1)},
@@ -197,6 +225,7 @@ REFUSED = {
     "mask_allows_nothing_at_first": masked(2, [0, 0], obs=lambda self: mask_obs([0, 0])),
     "mask_of_a_part_allows_nothing": masked(5, [1, 1, 0, 0, 0], action_space=spaces.MultiDiscrete([2, 3])),
     "constructor_raises": {"__init__": raising(OSError("no such game"))},
+    "constructor_raises_what_cannot_be_shown": {"__init__": raising(Mute())},
     "constructor_exits": {"__init__": raising(SystemExit(1))},
     "is_no_env": {"__new__": lambda cls: "an env"},
     "space_of_no_elements": {"observation_space": spaces.Box(-1, 1, (0,), np.float32)},
@@ -304,11 +333,13 @@ def faulty_environments(count, seed, folder=None, kinds=("dummy", "shmem", "subp
     every = list(combinations(kinds))
     chosen = np.random.default_rng(seed).permutation(len(every))[:count]
     counts = {"tried": len(chosen), "refused": 0, "accepted": 0, "raw": 0, "silent": 0}
-    with warnings.catch_warnings():
+    if "ray" in kinds:
+        cores_of_each(1, 0)  # starts Ray, once for all of them
+    at_once = max(AT_ONCE.get(kind, 1) for kind in kinds)
+    with warnings.catch_warnings(), ThreadPoolExecutor(at_once) as pool:
         warnings.simplefilter("ignore")
-        for at in chosen:
-            kind, name, is_fault, members = every[at]
-            how, what = outcome(kind, members)
+        tries = (map if at_once == 1 else pool.map)(lambda at: (every[at], outcome(*every[at][::3])), chosen)
+        for (kind, name, is_fault, _), (how, what) in tries:
             if how != "raw" and is_fault != (how == "refused"):
                 how = "silent"
             counts[how] += 1
@@ -327,6 +358,7 @@ def test_a_share_of_faulty_environments(kind, count):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # each env that Ray runs begins with a process
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_faulty_environments(kind):
     assert all_are_as_declared(faulty_environments(10_000, 0, kinds=(kind,)))

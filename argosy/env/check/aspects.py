@@ -24,11 +24,10 @@ from argosy.env.check.finding import (
     note,
     same,
     stopping,
-    told,
     warning,
 )
 from argosy.env.spaces import Space, check_sizes, is_array_space, is_bounded, parts_of
-from argosy.errors import SpaceError
+from argosy.errors import SpaceError, told
 
 GOALS = ("achieved_goal", "desired_goal")
 RESERVED = ("env_id", "final_obs", "final_info")

@@ -28,12 +28,12 @@ from argosy.env.check.finding import (
     note,
     same,
     stopping,
-    told,
     warning,
 )
 from argosy.env.config import EnvConfig
 from argosy.env.spaces import is_bounded, mismatch
 from argosy.env.tasks import env_factory
+from argosy.errors import ConfigError, told
 
 SPACES = ("observation_space", "action_space")
 
@@ -62,8 +62,10 @@ def check_env(env: str | Env | Callable[[], Env], *, steps: int = 1000, seed: in
         What was found, errors first; an empty list means that nothing is wrong.
 
     Raises:
-        ConfigError: the name is unknown.
+        ConfigError: the name is unknown, or `steps` is below 1.
     """
+    if steps < 1:
+        raise ConfigError(f"steps is {steps}; it must be >= 1")
     make = env_factory(env, EnvConfig()) if isinstance(env, str) else None if isinstance(env, gym.Env) else env
     made: list[Env] = []
     findings: list[Finding] = []

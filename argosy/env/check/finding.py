@@ -13,6 +13,7 @@ from gymnasium import spaces
 
 from argosy.env.spaces import Space, is_array_space, parts_of
 from argosy.env.worker.base import Env as Env
+from argosy.errors import told
 
 Level = Literal["error", "warning", "note"]
 
@@ -49,11 +50,6 @@ def stopping(where: str, what: str = "it", behind: str = "") -> Iterator[None]:
         yield
     except (Exception, SystemExit) as raised:
         raise StopCheckError(where, f"{what} raised {told(raised)}{behind}") from raised
-
-
-def told(raised: BaseException) -> str:
-    """Say which error it is."""
-    return f"{type(raised).__name__}: {raised}"
 
 
 def leaves(space: Space, obs: Any, name: str) -> Iterator[tuple[str, Space, object]]:

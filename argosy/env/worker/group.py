@@ -95,7 +95,7 @@ class EnvGroup:
                 infos.append(info)
         except FAILURES as error:
             index = int(current[0])
-            if result is not None and (sentence := _what_is_wrong(envs[index - first].observation_space, result)):
+            if result is not None and (sentence := _sentence(envs[index - first].observation_space, result)):
                 raise EnvError(f"env {index}, step: {sentence}") from error
             raise EnvError(f"env {index} failed in step: {_told(error)}") from error
         current[0] = -1
@@ -176,6 +176,13 @@ class EnvGroup:
         for env in self.envs:
             with contextlib.suppress(*FAILURES):
                 env.close()
+
+
+def _sentence(space: Space, result: object) -> str | None:
+    try:
+        return _what_is_wrong(space, result)
+    except FAILURES as error:  # of an object that cannot even be shown
+        return f"it returned what cannot be looked at: {told(error)}"
 
 
 def _what_is_wrong(space: Space, result: object) -> str | None:
