@@ -88,6 +88,9 @@ class Checkpoints:
         """Save what can be saved after a failure; return a sentence that says how to go on."""
         resume = f"go on with: argosy resume {self.folder.path}"
         if isinstance(error, DataError) and self._from is not None and self._from.is_file():
+            if not self._kept():
+                anew = f"begin anew: argosy train --config {self.folder.config}"
+                return f"the state that an earlier failure has left leads here again, and there is no other; {anew}"
             if self._from == self.folder.crash:
                 self._from.replace(self._dropped)
                 return f"the state that an earlier failure has left leads here again and was dropped, {resume}"

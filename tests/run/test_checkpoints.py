@@ -181,6 +181,17 @@ def test_a_checkpoint_that_leads_to_the_failure_makes_room_for_the_one_before(tm
     assert not run.crash.exists()
 
 
+def test_what_fails_again_before_the_first_checkpoint_is_to_begin_anew(tmp_path, monkeypatch):
+    fails_at(monkeypatch, 5, DataError("the loss is nan"))
+    with pytest.raises(DataError, match="the training so far is saved, go on with: argosy resume"):
+        quick(tmp_path, **LONG)
+    run = only_run(tmp_path)
+    for _ in range(2):
+        with pytest.raises(DataError, match=r"and there is no other; begin anew: argosy train --config .*config\.json"):
+            argosy.resume(run.path, show_progress=False)
+    assert run.crash.exists()
+
+
 def test_a_copy_beside_the_checkpoints_is_none_of_them(run):
     shutil.copy(run.checkpoint, run.path / "checkpoint-1 (copy).safetensors")
     assert argosy.resume(run.path, total_steps=1000, show_progress=False).env_steps == 1000
