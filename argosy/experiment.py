@@ -42,6 +42,8 @@ NO_CODE = (
     "logger.mlflow",
 )
 """Settings in which a colon means something else than code."""
+_MOST_THREADS = 4096
+"""That can be meant."""
 _OWN_CLASS, _OWN_WRAPPERS, _OWN_CODE = "(class)", "(wrappers)", "(code)"
 
 
@@ -99,7 +101,8 @@ class Experiment:
     """Run, or a policy's file, whose parameters the run begins with; optimisers and all else are new."""
 
     def __post_init__(self) -> None:
-        check_range(self, "seed", "threads", ge=0)
+        check_range(self, "seed", ge=0)
+        check_range(self, "threads", ge=0, le=_MOST_THREADS)
         check_choice(self, "compile", (None, "update"))
         object.__setattr__(self, "algorithm", algorithm_name(self.algorithm))
         object.__setattr__(self, "task", environment_name(self.task))

@@ -105,7 +105,7 @@ def import_module(module: str, name: str) -> ModuleType:
         raise ConfigError(f"{name!r} names no module: a name of one's own is MODULE:NAME, as in my_package.envs:MyEnv")
     try:
         return importlib.import_module(module)
-    except ImportError as error:
+    except (ImportError, SyntaxError) as error:
         raise ConfigError(f"module {module!r} could not be imported: {error}") from error
 
 

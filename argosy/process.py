@@ -90,7 +90,7 @@ def usable_device(device: str) -> str:
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        torch.empty(0, device=device)
+        torch.empty(0, device=device).cpu()  # "meta" has no numbers to bring
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(f"device is {device!r}, which cannot be used here: {error}") from error
     return device

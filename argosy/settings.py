@@ -12,6 +12,7 @@ from argosy.config import check_range
 from argosy.data import Hindsight, Priority, VectorReplayBuffer
 from argosy.env.tasks import GoalRules
 from argosy.errors import ConfigError
+from argosy.files import make_folder
 from argosy.process import usable_device
 
 
@@ -60,6 +61,7 @@ class BufferConfig:
 
     def __post_init__(self) -> None:
         check_range(self, "size", "stack_num", ge=1)
+        check_range(self, "stack_num", le=1000)
         if self.device is not None and self.storage_dir is not None:
             raise ConfigError(
                 f"buffer.device is {self.device!r} and buffer.storage_dir {self.storage_dir!r}; choose one of them"
@@ -136,10 +138,10 @@ class TrainerConfig:
         counts = ("max_epoch", "total_steps", "step_per_epoch", "step_per_collect", "batch_size")
         for name in counts:
             check_range(self, name, ge=1)
-        check_range(self, "update_per_step", gt=0)
+        check_range(self, "update_per_step", gt=0, le=1e6)
         check_range(self, "episode_per_test", "start_steps", "offline_updates", "checkpoint_epochs", ge=0)
         check_range(self, "data_share", ge=0.0, le=1.0)
-        check_range(self, "keep_checkpoints", ge=1)
+        check_range(self, "keep_checkpoints", ge=1, le=1000)
         check_range(self, "standstill_s", gt=0.0)
         steps = f"{self.max_epoch} x {self.step_per_epoch}" if self.total_steps is None else self.total_steps
         if self.offline_updates >= self.length:
@@ -193,5 +195,8 @@ class LoggerConfig:
 
 def _scratch_folder(parent: str) -> tempfile.TemporaryDirectory[str]:
     """Make a folder that no other buffer has; it goes with its object, or with the process."""
-    Path(parent).mkdir(parents=True, exist_ok=True)
-    return tempfile.TemporaryDirectory(prefix="buffer-", dir=parent, ignore_cleanup_errors=True)
+    make_folder(Path(parent))
+    try:
+        return tempfile.TemporaryDirectory(prefix="buffer-", dir=parent, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise ConfigError(f"nothing can be written in {parent!r} (buffer.storage_dir): {error}") from error

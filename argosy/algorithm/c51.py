@@ -42,11 +42,12 @@ class C51Config(QLearningConfig):
     """The largest of them."""
     dueling: bool = False
     """Split the last hidden layer into a value and an advantage stream."""
-    noisy_std: float = limited(0.0, ge=0.0)
+    noisy_std: float = limited(0.0, ge=0.0, le=100.0)
     """Deviation with which the layers' noise starts, e.g. 0.5; 0: no noise."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_range(self, "v_min", "v_max", ge=-1e30, le=1e30)
         check_range(self, "v_max", gt=self.v_min)
 
     def build_policy(self, task: Task, net: NetConfig) -> CategoricalPolicy:

@@ -50,7 +50,7 @@ class DQNConfig(QLearningConfig):
     """Choose the next action by the online network (detail 1)."""
     dueling: bool = False
     """Split the last hidden layer into a value and an advantage stream (detail 5)."""
-    noisy_std: float = limited(0.0, ge=0.0)
+    noisy_std: float = limited(0.0, ge=0.0, le=100.0)
     """Deviation with which the layers' noise starts, e.g. 0.5; 0: no noise (detail 7)."""
     munchausen_alpha: float = limited(0.0, ge=0.0, le=1.0)
     """Share of the action's log-probability in the reward, e.g. 0.9; 0: the plain target (detail 8)."""

@@ -22,6 +22,8 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 WIDEST = 100_000
 """Width of a layer that can be meant; before memory for it is asked for."""
+DEEPEST = 1000
+"""Hidden layers that can be meant."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +61,8 @@ class NetConfig:
 
     def __post_init__(self) -> None:
         check_limits(self)
+        if len(self.hidden_sizes) > DEEPEST:
+            raise ConfigError(f"NetConfig.hidden_sizes has {len(self.hidden_sizes):,} layers; it must be <= {DEEPEST}")
         encoder: object = self.encoder  # what users write
         if isinstance(encoder, nn.Module):
             raise ConfigError(

@@ -48,15 +48,16 @@ def search_space(experiment: Experiment, own: Mapping[str, object] | None = None
     Raises:
         ConfigError: there is no such setting, it has no such values, or there is nothing to search.
     """
-    if own:
+    if own is not None:
         space = {experiment.full_name(name).removeprefix("config."): where for name, where in _ranges(own)}
-        return {name: _accepted(experiment, name, where) for name, where in space.items()}
-    shared, space = dict(_ranges(read_sections("search.toml"))), {}
-    for name in experiment.setting_names():
-        of_algorithm = experiment.full_name(name).startswith("config.")
-        if (where := shared.get(name.rpartition(".")[2] if of_algorithm else name)) is not None:
-            with contextlib.suppress(ConfigError):
-                space[name] = _accepted(experiment, name, where)
+        space = {name: _accepted(experiment, name, where) for name, where in space.items()}
+    else:
+        shared, space = dict(_ranges(read_sections("search.toml"))), {}
+        for name in experiment.setting_names():
+            of_algorithm = experiment.full_name(name).startswith("config.")
+            if (where := shared.get(name.rpartition(".")[2] if of_algorithm else name)) is not None:
+                with contextlib.suppress(ConfigError):
+                    space[name] = _accepted(experiment, name, where)
     if not space:
         raise ConfigError(f"there is nothing to search for {experiment.algorithm}; say what, in a file: --space FILE")
     return space

@@ -21,6 +21,8 @@ from argosy.run.process import LocalProcess, Process
 
 GROUP = "experiments"
 """Folder within the folder of many runs that says what these are to be."""
+MOST_SEEDS = 1000
+"""That can be meant."""
 _POLL_S = 0.2
 
 
@@ -133,15 +135,17 @@ def read_seeds(text: str) -> list[int]:
     Raises:
         ConfigError: it is something else, or names a seed twice.
     """
-    seeds: list[int] = []
+    parts: list[range] = []
     try:
         for part in text.split(","):
             first, dash, last = part.partition("-")
-            seeds += range(int(first), int(last if dash else first) + 1)
-    except ValueError:
-        seeds = []
-    if not seeds or len(set(seeds)) < len(seeds):
-        raise ConfigError(f"seeds are {text!r}; write 0-4 for five of them, or 1,3,5")
+            parts.append(range(int(first), int(last if dash else first) + 1))
+        count = sum(map(len, parts))
+    except (ValueError, OverflowError):
+        count = 0
+    seeds = [seed for part in parts for seed in part] if 0 < count <= MOST_SEEDS else []
+    if not seeds or len(set(seeds)) < count:
+        raise ConfigError(f"seeds are {text!r}; write 0-4 for five of them, or 1,3,5 ({MOST_SEEDS:,} at most)")
     return seeds
 
 
@@ -166,7 +170,12 @@ def run_many(
         told: is called with each outcome, as they come.
         watched: is called every moment with the jobs that run.
         stops: is asked every moment whether a job that runs should end after its current step, with code 130.
+
+    Raises:
+        ConfigError: `at_once` is below 1.
     """
+    if at_once < 1:
+        raise ConfigError(f"jobs is {at_once}; it must be >= 0 (0: as many as cores)")
     begin = start or start_here
     waiting, running, outcomes, free = iter(jobs), list[_Running](), list[Outcome](), list(range(at_once))
     interrupted = False

@@ -165,8 +165,10 @@ class Study:
             Whether all have been made.
 
         Raises:
-            ConfigError: another process works on the study.
+            ConfigError: another process works on the study, or `trials` is below 1.
         """
+        if trials < 1:
+            raise ConfigError(f"trials is {trials}; it must be >= 1")
 
         def end(outcome: Outcome) -> None:
             if (trial := self._end(outcome)) is not None:

@@ -1,8 +1,10 @@
 """Names and files that lead to something else than they should, and sizes that nobody can mean: a sentence each."""
 
+import math
 import re
 import resource
 import shlex
+import sys
 
 import pytest
 
@@ -68,12 +70,31 @@ def test_a_function_that_makes_no_env_is_named_when_it_is_called(name):
         ("check-env :", "':' names no module"),
         ("check-env a:", "module 'a' could not be imported"),
         ("check-env :a", "':a' names no module"),
+        ("check-env CartPole-v1 --steps 0", "steps is 0; it must be >= 1"),
+        ("check-env no_python_:Env", "module 'no_python_' could not be imported: .*no_python_.py, line 1"),
+        ("train dqn --task CartPole-v1 --seeds 0-99999999999", "write 0-4 for five of them, .*1,000 at most"),
+        ("train dqn --task CartPole-v1 --seeds 0-1 --jobs -1 --quiet --runs {folder}", "jobs is -1; it must be >= 0"),
+        ("train dqn --task CartPole-v1 --threads 99999999", "threads is 99999999; it must be >= 0 and <= 4096"),
+        (
+            "train dqn --task CartPole-v1 --device meta --quiet --runs {folder}",
+            "device is 'meta', which cannot be used",
+        ),
+        (
+            "train dqn --task CartPole-v1 --buffer.storage-dir {file}/x --quiet --runs {folder}",
+            "the folder .* cannot be",
+        ),
+        ("tune dqn --task CartPole-v1 --trials 0 --quiet --runs {folder}", "trials is 0; it must be >= 1"),
+        ("tune dqn --task CartPole-v1 --space {empty} --quiet --runs {folder}", "there is nothing to search for dqn"),
         ("check-env os:abort", "'os:abort' is <built-in function abort>; it must be a class, or a function"),
     ],
 )
-def test_commands_say_a_sentence(command, says, tmp_path, capsys):
-    files = {"file": "x", "text": "x.py", "module": "y.py"}
-    for name, content in (("x", "root:x"), ("x.py", "root:x:0:0 ["), ("y.py", "x = 3")):
+def test_commands_say_a_sentence(command, says, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    files = {"file": "x", "text": "x.py", "module": "y.py", "empty": "e.json"}
+    no_python = "root:x:0:0 ["
+    contents = {"x": "root:x", "x.py": no_python, "no_python_.py": no_python, "y.py": "x = 3", "e.json": "{}"}
+    for name, content in contents.items():
         (tmp_path / name).write_text(content)
     paths = {name: tmp_path / file for name, file in files.items()}
     assert main(shlex.split(command.format(folder=tmp_path, **paths))) == 2
@@ -90,11 +111,18 @@ def test_commands_say_a_sentence(command, says, tmp_path, capsys):
         {"net.hidden_sizes": (10**9,)},
         {"net.hidden_sizes": (100_000, 100_000)},
         {"net.memory": "lstm", "net.memory_size": 10**9},
+        {"net.hidden_sizes": (8,) * 100_000},
+        {"n_step": 10**9},
+        {"buffer.stack_num": 10**9},
+        {"buffer.priority.alpha": math.inf},
+        {"trainer.update_per_step": math.inf},
+        {"trainer.keep_checkpoints": 10**9},
+        {"noisy_std": 1e300},
     ],
-    ids=str,
+    ids=lambda sizes: f"{sizes!s:.50}",
 )
 def test_sizes_that_nobody_can_mean_are_refused_before_memory_is_asked_for(sizes, tmp_path):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(ArgosyError, match=r"needs .* GiB of memory, and this machine has .*|must be .*<= 100000"):
+    with pytest.raises(ArgosyError, match=r"needs .* GiB of memory, and this machine has .*|must be .*<= [0-9]"):
         argosy.train(preset("dqn", "CartPole-v1", **sizes), runs=tmp_path, show_progress=False)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB

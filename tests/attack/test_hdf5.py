@@ -185,20 +185,26 @@ ROWS_OF_TIANSHOU = {
     "fewer rows than none": {"lengths": [-1, 2]},
     "more room than rows": {"offset": [0, 5 * 10**8, 10**9]},
     "rows of one buffer of two": {"lengths": [10**9]},
+    "more frames than rows": {"stack_num": 10**12},
     "an empty one of any size": {"offset": [0, 5 * 10**8, 10**9], "lengths": [0, 0], "columns": ()},
 }
 
 
 @pytest.mark.parametrize("name", ROWS_OF_TIANSHOU)
 def test_a_crafted_file_of_tianshou_is_refused_before_memory_is_asked_for(name, tmp_path):
-    given = {"offset": [0, 4, 8], "lengths": [4, 2], "columns": ("obs", "act", "rew", "done"), **ROWS_OF_TIANSHOU[name]}
+    given = {
+        "offset": [0, 4, 8],
+        "lengths": [4, 2],
+        "columns": ("obs", "act", "rew", "terminated", "truncated", "done"),
+        **ROWS_OF_TIANSHOU[name],
+    }
     with h5py.File(tmp_path / "t.hdf5", "w") as file:
         meta = file.create_group("_meta")
         for column in given["columns"]:
             meta[column] = np.zeros(8, bool if column == "done" else np.float32)
         for key in ("_save_obs_next", "save_only_last_obs", "_save_only_last_obs", "_sample_avail"):
             file.attrs[key] = False
-        file.attrs["stack_num"] = 1
+        file.attrs["stack_num"] = given.get("stack_num", 1)
         file["_extend_offset"], file["_lengths"] = np.array(given["offset"]), np.array(given["lengths"])
         file["last_index"] = np.array([3, 5])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

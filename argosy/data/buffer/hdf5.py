@@ -83,6 +83,8 @@ def read_state(file: HDF5Tree, read: Callable[[HDF5Tree, str], Any]) -> Stored:
     """Return what a file says about a buffer; `read` gives its columns."""
     stored = _read_tianshou(file) if is_tianshou(file) else _read_own(file, read)
     check_rings(stored.state["rings"])
+    if not 1 <= stored.options.get("stack_num", 1) <= sum(stored.sizes):
+        raise DataError(f"stack_num is {stored.options['stack_num']}, more frames than the buffer has")
     return stored
 
 
@@ -101,8 +103,6 @@ def _read_own(file: HDF5Tree, read: Callable[[HDF5Tree, str], Any]) -> Stored:
     if options.get("priority") is not None:
         options["priority"] = Priority(**options["priority"])
     state = {name: file.group(name).values(read if name == "columns" else None) for name in file.names()}
-    if not 1 <= options.get("stack_num", 1) <= state["rings"]["capacity"].sum():
-        raise DataError(f"stack_num is {options['stack_num']}, more frames than the buffer has")
     return Stored([int(size) for size in state["rings"]["capacity"]], options, state)
 
 

@@ -32,7 +32,7 @@ class Priority:
     """Divide the weights by the largest of the batch, so that they only scale down."""
 
     def __post_init__(self) -> None:
-        check_range(self, "alpha", "beta", "beta_final", ge=0.0)
+        check_range(self, "alpha", "beta", "beta_final", ge=0.0, le=10.0)
         check_range(self, "beta_samples", ge=1)
 
 

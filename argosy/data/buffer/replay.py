@@ -41,8 +41,8 @@ class Sampling:
 
     def __post_init__(self) -> None:
         check_range(self, "gamma", ge=0.0, le=1.0)
-        check_range(self, "n_step", "sequence_length", ge=1)
-        check_range(self, "burn_in", ge=0)
+        check_range(self, "n_step", "sequence_length", ge=1, le=100_000)
+        check_range(self, "burn_in", ge=0, le=100_000)
         if self.burn_in and self.sequence_length is None:
             raise ConfigError(f"Sampling.burn_in is {self.burn_in} without sequence_length; set both or neither")
 
