@@ -206,6 +206,8 @@ def check_algorithm(
     if acts_on_data:
         _check_acting_is_learning(make())
     _check_ends(make, bootstraps)
+    if cls.kind != "onpolicy" and observation in ("vector", "number"):
+        _check_weights(make)
     if memory is not None:
         _check_sequences_cut_anywhere(make)
     _check_same_seed(make)
@@ -291,6 +293,23 @@ def _check_ends(make: Any, bootstraps: bool) -> None:
     plain, terminated, truncated = (losses(end) for end in (None, "terminated", "truncated"))
     assert terminated == pytest.approx(plain, rel=1e-6, abs=1e-6), "a terminated row bootstraps"
     assert (truncated != pytest.approx(plain, rel=1e-6, abs=1e-6)) == bootstraps, "a truncated row does not bootstrap"
+
+
+def _check_weights(make: Any) -> None:
+    """A row teaches by its weight: what is said of one without any changes nothing that is learned."""
+    whole = make_batch(make(), 8)
+    rows = np.abs(whole.rew) < np.median(np.abs(whole.rew))  # the largest reward may be the unit of the others
+
+    def learned(weight: float, *erased: str) -> dict[str, Any]:
+        algorithm, batch = make(), copy.deepcopy(whole)
+        batch.weight[rows] = weight
+        for field in erased:
+            batch[field][rows] = 0
+        algorithm.update(batch)
+        return flat(algorithm.state_dict())
+
+    field = next(field for field in ("rew", "act") if differences(learned(1.0), learned(1.0, field)))
+    assert not differences(learned(0.0), learned(0.0, field)), f"{field} of a row counts whatever its weight is"
 
 
 def _check_sequences_cut_anywhere(make: Any) -> None:

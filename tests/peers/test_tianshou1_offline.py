@@ -1,5 +1,6 @@
 """Algorithms that learn from a data set have the losses and gradients of Tianshou 1.0's."""
 
+import math
 from unittest import mock
 
 import numpy as np
@@ -9,9 +10,11 @@ from gymnasium import spaces
 from peers import Gradients, Members, layers, load, members, take_over
 
 from argosy.algorithm import (
+    BC,
     BCQ,
     CQL,
     TD3BC,
+    BCConfig,
     BCQConfig,
     CQLConfig,
     DiscreteBCQ,
@@ -53,6 +56,22 @@ def drawn(*normal, uniform=()):
         return lambda tensor, *_, **__: tensor.copy_(torch.from_numpy(left[name].pop(0)).reshape(tensor.shape))
 
     return mock.patch.multiple(torch.Tensor, **{name: draws(name) for name in left}), left
+
+
+@pytest.mark.parametrize(("case", "space"), [("discrete", DISCRETE), ("box", BOX)])
+def test_bc(case, space):
+    """Of two numbers, and where the deviation is 1, the negative log-likelihood is the squared error and a constant."""
+    recorded = load(f"tianshou1_offline-bc_{case}")
+    algorithm = made(BC, BCConfig(log_std_init=0.0), space)
+    policy = algorithm.policy
+    names = ["actor.model.model.0", "actor.model.model.2", "actor.model.model.4"]
+    pairs = layers([*policy.actor.trunk, policy.action_head.output], names)
+    take_over(pairs, recorded)
+    algorithm.optim = Gradients(pairs)
+    algorithm.update(recorded.batch)
+    if space is BOX:
+        recorded.losses["loss"] += math.log(2.0 * math.pi)
+    algorithm.optim.check(recorded, "loss")
 
 
 def test_td3_bc():

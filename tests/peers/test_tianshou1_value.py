@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from peers import Gradients, layers, load, take_over
+from peers import Gradients, layers, load, members, take_over
 
 from argosy.algorithm import (
     C51,
@@ -14,6 +14,8 @@ from argosy.algorithm import (
     FQF,
     IQN,
     QRDQN,
+    BranchingDQN,
+    BranchingDQNConfig,
     C51Config,
     DQNConfig,
     FQFConfig,
@@ -52,6 +54,32 @@ def test_loss_and_gradient_are_the_peers(case):
     algorithm.optim = Gradients(online)
     algorithm.update(recorded.batch)
     algorithm.optim.check(recorded, "loss", scale)
+
+
+def branches(policy, prefix):
+    """Shared layers, and those of the streams."""
+    parts = [f"{prefix}.{part}" for part in ("value", "branches.0", "branches.1")]
+    shared = layers(policy.backbone.trunk, [f"{prefix}.common.model.0"])
+    streams = [policy.head.hidden, policy.head.value]
+    own = layers(streams, [tuple(f"{part}.model.0" for part in parts), f"{parts[0]}.model.2"])
+    return shared, [*own, *members([policy.head.advantage], [[f"{part}.model.2" for part in parts[1:]]])]
+
+
+def test_loss_and_gradient_of_branches_are_the_peers():
+    """But in the layers that its three streams share: the peer does not divide their gradient, as the paper does."""
+    recorded = load("tianshou1_value-branching_dqn")
+    task = Task(observation_space=OBS, action_space=spaces.MultiDiscrete([3, 3]), net=NET)
+    algorithm = BranchingDQN.make(BranchingDQNConfig(), task)
+    shared, own = branches(algorithm.policy, "online")
+    take_over(
+        [*shared, *own, *(pair for pairs in branches(algorithm.policy_target, "target") for pair in pairs)], recorded
+    )
+    for pair in shared:
+        for name in pair.names:
+            recorded.gradients[name] /= 3
+    algorithm.optim = Gradients([*shared, *own])
+    algorithm.update(recorded.batch)
+    algorithm.optim.check(recorded, "loss")
 
 
 NOISY = {"weight": "mu_W", "weight_std": "sigma_W", "bias": "mu_bias", "bias_std": "sigma_bias"}

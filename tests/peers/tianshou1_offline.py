@@ -12,7 +12,15 @@ import numpy as np
 import recorder
 import torch
 from tianshou.data import Batch
-from tianshou.policy import BCQPolicy, CQLPolicy, DiscreteBCQPolicy, DiscreteCQLPolicy, DiscreteCRRPolicy, TD3BCPolicy
+from tianshou.policy import (
+    BCQPolicy,
+    CQLPolicy,
+    DiscreteBCQPolicy,
+    DiscreteCQLPolicy,
+    DiscreteCRRPolicy,
+    ImitationPolicy,
+    TD3BCPolicy,
+)
 from tianshou.utils.net.common import MLP, Net
 from tianshou.utils.net.continuous import VAE, Perturbation
 from tianshou.utils.net.discrete import Actor, Critic
@@ -57,6 +65,14 @@ def transitions(act, ends=True):
 
 def discrete_actions():
     return np.random.default_rng(0).integers(ACTIONS, size=ROWS)
+
+
+def bc(act, size, space):
+    actor = net_of(OBS, size)
+    policy = ImitationPolicy(actor=actor, optim=torch.optim.SGD(actor.parameters(), lr=0.0), action_space=space)
+    batch, given = transitions(act)
+    stats = policy.learn(batch)
+    return recorder.record({"actor": actor}, given, stats.get_loss_stats_dict())
 
 
 def td3_bc():
@@ -182,6 +198,8 @@ def net_of(size_in, size_out):
 
 
 CASES = {
+    "bc_discrete": lambda: bc(discrete_actions(), ACTIONS, DISCRETE),
+    "bc_box": lambda: bc(box_actions(), ACT, BOX),
     "td3_bc": td3_bc,
     "discrete_bcq": discrete_bcq,
     "discrete_cql": lambda: discrete(

@@ -12,8 +12,17 @@ import numpy as np
 import recorder
 import torch
 from tianshou.data import Batch, ReplayBuffer
-from tianshou.policy import C51Policy, DQNPolicy, FQFPolicy, IQNPolicy, QRDQNPolicy, RainbowPolicy, modelfree
-from tianshou.utils.net.common import Net
+from tianshou.policy import (
+    BranchingDQNPolicy,
+    C51Policy,
+    DQNPolicy,
+    FQFPolicy,
+    IQNPolicy,
+    QRDQNPolicy,
+    RainbowPolicy,
+    modelfree,
+)
+from tianshou.utils.net.common import BranchingNet, Net
 from tianshou.utils.net.discrete import (
     FractionProposalNetwork,
     FullQuantileFunction,
@@ -70,17 +79,30 @@ def learn(policy, buffer, modules, weighted=True, draws=(), before=lambda model:
     return recorder.record(modules, given, stats.get_loss_stats_dict(), draws)
 
 
-def discrete(cls, net, weighted=True, modules=None, draws=(), before=lambda model: None, **settings):
-    act = np.random.default_rng(0).integers(ACTIONS, size=ROWS)
-    policy = cls(
+def made(cls, net, space=DISCRETE, **settings):
+    return cls(
         model=net,
         optim=torch.optim.SGD(net.parameters(), lr=0.0),
-        action_space=DISCRETE,
+        action_space=space,
         discount_factor=GAMMA,
         target_update_freq=100,
         **settings,
     )
-    return learn(policy, filled(act), modules or {}, weighted, draws, before)
+
+
+def discrete(cls, net, weighted=True, modules=None, draws=(), before=lambda model: None, **settings):
+    act = np.random.default_rng(0).integers(ACTIONS, size=ROWS)
+    return learn(made(cls, net, **settings), filled(act), modules or {}, weighted, draws, before)
+
+
+def branching_dqn():
+    """The peer discounts by 0.99 whatever it is told; truncated rows, of which there are none, and the newest by 0."""
+    act = np.random.default_rng(0).integers(ACTIONS, size=(ROWS, 2))
+    online = BranchingNet(OBS, 2, ACTIONS, [8], [8], [8])
+    policy = made(BranchingDQNPolicy, online, gym.spaces.MultiDiscrete([ACTIONS, ACTIONS]))
+    found = learn(policy, filled(act, truncates=False), {})
+    found["batch/discount"] *= np.float32(0.99 / GAMMA) * (np.arange(ROWS) < ROWS - 1)
+    return found
 
 
 def rainbow():
@@ -157,6 +179,7 @@ CASES = {
     "dqn": lambda: discrete(DQNPolicy, net()),
     "dqn_single": lambda: discrete(DQNPolicy, net(), is_double=False),
     "dqn_huber": lambda: discrete(DQNPolicy, net(), weighted=False, clip_loss_grad=True),  # its Huber takes no weights
+    "branching_dqn": branching_dqn,
     "c51": lambda: discrete(C51Policy, net(num_atoms=7, softmax=True), num_atoms=7, v_min=-2.0, v_max=3.0),
     "iqn": iqn,
     "fqf": fqf,
