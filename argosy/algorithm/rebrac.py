@@ -68,4 +68,5 @@ class ReBRAC(TD3):
         act = self.policy.analyze(batch).act
         q = self.critic.value(batch, act).amin(dim=0)
         scale = 1.0 / batch_mean(q.detach().abs(), batch)  # detail 1
-        return batch_mean(self.config.actor_penalty * squared_distance(act, batch.act, q.dim()) - scale * q, batch)
+        penalty = self.config.actor_penalty * squared_distance(act, batch.act, q.dim())
+        return batch_mean(batch.weight * penalty - scale * q, batch)

@@ -48,4 +48,5 @@ class TD3BC(TD3):
         act = self.policy.analyze(batch).act
         q = self.critic.value(batch, act)[0]
         scale = self.config.alpha / batch_mean(q.detach().abs(), batch)  # detail 2
-        return batch_mean(squared_distance(act, batch.act, q.dim()) / self.policy.action_dim - scale * q, batch)
+        distance = squared_distance(act, batch.act, q.dim()) / self.policy.action_dim
+        return batch_mean(batch.weight * distance - scale * q, batch)

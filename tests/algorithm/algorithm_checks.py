@@ -180,6 +180,7 @@ def check_algorithm(
     follows: tuple[str, ...] = (),
     bootstraps: bool = True,
     acts_on_data: bool = True,
+    context: tuple[str, ...] = (),
 ) -> None:
     """Run all checks.
 
@@ -194,6 +195,7 @@ def check_algorithm(
         follows: parts that one update may leave alone, but nothing else than `update` may change.
         bootstraps: whether it values the successors of a sample.
         acts_on_data: whether what it says of stored data needs nothing but what it knows when it acts.
+        context: fields of a row that other rows of a sample are learned with, whatever it weighs.
     """
     cls, space = algorithm_class(name), observation_space(observation, action_space)
 
@@ -206,8 +208,8 @@ def check_algorithm(
     if acts_on_data:
         _check_acting_is_learning(make())
     _check_ends(make, bootstraps)
-    if cls.kind != "onpolicy" and observation in ("vector", "number"):
-        _check_weights(make)
+    if cls.kind != "onpolicy" and memory is None and observation == "vector":
+        _check_weights(make, context)
     if memory is not None:
         _check_sequences_cut_anywhere(make)
     _check_same_seed(make)
@@ -295,7 +297,7 @@ def _check_ends(make: Any, bootstraps: bool) -> None:
     assert (truncated != pytest.approx(plain, rel=1e-6, abs=1e-6)) == bootstraps, "a truncated row does not bootstrap"
 
 
-def _check_weights(make: Any) -> None:
+def _check_weights(make: Any, context: tuple[str, ...]) -> None:
     """A row teaches by its weight: what is said of one without any changes nothing that is learned."""
     whole = make_batch(make(), 8)
     rows = np.abs(whole.rew) < np.median(np.abs(whole.rew))  # the largest reward may be the unit of the others
@@ -308,8 +310,10 @@ def _check_weights(make: Any) -> None:
         algorithm.update(batch)
         return flat(algorithm.state_dict())
 
-    field = next(field for field in ("rew", "act") if differences(learned(1.0), learned(1.0, field)))
-    assert not differences(learned(0.0), learned(0.0, field)), f"{field} of a row counts whatever its weight is"
+    matter = [field for field in ("rew", "act") if differences(learned(1.0), learned(1.0, field))]
+    assert matter
+    for field in set(matter) - set(context):
+        assert not differences(learned(0.0), learned(0.0, field)), f"{field} of a row counts whatever its weight is"
 
 
 def _check_sequences_cut_anywhere(make: Any) -> None:

@@ -46,6 +46,7 @@ def test_check_algorithm(case, memory, observation, tmp_path):
         follows=declared(name, "FOLLOWS"),
         bootstraps=declared(name, "BOOTSTRAPS"),
         acts_on_data=declared(name, "ACTS_ON_DATA"),
+        context=declared(name, "CONTEXT"),
     )
 
 

@@ -16,6 +16,7 @@ CASES = {
 }
 LEARNS = ("policy", "critic")
 FOLLOWS = ("log_alpha",)
+CONTEXT = ("act",)  # by the statistics of the batch
 RANGES = [("alpha", 0.0), ("num_critics", 0), ("n_step", 0), ("policy_freq", 0), ("norm_warmup", -1)]
 RESUME = {"policy_freq": 3, "norm_warmup": 20}
 OPTIMS = ("critic_optim", "actor_optim", "alpha_optim")

@@ -25,6 +25,7 @@ CASES = {
 }
 MEMORIES = (None,)
 BOOTSTRAPS = ACTS_ON_DATA = False
+CONTEXT = ("act",)
 RANGES = [("gamma", 1.5), ("heads", 0), ("context", 0)]
 NET = NetConfig(hidden_sizes=(8, 8))
 

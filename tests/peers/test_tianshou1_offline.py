@@ -83,9 +83,11 @@ def test_td3_bc():
     take_over([*policy, *critic, *targets], recorded)
     algorithm.actor_optim, algorithm.critic_optim = Gradients(policy), Gradients(critic)
     algorithm.update(recorded.batch)
-    algorithm.actor_optim.check(recorded, "actor_loss")
     recorded.losses["critics"] = recorded.losses["critic1_loss"] + recorded.losses["critic2_loss"]
     algorithm.critic_optim.check(recorded, "critics")
+    recorded.batch.weight = np.ones_like(recorded.batch.weight)  # the peer's actor takes none
+    algorithm.update(recorded.batch)
+    algorithm.actor_optim.check(recorded, "actor_loss")
 
 
 def test_cql():
