@@ -26,6 +26,7 @@ IGNORED_FILES = {
     "copy.py",
     "show.py",
     "named.py",
+    "unread.py",
     "<string>",
     Path(__file__).name,
 }
@@ -40,14 +41,15 @@ register_algorithm_wrapper("every-bonus", CountBonus)
 
 
 def experiments():
-    """Off-policy with goals, and on-policy with memory and a wrapped algorithm."""
+    """Off-policy with goals, on-policy with memory and a wrapped algorithm, and soft values in the place of two nets."""
     goals = {"hindsight": {"future_k": 4.0, "horizon": 6}, "priority": {"alpha": 0.5, "beta_final": 1.0}}
     off = preset("dqn", "every-bits", env=ENVS, buffer=goals, trainer={**SHORT, **LEARN}, **WHOLE)
     off = off.replaced({"optim.kind": "torch.optim:SGD", "optim.args": {"momentum": 0.5}})
     on = preset("ppo", "CartPole-v1", env=ENVS, trainer=SHORT, wrap=("every-bonus",), **WHOLE)
     net = {"memory": "gru", "encoder": "bonus:flat", "encoder_args": {}}
     on = on.replaced({"logger.wandb": "offline", "net": net})
-    return off.replaced({"total_steps": 80}), on.replaced({"total_steps": 80})
+    soft = preset("dqn", "CartPole-v1", env=ENVS, trainer={**SHORT, **LEARN}, munchausen_alpha=0.9, **WHOLE)
+    return tuple(experiment.replaced({"total_steps": 80}) for experiment in (off, on, soft))
 
 
 def atari():
@@ -90,9 +92,10 @@ def unread(readers, refused):
 
 
 def test_local_runs_read_every_field(readers, tmp_path):
-    off, on = experiments()
+    off, on, soft = experiments()
     done = argosy.train(off, runs=tmp_path, show_progress=False, callbacks=["bonus:Hears"])
     argosy.train(on, runs=tmp_path, show_progress=False)
+    argosy.train(soft, runs=tmp_path, show_progress=False)
     argosy.build(atari())
     argosy.collect_data(done.run_dir, tmp_path / "bits.hdf5", steps=10)
     both = {"offline_updates": 5, "batch_size": 8}
@@ -124,14 +127,14 @@ def test_what_fleets_refuse_they_name(setting):
 
 
 def test_fleets_read_every_other_field(readers, tmp_path):
-    for experiment in experiments():
+    for number, experiment in enumerate(experiments()):
         fleet = Fleet(
-            name=experiment.algorithm,
+            name="walk",
             policies={"p": PolicySpec(experiment=experiment)},
             agents=(AgentSpec(policy="p", sample_steps=5),),
             actors=ActorGroup(count=1),
         )
-        with FleetRun(fleet, tmp_path / experiment.algorithm, interval_s=0.1) as run:
+        with FleetRun(fleet, tmp_path / str(number), interval_s=0.1) as run:
             last = None
             for snapshot in run:
                 last = snapshot
@@ -149,7 +152,7 @@ def test_fleets_read_every_other_field(readers, tmp_path):
 
 def test_the_walk_sees_what_nobody_reads(readers):
     """Nothing has run: whatever is read here, is read by checks and by the walk itself."""
-    off, _ = experiments()
+    off, *_ = experiments()
     off.replaced({"seed": 3}).to_dict()
     seen = unread(readers, refused=())
     assert {
