@@ -64,7 +64,7 @@ class Plan:
 
         Raises:
             ConfigError: agents and specs do not fit together.
-            CheckpointError: a policy that is to be loaded is not there, or does not fit.
+            CheckpointError: a policy that is to be loaded or begun with is not there, or does not fit.
         """
         source = fleet.source()
         spaces = source.spaces()
@@ -77,6 +77,8 @@ class Plan:
         for name, spec in fleet.policies.items():
             if spec.load is not None:
                 plan.policy(name, Resources())
+            if spec.experiment.init is not None:
+                _begun(plan, name, 0, "cpu")
         return plan
 
     def roles(self) -> list[Role]:
@@ -162,9 +164,7 @@ def _parameters(plan: Plan, context: Context) -> Worker:
 def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
     fleet = plan.fleet
     spec = fleet.policies[policy]
-    algorithm = plan.algorithm(policy, spec.experiment.device)
-    if spec.experiment.init is not None:
-        warm_start(algorithm, spec.experiment.init)  # a saved state comes after it
+    algorithm = _begun(plan, policy, rank, spec.experiment.device)
     group = None
     if spec.trainers > 1:
         leader = context.connect(worker_name("trainer", policy, 0))
@@ -175,13 +175,25 @@ def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
         algorithm,
         _learning(plan, policy, algorithm),
         context.connect(STORE),
-        plan.directory / f"{worker_name('trainer', policy, rank)}.safetensors",
+        _state_file(plan, policy, rank),
         list(plan.producers(policy)),
         capacity=_capacity(plan, policy, algorithm),
         sync=fleet.sync,
         incarnation=context.incarnation,
         group=group,
     )
+
+
+def _begun(plan: Plan, policy: str, rank: int, device: str) -> Algorithm:
+    """Make the algorithm of a trainer, which begins as its experiment says, unless there is a state to go on with."""
+    algorithm, init = plan.algorithm(policy, device), plan.fleet.policies[policy].experiment.init
+    if init is not None and not _state_file(plan, policy, rank).exists():
+        warm_start(algorithm, init)
+    return algorithm
+
+
+def _state_file(plan: Plan, policy: str, rank: int) -> Path:
+    return plan.directory / f"{worker_name('trainer', policy, rank)}.safetensors"
 
 
 def _learning(plan: Plan, policy: str, algorithm: Algorithm) -> Learning:

@@ -188,6 +188,18 @@ def test_a_fleet_begins_with_another_run_and_a_run_with_a_fleet(one, tmp_path):
     trainer.test_collector.env.close()
 
 
+def test_what_a_fleet_begins_with_is_looked_at_before_anything_starts_and_only_then(one, tmp_path):
+    begun = {"p": PolicySpec(experiment=dataclasses.replace(PPO, init=str(tmp_path / "first")))}
+    with pytest.raises(CheckpointError, match="there is no run"):
+        trained(tmp_path / "run", policies=begun)
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "first").symlink_to(one)
+    run = trained(tmp_path / "run", policies=begun)
+    (tmp_path / "first").unlink()
+    again = FleetRun(run.fleet, tmp_path / "run", resume=True, interval_s=0.1)
+    assert again.run().reason == "updates reached", again.supervisor.failures
+
+
 def test_what_cannot_be_written_down_is_refused_before_the_folder_is_claimed(tmp_path):
     net = dataclasses.replace(PPO.net, encoder="own:Encoder", encoder_args={"table": object()})
     with pytest.raises(ConfigError, match="cannot be written into a config file"):
