@@ -9,7 +9,7 @@ import dataclasses
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar, cast
 
 from argosy.errors import ConfigError, nearest
@@ -164,7 +164,7 @@ def replaced(config: T, changes: Mapping[str, object], name: str = "") -> T:
 
 
 def check_arguments(
-    call: Callable[..., object], given: Mapping[str, object], name: str, *, positional: int = 0
+    call: Callable[..., object], given: Mapping[str, object], name: str, *, first: Sequence[str] = ()
 ) -> None:
     """Check keyword arguments against the signature of what they are for, before it is called somewhere else.
 
@@ -172,15 +172,23 @@ def check_arguments(
         call: a function or class.
         given: the keyword arguments.
         name: of `given`, for error messages.
-        positional: arguments that will be given without name, before these.
+        first: what will be given without name, before these.
 
     Raises:
-        ConfigError: one is unknown (the nearest one is offered), is missing, or holds the wrong type.
+        ConfigError: one is unknown (the nearest one is offered), is missing, or holds the wrong type; or `call` does
+            not take what comes first.
     """
-    parameters = list(inspect.signature(call).parameters.values())[positional:]
+    every = list(inspect.signature(call).parameters.values())
+    places = [p for p in every if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    parameters = [p for p in every if p not in places[: len(first)]]
     known = {p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
     anything = any(p.kind is p.VAR_KEYWORD for p in parameters)
     shown = getattr(call, "__name__", repr(call))
+    if len(places) < len(first) and not any(p.kind is p.VAR_POSITIONAL for p in every):
+        raise ConfigError(
+            f"{name}: {shown} takes {len(places)} arguments without name, but is called with {' and '.join(first)} "
+            "first; let it take what it is called with"
+        )
     for key in given:
         if key not in known and not anything:
             hint = nearest(key, known) if known else "it takes none"

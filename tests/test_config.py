@@ -146,12 +146,18 @@ class Rig:
 )
 def test_arguments_are_checked_against_a_signature(call, given, message):
     with pytest.raises(ConfigError, match=message):
-        check_arguments(call, given, "args", positional=1)
+        check_arguments(call, given, "args", first=("the harbour",))
+
+
+def test_what_is_given_first_needs_a_place():
+    with pytest.raises(ConfigError, match=r"args: <lambda> takes 1 arguments without name, but is called with a and b"):
+        check_arguments(lambda hull, *, sails=1: None, {}, "args", first=("a", "b"))
+    check_arguments(lambda *hulls, sails=1: None, {"sails": 2}, "args", first=("a", "b"))
 
 
 def test_right_arguments_pass():
-    check_arguments(hull, {"sails": 3, "length": 2, "kind": "yawl", "anything": 1}, "args", positional=1)
-    check_arguments(Rig, {"masts": 2}, "args", positional=1)
+    check_arguments(hull, {"sails": 3, "length": 2, "kind": "yawl", "anything": 1}, "args", first=("the harbour",))
+    check_arguments(Rig, {"masts": 2}, "args", first=("the harbour",))
     check_arguments(lambda: None, {}, "args")
 
 

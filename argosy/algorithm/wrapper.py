@@ -139,7 +139,7 @@ def wrapper_call(call: str) -> tuple[type[AlgorithmWrapper], dict[str, Any]]:
     found, arguments = _WRAPPERS.call(call)
     if not (isinstance(found, type) and issubclass(found, AlgorithmWrapper)):
         raise ConfigError(f"wrap names {call!r}, which is {found!r}; it must be a subclass of argosy.AlgorithmWrapper")
-    check_arguments(found, arguments, f"wrap's {call!r}", positional=2)
+    check_arguments(found, arguments, f"wrap's {call!r}", first=("the inner algorithm", "its task"))
     return found, arguments
 
 

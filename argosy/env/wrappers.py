@@ -73,7 +73,7 @@ def wrapped(make: EnvFn, wrappers: Sequence[str]) -> EnvFn:
 def _parsed(wrapper: str) -> tuple[Maker, dict[str, object]]:
     """Return the class of "NAME" or "NAME(key=value, ...)", and the arguments."""
     cls, kwargs = _WRAPPERS.call(wrapper)
-    check_arguments(cls, kwargs, f"wrapper {wrapper!r}", positional=1)
+    check_arguments(cls, kwargs, f"wrapper {wrapper!r}", first=("the environment",))
     return cls, kwargs
 
 

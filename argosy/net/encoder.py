@@ -169,7 +169,7 @@ def make_encoder(
         own = Encoder(space, config, skip, cnn_features)
         return own, own.out_features
     cls = _ENCODERS.load(config.encoder)
-    check_arguments(cls, config.encoder_args, "NetConfig.encoder_args", positional=1)
+    check_arguments(cls, config.encoder_args, "NetConfig.encoder_args", first=("the observation space",))
     encoder = cls(space, **config.encoder_args)
     if not isinstance(encoder, nn.Module):
         raise ConfigError(

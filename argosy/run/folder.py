@@ -112,6 +112,10 @@ class RunFolder:
             return folder
         if not folder.path.exists():
             raise CheckpointError(f"there is no run {str(path)!r}: the folder does not exist")
+        if (folder.path / "fleet.json").is_file():
+            raise CheckpointError(
+                f"{str(path)!r} is the folder of a fleet, no local run; go on with it by argosy launch FILE --resume"
+            )
         inside = sorted(folder.path.rglob("config.json"), key=lambda file: file.stat().st_mtime)
         hint = f"; the newest run below it is {str(inside[-1].parent)!r}" if inside else ""
         raise CheckpointError(f"{str(path)!r} is not the folder of a run: it has no config.json{hint}")

@@ -47,7 +47,7 @@ class PlayerSpec:
         if self.policy is None and self.args:
             raise ConfigError(f"{name} are {dict(self.args)}, but there is no policy that takes them")
         if callable(self.policy):
-            check_arguments(self.policy, self.args, name, positional=2)
+            check_arguments(self.policy, self.args, name, first=("the observation space", "the action space"))
 
     def make_algorithm(
         self, observation_space: Space, action_space: Space, seed: int | None, device: str = "cpu"

@@ -41,7 +41,7 @@ register_algorithm_wrapper("every-bonus", CountBonus)
 
 
 def experiments():
-    """Off-policy with goals, on-policy with memory and a wrapped algorithm, and soft values in the place of two nets."""
+    """Off-policy with goals, on-policy with memory and a wrapped algorithm, and soft values."""
     goals = {"hindsight": {"future_k": 4.0, "horizon": 6}, "priority": {"alpha": 0.5, "beta_final": 1.0}}
     off = preset("dqn", "every-bits", env=ENVS, buffer=goals, trainer={**SHORT, **LEARN}, **WHOLE)
     off = off.replaced({"optim.kind": "torch.optim:SGD", "optim.args": {"momentum": 0.5}})

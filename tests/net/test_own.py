@@ -124,6 +124,7 @@ def test_what_it_starts_with_stays():
         (lambda space: nn.Sequential(nn.Flatten(0)), r"gave shape \(6,\) for two observations"),
         (lambda space: nn.LSTM(3, 8), "gave a tuple for two observations"),
         (lambda space: "network", "made a str; it must be an nn.Module"),
+        (lambda: nn.Linear(3, 8), "takes 0 arguments without name, but is called with the observation space first"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(encoder, message):

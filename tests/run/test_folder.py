@@ -25,6 +25,14 @@ def test_the_folder_above_a_run_names_the_newest_one(result):
         argosy.resume(folder.parent)
 
 
+def test_a_fleet_is_gone_on_with_by_its_own_command(tmp_path):
+    (tmp_path / "fleet.json").write_text("{}")
+    with pytest.raises(
+        CheckpointError, match=r"is the folder of a fleet, no local run; .* argosy launch FILE --resume"
+    ):
+        argosy.resume(tmp_path)
+
+
 def test_without_matplotlib_a_warning_names_the_extra(result, monkeypatch):
     def missing(module, extra):
         raise MissingExtraError(f"{module}: pip install 'argosy[{extra}]'")
