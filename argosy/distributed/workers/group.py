@@ -81,7 +81,49 @@ class Meeting(NamedTuple):
     host: str
     port: int
     secret: str
-    """What members alone know: keys of the store begin with it, and states that are shared are signed with it."""
+    """What members alone know: what they write into the store, and states that they share, are signed with it."""
+
+
+class SignedStore(_c10d.Store):  # type: ignore[misc]  # see `_c10d`
+    """A store whose keys and values anybody may list, read and write; only what a member has written is taken.
+
+    Args:
+        store: that one.
+        secret: of the members.
+    """
+
+    def __init__(self, store: Any, secret: str) -> None:
+        super().__init__()
+        self.open, self._secret = store, secret
+
+    def set(self, key: str, value: str | bytes) -> None:
+        """Write."""
+        data = value.encode() if isinstance(value, str) else value
+        self.open.set(key, _signature(self._secret, key.encode(), data) + data)
+
+    def get(self, key: str) -> bytes:
+        """Wait for what a member has written.
+
+        Raises:
+            DataError: somebody else has.
+        """
+        signed: bytes = self.open.get(key)
+        signature, data = signed[:_SIGNATURE_BYTES], signed[_SIGNATURE_BYTES:]
+        if not hmac.compare_digest(signature, _signature(self._secret, key.encode(), data)):
+            raise DataError(f"{key!r} was written by somebody who is not in this group of trainers")
+        return data
+
+    def check(self, keys: list[str]) -> bool:
+        """Whether all are there."""
+        return bool(self.open.check(keys))
+
+    def wait(self, keys: list[str], timeout: datetime.timedelta = _TIMEOUT) -> None:
+        """Wait until all are there."""
+        self.open.wait(keys, timeout)
+
+    def add(self, key: str, amount: int) -> int:
+        """Count."""
+        return int(self.open.add(key, amount))
 
 
 class TrainerGroup:
@@ -138,7 +180,7 @@ class TrainerGroup:
             logging.getLogger(__name__).warning("gradients are averaged by gloo, through host memory: %s", reason)
         self._gloo = _gloo(self._store, self.rank, self.size, self._host)
         if backend == "nccl":
-            self._nccl = _nccl(self._store, self.rank, self.size)
+            self._nccl = _nccl(self._store.open, self.rank, self.size)
         self._address = None
         return True
 
@@ -200,19 +242,16 @@ class TrainerGroup:
         data = b""
         if self.rank == 0:
             data = dump_state("group", state)
-            data = self._signature(data) + data
+            data = _signature(self._secret, data) + data
         size = torch.tensor([len(data)])
         self._broadcast(size)
         tensor = torch.from_numpy(np.frombuffer(bytearray(data), np.uint8)) if data else torch.zeros(int(size)).byte()
         self._broadcast(tensor)
         received = tensor.numpy().tobytes()
         signature, data = received[:_SIGNATURE_BYTES], received[_SIGNATURE_BYTES:]
-        if not hmac.compare_digest(signature, self._signature(data)):
+        if not hmac.compare_digest(signature, _signature(self._secret, data)):
             raise DataError(f"a state of {len(data)} bytes came from somebody who is not in this group of trainers")
         return load_state(data, "group")
-
-    def _signature(self, data: bytes) -> bytes:
-        return hmac.digest(self._secret.encode(), data, hashlib.sha256)
 
     def _find_leader(self) -> bool:
         """Go where the leader is; returns whether this member has got there."""
@@ -227,7 +266,7 @@ class TrainerGroup:
 
     def _meet(self, store: Any, secret: str) -> None:
         """Say in the store where this member learns."""
-        self._store, self._secret = _c10d.PrefixStore(secret, store), secret
+        self._store, self._secret = SignedStore(store, secret), secret
         self._store.set(_placement_key(self.rank), json.dumps(dataclasses.asdict(Placement.of(self._device))))
 
     def _broadcast(self, tensor: torch.Tensor) -> None:
@@ -240,6 +279,10 @@ def _parts(algorithm: Algorithm) -> Iterator[Any]:
     """Yield what an algorithm holds, and what the algorithms in it hold."""
     for part in algorithm.parts().values():
         yield from _parts(part) if isinstance(part, Algorithm) else (part,)
+
+
+def _signature(secret: str, *parts: bytes) -> bytes:
+    return hmac.digest(secret.encode(), b"\0".join(parts), hashlib.sha256)
 
 
 def _placement_key(rank: int) -> str:

@@ -431,6 +431,20 @@ def test_passes_that_stop_on_their_own_are_refused():
         PolicySpec(experiment=preset("ppo", "CartPole-v1", target_kl=0.1), trainers=2)
 
 
+def test_a_stranger_finds_no_secret_in_the_store_and_is_no_member():
+    peer = LeaderPeer()
+    leader = peer.group = TrainerGroup(0, 2, peer)
+    host, port, secret = leader.address()
+    store = torch.distributed.TCPStore(host, port, None, False, wait_for_workers=False, use_libuv=False)
+    for key in store.list_keys():
+        assert secret not in key
+        assert secret.encode() not in store.get(key)
+    store.set("placement.1", store.get("placement.0"))
+    store.wait(["placement.1"])
+    with pytest.raises(DataError, match=r"'placement\.1' was written by somebody who is not in this group of trainers"):
+        leader.join()
+
+
 def test_members_listen_where_they_were_told_and_strangers_are_not_read(monkeypatch):
     peer = LeaderPeer()
     leader = TrainerGroup(0, 2, peer, host="127.0.0.1")
