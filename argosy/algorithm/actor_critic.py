@@ -19,8 +19,6 @@ from argosy.net import NetConfig
 from argosy.policy import ActorCriticPolicy
 from argosy.policy.rollouts import scaled_head
 
-PolicyT = TypeVar("PolicyT", bound=ActorCriticPolicy)
-
 
 @dataclass(frozen=True, kw_only=True)
 class ActorConfig(AlgorithmConfig):
@@ -45,20 +43,19 @@ class ActorConfig(AlgorithmConfig):
 
     def build_policy(self, task: Task, default_net: NetConfig) -> ActorCriticPolicy:
         """Make the policy of a task, an actor alone, or take the task's own."""
-        return self.make_policy(self.policy_class(), task, default_net)
+        return self.make_policy(task, default_net)
 
     def make_policy(
         self,
-        make: Callable[..., PolicyT],
         task: Task,
         default_net: NetConfig,
         *,
         critic: bool = False,
         value_scaling: Literal["std", "popart"] | None = None,
-    ) -> PolicyT:
-        """Make the policy of a task, of a class, or take the task's own."""
+    ) -> ActorCriticPolicy:
+        """Make the policy of a task, with a critic or without, or take the task's own."""
         return task.policy_or(
-            lambda: make(
+            lambda: self.policy_class()(
                 task.observation_space,
                 task.action_space,
                 task.net or default_net,
@@ -87,7 +84,7 @@ class ActorCriticConfig(ActorConfig):
             ConfigError: returns are to be scaled, and the task's own policy does not.
         """
         scaling: Literal["std", "popart"] | None = "popart" if self.popart else "std" if self.return_scaling else None
-        policy = self.make_policy(self.policy_class(), task, default_net, critic=True, value_scaling=scaling)
+        policy = self.make_policy(task, default_net, critic=True, value_scaling=scaling)
         if scaling is not None and scaled_head(policy) is None:
             raise ConfigError(
                 f"{type(self).__name__}.return_scaling or popart is True, but {type(policy).__name__} has no"

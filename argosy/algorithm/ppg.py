@@ -7,8 +7,9 @@ Details that matter:
 2. Auxiliary phase, after every `rollouts_per_phase` rollouts, over all of these: the actor learns to predict returns,
    too, by a head that nobody acts on, and so gets the critic's features; the divergence from what the policy was before
    the phase, weighted by `beta_clone`, keeps its actions as they were. The critic learns on from the same rows.
-3. Returns are those that were estimated when the rollouts came in; what the policy was is a copy of it, made at the
-   phase's beginning.
+3. Returns are those that were estimated when the rollouts came in, kept in units of reward; critic and actor learn them
+   in those of the critic's last layer (see `ScaledLinear`), as these are by then. What the policy was is a copy of it,
+   made at the phase's beginning.
 4. Advantages are generalised and normalised per minibatch. A truncated episode bootstraps from its true last
    observation, a terminated one from nothing.
 5. The rollouts of an unfinished phase belong to the state: they are saved and restored.
@@ -22,7 +23,13 @@ from typing import Any, Self
 
 import torch
 
-from argosy.algorithm.actor_critic import ActorCriticStats, SummedLoss, SummedLossConfig, refuse_shared
+from argosy.algorithm.actor_critic import (
+    ActorCriticConfig,
+    ActorCriticStats,
+    SummedLoss,
+    SummedLossConfig,
+    refuse_shared,
+)
 from argosy.algorithm.base import Task, batch_mean, batch_standardised
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import limited
@@ -30,14 +37,14 @@ from argosy.data import Batch, TrajectoryBatch
 from argosy.errors import ConfigError
 from argosy.net import frozen_copy
 from argosy.ops import explained_variance
-from argosy.policy.phasic import PhasicPolicy
-from argosy.policy.rollouts import advantage_rows, minibatches
+from argosy.policy.phasic import PhasicAnalysis, PhasicPolicy
+from argosy.policy.rollouts import advantage_rows, critic_units, minibatches, scaled_head
 
 # Shapes: T time, B envs, N = T * B rows of the rollout, M rows of a minibatch. With memory, [M] becomes [T, M].
 
 
 @dataclass(frozen=True, kw_only=True)
-class PPGConfig(SummedLossConfig):
+class PPGConfig(SummedLossConfig, ActorCriticConfig):
     """Hyper-parameters of PPG; docs/glossary.md explains each at length."""
 
     gae_lambda: float = limited(0.95, ge=0.0, le=1.0)
@@ -67,13 +74,17 @@ class PPGConfig(SummedLossConfig):
                 "noise alone; leave it out"
             )
 
+    def policy_class(self) -> type[PhasicPolicy]:
+        """Return the policy of two critics."""
+        return PhasicPolicy
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PPGStats(ActorCriticStats):
     """What one update reports: means over its minibatches."""
 
     aux_error: float | None = None
-    """Mean squared error of the actor's prediction of returns, in an auxiliary phase."""
+    """Mean squared error of the actor's prediction of returns, in the critic's units, in an auxiliary phase."""
     aux_kl: float | None = None
     """KL(policy before the phase, policy), in an auxiliary phase."""
 
@@ -92,12 +103,15 @@ class PPG(SummedLoss[PPGConfig, PPGStats]):
     def build(cls, config: PPGConfig, task: Task) -> Self:
         """Make the actor-critic and the algorithm."""
         refuse_shared(cls, task)
-        return cls(config, config.make_policy(PhasicPolicy, task, cls.default_net, critic=True))
+        return super().build(config, task)
 
     def update(self, batch: TrajectoryBatch) -> PPGStats:
         """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp; maybe mask."""
         config = self.config
         rows = advantage_rows(self.policy, self.prepare(batch), config.gamma, config.gae_lambda)
+        explained, head = explained_variance(rows.value, rows.returns), scaled_head(self.policy)
+        if head is not None:  # detail 3
+            rows.returns = head.unscaled(rows.returns)
         history, norms = [], []
         for _ in range(config.repeat_per_collect):
             for mb in minibatches(self.policy, rows, config.batch_size, self.rng):
@@ -116,7 +130,7 @@ class PPG(SummedLoss[PPGConfig, PPGStats]):
             loss_policy=loss_policy,
             loss_value=loss_value,
             entropy=entropy,
-            explained_variance=explained_variance(rows.value, rows.returns),
+            explained_variance=explained,
             grad_norm=torch.stack(found).mean() if found else None,
             aux_error=aux_error,
             aux_kl=aux_kl,
@@ -129,8 +143,12 @@ class PPG(SummedLoss[PPGConfig, PPGStats]):
         adv, ratio = batch_standardised(mb.adv, mb), (now.logp - mb.logp).exp()
         clipped = ratio.clamp(1.0 - config.clip_ratio, 1.0 + config.clip_ratio)
         loss_policy = -torch.min(ratio * adv, clipped * adv)
-        means = batch_mean(torch.stack((loss_policy, (now.value - mb.returns).square(), now.entropy)), mb)
+        means = batch_mean(torch.stack((loss_policy, self._value_error(now, mb), now.entropy)), mb)
         return means[0] + config.value_coef * means[1] - self.entropy_coef * means[2], means
+
+    def _value_error(self, now: PhasicAnalysis, mb: Batch) -> torch.Tensor:
+        """Squared errors of the critic's values of a minibatch, in the units in which it learns."""
+        return (critic_units(self.policy, now.value) - critic_units(self.policy, mb.returns)).square()
 
     def _auxiliary_phase(self, before: PhasicPolicy) -> list[torch.Tensor]:
         """Distil (detail 2); `before` is the policy at its beginning. -> squared error and divergence of each step."""
@@ -141,8 +159,8 @@ class PPG(SummedLoss[PPGConfig, PPGStats]):
                     now = self.policy.analyze(mb)
                     with torch.no_grad():
                         acted = before.analyze(mb).distribution
-                    error = (now.auxiliary_value - mb.returns).square()
-                    terms = torch.stack((error, now.kl_from(acted), (now.value - mb.returns).square()))
+                    error = (now.auxiliary_value - critic_units(self.policy, mb.returns)).square()
+                    terms = torch.stack((error, now.kl_from(acted), self._value_error(now, mb)))
                     means = batch_mean(terms, mb)
                     self.optim.step(0.5 * means[0] + config.beta_clone * means[1] + config.value_coef * means[2])
                     history.append(means[:2].detach())

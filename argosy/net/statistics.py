@@ -119,7 +119,11 @@ class ScaledLinear(Linear):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[..., in_features] -> [..., out_features]."""
-        return super().forward(x) * self.std + self.mean
+        return self.unscaled(super().forward(x))
+
+    def unscaled(self, numbers: torch.Tensor) -> torch.Tensor:
+        """Return numbers [...] in units of the layer as values in units of reward."""
+        return numbers * self.std + self.mean
 
     def scaled(self, values: torch.Tensor) -> torch.Tensor:
         """Return values or returns [...] in units of the layer."""

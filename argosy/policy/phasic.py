@@ -19,7 +19,7 @@ class PhasicAnalysis(ActorCriticAnalysis):
 
     @property
     def auxiliary_value(self) -> torch.Tensor:
-        """[...] value of the observation, as the actor predicts it."""
+        """[...] value of the observation as the actor predicts it, in the units in which the critic learns."""
         value: torch.Tensor = self._policy.auxiliary_head(self._features_of(self._policy.actor)).squeeze(-1)
         return value
 

@@ -14,8 +14,8 @@ SMALL = {"rollouts_per_phase": 1, "aux_epochs": 1, "batch_size": 16}
 
 CASES = {
     "discrete": (PPGConfig(**SMALL), spaces.Discrete(3)),
-    "multi-discrete": (PPGConfig(**SMALL, repeat_per_collect=2), spaces.MultiDiscrete([2, 3])),
-    "box": (PPGConfig(**{**SMALL, "batch_size": None}), spaces.Box(-2.0, 2.0, (2,), np.float32)),
+    "multi-discrete": (PPGConfig(**SMALL, repeat_per_collect=2, popart=True), spaces.MultiDiscrete([2, 3])),
+    "box": (PPGConfig(**{**SMALL, "batch_size": None}, return_scaling=True), spaces.Box(-2.0, 2.0, (2,), np.float32)),
 }
 RANGES = [
     ("gae_lambda", 1.5),
@@ -69,6 +69,27 @@ def test_the_policy_phase_s_loss_by_hand():
     # min(1.5, 1.2) and min(-0.5, -0.8)
     assert means.tolist() == pytest.approx([-(1.2 - 0.8) / 2, (1.0 + 4.0) / 2, 0.6])
     assert loss.item() == pytest.approx(-0.2 + 0.25 * 2.5 - 0.1 * 0.6)
+
+
+@pytest.mark.parametrize("scaling", ["return_scaling", "popart"])
+def test_rollouts_are_kept_in_units_of_reward_and_learned_in_the_critic_s(scaling):
+    algorithm = make(
+        gamma=0.0, rollouts_per_phase=3, batch_size=None, value_coef=1.0, entropy_coef=0.0, **{scaling: True}
+    )
+    given = []
+    for scale in (1.0, 100.0):
+        batch = rollout(algorithm)
+        batch.rew = scale * batch.rew
+        given.append(batch.rew.T.ravel())
+        algorithm.update(batch)
+    kept = [np.sort(rows.returns.numpy().ravel()) for rows in algorithm.kept.rollouts]
+    np.testing.assert_allclose(kept, [np.sort(rew) for rew in given], rtol=1e-4, atol=1e-4)
+    std = np.std(given)
+    first = algorithm.kept.rollouts[0]
+    with torch.no_grad():
+        error = (algorithm.policy.analyze(first).value - first.returns) / std
+        _, means = algorithm._policy_loss(first)
+    assert means[1].item() == pytest.approx(error.square().mean().item(), rel=1e-3)
 
 
 def test_a_phase_follows_every_so_many_rollouts_and_learns_from_all_of_them():
