@@ -5,11 +5,9 @@ import os
 import numpy as np
 import pytest
 
-import argosy
 from argosy.env import EnvConfig, EnvPoolVectorEnv, VectorEnv, as_vector_env, info_column, make_vector_env
 from argosy.env.tasks import is_dm_control
 from argosy.errors import ConfigError, EnvError
-from argosy.presets import preset
 
 envpool = pytest.importorskip("envpool")
 
@@ -274,22 +272,6 @@ def test_its_tasks_are_known_by_their_names(task, is_one):
 def test_near_names_of_the_control_suite_are_offered():
     with pytest.raises(ConfigError, match="did you mean 'CheetahRun-v1'"):
         make_vector_env("CheetaRun-v1", 1)
-
-
-@pytest.mark.parametrize("algorithm", ["sac", "ppo", "td3"])
-def test_presets_for_the_control_suite_train(algorithm, tmp_path):
-    small = {"trainer.max_epoch": 1, "trainer.step_per_epoch": 64}
-    small |= {"env.max_episode_steps": 20, "env.num_envs": 4, "stop.episodes": 2}
-    more = (
-        {"trainer.step_per_collect": 64}
-        if algorithm == "ppo"
-        else {"trainer.start_steps": 48, "trainer.batch_size": 16}
-    )
-    experiment = preset(algorithm, "WalkerWalk-v1", **small, **more)
-    assert experiment.net.norm_obs
-    result = argosy.train(experiment, runs=tmp_path, show_progress=False)
-    assert result.env_steps == 64
-    assert result.gradient_steps > 0
 
 
 def test_unknown_task_for_envpool():
