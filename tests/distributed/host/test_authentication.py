@@ -134,7 +134,11 @@ def wait_for(condition, timeout_s=90):
 
 def launch(home, address, *options):
     (home / "tokens.py").write_text(FLEET)
-    args = ["launch", str(home / "tokens.py"), "--address", address, "--runs", str(home / "runs"), "--json", *options]
+    return argosy(home, "launch", str(home / "tokens.py"), "--address", address, *options)
+
+
+def argosy(home, *command):
+    args = [*command, "--runs", str(home / "runs"), "--json"]
     command = [sys.executable, "-c", f"import sys; from argosy.cli import main; sys.exit(main({args!r}))"]
     return subprocess.run(command, env=environment(home), capture_output=True, text=True, timeout=180, check=False)
 
@@ -160,6 +164,10 @@ def check_launches(home, token_before):
         assert run.returncode == 0, run.stderr
         assert json.loads(run.stdout.splitlines()[-1])["reason"] == "updates reached"
         assert "Unauthenticated" not in run.stderr
+        short = ["--total-steps", "400", "--trainer.start-steps", "100", "--stop.episodes", "1", "--quiet"]
+        many = argosy(home, "train", "dqn", "--task", "CartPole-v1", "--seeds", "0-1", "--address", address, *short)
+        assert many.returncode == 0, many.stderr
+        assert [run["env_steps"] for run in json.loads(many.stdout.splitlines()[-1])["runs"]] == [400, 400]
         token.unlink()
         stranger = launch(home, address, "--name", "stranger")
         if token_before:
