@@ -9,6 +9,7 @@ import re
 import sys
 import typing
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar, cast
 
 import tyro
@@ -18,6 +19,18 @@ from argosy.errors import ConfigError
 from argosy.synonyms import nearest_setting
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideBySide:
+    """What commands take that make several runs."""
+
+    jobs: int = 0
+    """How many of several runs side by side; 0: as many as cores."""
+    address: str | None = None
+    """Ray cluster on whose machines they run (auto: the one of this machine); these share the folder of the runs."""
+
+
 _REGISTRY = ConstructorRegistry()
 
 

@@ -15,7 +15,7 @@ from typing import Annotated
 import tyro
 from tqdm import tqdm
 
-from argosy.cli.flags import parse
+from argosy.cli.flags import SideBySide, parse
 from argosy.errors import MissingExtraError
 from argosy.experiment import Experiment
 from argosy.process import num_cores
@@ -25,8 +25,8 @@ from argosy.run.suites import SUITES, suite
 _LOOK_S = 2.0
 
 
-@dataclass(frozen=True)
-class BenchFlags:
+@dataclass(frozen=True, kw_only=True)
+class BenchFlags(SideBySide):
     """What `argosy bench` takes."""
 
     suite: Annotated[str, tyro.conf.Positional]
@@ -35,10 +35,6 @@ class BenchFlags:
     """Which algorithms; none: all that learn online and have presets for these tasks."""
     seeds: str = "0-4"
     """A run for each: 0-4, or 1,3,5."""
-    jobs: int = 0
-    """How many runs side by side; 0: as many as cores."""
-    address: str | None = None
-    """Ray cluster on whose machines they run (auto: the one of this machine); these share the folder of the runs."""
     runs: str = "runs"
     """Folder; the suite's runs lie in bench/SUITE below it."""
     dry: bool = False

@@ -12,7 +12,7 @@ import tyro
 
 from argosy.algorithm import ALGORITHMS, algorithm_class
 from argosy.cli import help
-from argosy.cli.flags import parse
+from argosy.cli.flags import SideBySide, parse
 from argosy.cli.show import finish, show_start
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
@@ -40,15 +40,11 @@ class Common:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Output(Common):
+class Output(Common, SideBySide):
     """What a training command takes beside the experiment."""
 
     seeds: str | None = None
     """Several runs instead of one: 0-4, or 1,3,5. They lie in a folder of their own; `argosy resume` takes it."""
-    jobs: int = 0
-    """How many of these run side by side; 0: as many as cores."""
-    address: str | None = None
-    """Ray cluster on whose machines they run (auto: the one of this machine); these share the folder of the runs."""
     profile: bool = False
     """Say in the end where the time went, and draw it (flame.svg in the run's folder)."""
 
@@ -129,16 +125,12 @@ def run_and_report(experiment: Experiment, output: Output, source: str) -> int:
     return finish(result, json=output.json, quiet=output.quiet)
 
 
-@dataclasses.dataclass(frozen=True)
-class ResumeFlags:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ResumeFlags(SideBySide):
     """Go on with a run that was stopped, from its checkpoint."""
 
     run: Annotated[str, tyro.conf.Positional]
     """The run's folder, or that of many runs (`argosy train --seeds`), of which those that are missing go on."""
-    jobs: int = 0
-    """Of many runs, how many side by side; 0: as many as cores."""
-    address: str | None = None
-    """Of many runs: Ray cluster on whose machines they run (auto: the one of this machine)."""
     total_steps: int | None = None
     """The run's new length in steps (offline: updates); a run that has finished goes on, too."""
     trust: bool = False

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from argosy.cli.flags import SideBySide
 from argosy.cli.many import machines
 from argosy.cli.show import show_start
 from argosy.cli.train import Common, read_flags
@@ -25,17 +26,13 @@ improved, and those of the search, last.
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneFlags(Common):
+class TuneFlags(Common, SideBySide):
     """What `argosy tune` takes beside the experiment."""
 
     trials: int = 30
     """How many, those of earlier calls included; `--trainer.total-steps` says how long each is."""
     space: str | None = None
     """TOML file of ranges: lr = { low = 1e-5, high = 1e-2, log = true }, gamma = { choices = [0.98, 0.99] }."""
-    jobs: int = 0
-    """How many trials run side by side; 0: as many as cores."""
-    address: str | None = None
-    """Ray cluster on whose machines they run (auto: the one of this machine); these share the folder of the runs."""
     sampler: Literal["tpe", "random"] = "tpe"
     """What proposes settings."""
     pruner: Literal["median", "none"] = "median"

@@ -14,7 +14,9 @@ from typing import Protocol
 from argosy.errors import ConfigError
 
 _COMMAND = """
-import os, sys
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what has started it may not have listened, as Ray's workers
+signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 if cores := {cores}:
     os.sched_setaffinity(0, cores)
 from argosy.env.worker.serve import die_with

@@ -23,7 +23,7 @@ QUICK = {
 }  # fmt: skip
 
 
-pytestmark = pytest.mark.timeout(300)  # Ray takes its time on a busy machine
+pytestmark = pytest.mark.timeout(600)  # Ray takes its time on a busy machine, and runs what it starts behind all else
 
 
 def quick(seed, **changes):
