@@ -215,6 +215,7 @@ def _rows(folder: RunFolder, said: list[str]) -> list[dict[str, float]]:
     rows = [row for row in map(numbers, whole) if STEPS in row]
     if file != folder.metrics and len(list(folder.path.parent.glob("*/config.json"))) > 1:
         rows = _of_policy(rows, folder.path.name)
+    rows = [row | {STEPS: float(round(row[STEPS]))} for row in rows]  # or the slope of a curve might be infinite
     if len(rows) < lines:
         said.append(f"{folder.path}: {lines - len(rows)} of {lines} lines of metrics.jsonl are damaged and left out")
     steps, seconds, speed = [0.0], [0.0], 0.0

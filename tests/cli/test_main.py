@@ -57,6 +57,8 @@ def test_every_command_explains_itself(capsys):
             "unexpected argument 'extra'; argosy train dqn --help lists the options",
         ),
         (["doctor", "--foo"], "unknown flag '--foo'"),
+        (["launch", "fleet.py", "--resum"], "unknown flag '--resum': did you mean '--resume'?"),
+        (["fleet", "statu"], "invalid choice 'statu' for argument 'action'. Expected one of ('status', 'stop')."),
         (["eval", "nowhere"], "there is no run 'nowhere': the folder does not exist"),
         (["resume", "nowhere"], "there is no run 'nowhere': the folder does not exist"),
         (

@@ -186,6 +186,17 @@ def test_numbers_that_tell_variants_apart_are_short_as_long_as_they_do(tmp_path)
     assert "ppo lr=0.0010000001" in names
 
 
+def test_numbers_that_no_run_notes_break_no_curve(tmp_path):
+    for seed in range(2):
+        folder = make_run(tmp_path, seed=seed)
+        rows = [{"env_step": step, "loss/total": (-1.0) ** n * 1e99, "time/steps_per_s": 1e99}
+                for n, step in enumerate((0.0, 1e-300, -5.0, 1e99))]  # fmt: skip
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    html = render(read_runs([tmp_path])[0])
+    assert "loss/total by steps" in html
+    assert not re.search(r"nan|inf", "".join(re.findall('points="([^"]*)"', html)))
+
+
 def test_seconds_between_two_records_are_those_of_the_steps_between_them(tmp_path):
     folder = make_run(tmp_path)
     rows = [{"env_step": 100, "time/steps_per_s": 100.0}, {"env_step": 150, "test/return_mean": 1.0},
