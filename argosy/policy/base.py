@@ -352,6 +352,11 @@ class NetPolicy(Policy):
 class OneNetPolicy(NetPolicy, Generic[AnalysisT_co]):
     """Base of policies with one backbone, of whose features all follows that they say."""
 
+    def _set_eps(self, eps: float) -> None:
+        raise AttributeError(f"the rate is the exploration's: policy.exploration.eps = {eps} (in tests: eps_test)")
+
+    eps = property(fset=_set_eps)  # else whoever set it here would explore as before, without a word
+
     def forward(self, batch: ObsBatchProtocol, state: PolicyState = None) -> Batch:
         """Actions without exploration [..., *act] for `batch.obs`; `logits` are what they were taken from."""
         obs, state = self._inputs(batch, state)

@@ -18,6 +18,8 @@ from argosy.config import check_limits, limited
 from argosy.rng import Rng
 
 States: TypeAlias = np.ndarray | None
+BY_HAND = -1.0
+"""Stands for what the schedule says where somebody has set a rate or a deviation himself: it stays."""
 
 
 class Exploration(nn.Module, ABC):
@@ -74,8 +76,17 @@ class EpsilonGreedy(Exploration):
     def __init__(self, config: EpsilonConfig, num_actions: int) -> None:
         super().__init__()
         self.config, self.num_actions = config, num_actions
-        self.eps, self.eps_test = config.eps_start, config.eps_test
-        self._scheduled = self.eps
+        self._eps = self._scheduled = config.eps_start
+        self.eps_test = config.eps_test
+
+    @property
+    def eps(self) -> float:
+        """Probability of a random action in exploring rows; one that is set by hand stays."""
+        return self._eps
+
+    @eps.setter
+    def eps(self, eps: float) -> None:
+        self._eps, self._scheduled = eps, BY_HAND
 
     def schedule(self, env_step: int) -> None:
         """Let `eps` fall, unless it was set by hand."""
@@ -85,7 +96,7 @@ class EpsilonGreedy(Exploration):
         progress = min(env_step / config.eps_decay_steps, 1.0) if config.eps_decay_steps else 1.0
         eps = (1.0 - progress) * config.eps_start + progress * config.eps_end
         if eps != self.eps:  # a module is slow to set
-            self.eps = self._scheduled = eps
+            self._eps = self._scheduled = eps
 
     def explore(
         self, act: np.ndarray, evaluates: np.ndarray | None, rng: Rng, mask: np.ndarray | None, state: States
@@ -108,4 +119,4 @@ class EpsilonGreedy(Exploration):
 
     def set_extra_state(self, state: torch.Tensor) -> None:
         """Take over rates."""
-        self.eps, self.eps_test, self._scheduled = state.tolist()
+        self._eps, self.eps_test, self._scheduled = state.tolist()

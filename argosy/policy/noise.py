@@ -12,7 +12,7 @@ import torch
 
 from argosy.config import check_limits, limited
 from argosy.errors import ConfigError
-from argosy.policy.explore import Exploration, States
+from argosy.policy.explore import BY_HAND, Exploration, States
 from argosy.rng import Rng
 
 Size = int | Sequence[int]
@@ -52,14 +52,23 @@ class ActionNoise(Exploration):
         super().__init__()
         self.config = config
         self.state_size = action_dim if config.noise == "ou" else 0
-        self.std = self._scheduled = config.noise_std
+        self._std = self._scheduled = config.noise_std
+
+    @property
+    def std(self) -> float:
+        """Deviation of the noise; one that is set by hand stays."""
+        return self._std
+
+    @std.setter
+    def std(self, std: float) -> None:
+        self._std, self._scheduled = std, BY_HAND
 
     def schedule(self, env_step: int) -> None:
         """Let the deviation change, unless it was set by hand."""
         config = self.config
         if config.noise_std_end is not None and self.std == self._scheduled:
             progress = min(env_step / config.noise_decay_steps, 1.0) if config.noise_decay_steps else 1.0
-            self.std = self._scheduled = (1.0 - progress) * config.noise_std + progress * config.noise_std_end
+            self._std = self._scheduled = (1.0 - progress) * config.noise_std + progress * config.noise_std_end
 
     def explore(
         self, act: np.ndarray, evaluates: np.ndarray | None, rng: Rng, mask: np.ndarray | None, state: States
@@ -82,7 +91,7 @@ class ActionNoise(Exploration):
 
     def set_extra_state(self, state: torch.Tensor) -> None:
         """Take over a deviation."""
-        self.std, self._scheduled = state.tolist()
+        self._std, self._scheduled = state.tolist()
 
 
 class GaussianNoise:

@@ -51,6 +51,7 @@ def test_epsilon_without_steps_is_at_its_end_at_once():
     assert exploration.eps == 0.3
 
 
+@pytest.mark.parametrize("value", [0.7, "as scheduled"])
 @pytest.mark.parametrize(
     ("config", "rate"),
     [
@@ -58,16 +59,17 @@ def test_epsilon_without_steps_is_at_its_end_at_once():
         (NoiseConfig(noise_std_end=0.5, noise_decay_steps=100), "std"),
     ],
 )
-def test_what_is_set_by_hand_stays(config, rate):
-    """Also in a copy, and after a resume."""
+def test_what_is_set_by_hand_stays(config, rate, value):
+    """Also in a copy, and after a resume; and if it is what the schedule said, too."""
     exploration, other = config.build(4), config.build(4)
     exploration.schedule(10)
-    setattr(exploration, rate, 0.7)
+    value = getattr(exploration, rate) if value == "as scheduled" else value
+    setattr(exploration, rate, value)
     exploration.schedule(20)
-    assert getattr(exploration, rate) == 0.7
+    assert getattr(exploration, rate) == value
     other.load_state_dict(exploration.state_dict())
     other.schedule(30)
-    assert getattr(other, rate) == 0.7
+    assert getattr(other, rate) == value
     fresh, follower = config.build(4), config.build(4)
     fresh.schedule(10)
     follower.load_state_dict(fresh.state_dict())

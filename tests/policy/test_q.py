@@ -52,6 +52,13 @@ def test_analyze_picks_the_value_of_the_stored_action():
     assert result.q_taken.requires_grad
 
 
+def test_a_rate_is_not_set_in_the_wrong_place_without_a_word():
+    policy = preferring(0, eps_start=0.5)
+    with pytest.raises(AttributeError, match=r"policy\.exploration\.eps = 0\.1"):
+        policy.eps = 0.1
+    assert not hasattr(policy, "eps")
+
+
 def test_exploration_travels_with_the_checkpoint():
     policy, remote = preferring(0), preferring(1)
     policy.exploration.eps, policy.exploration.eps_test = 0.37, 0.01
