@@ -24,7 +24,7 @@ from argosy.run.dataset import load_data
 from argosy.run.saved import check_alone, find_policy, read_saved
 from argosy.run.warm import warm_start
 from argosy.trainer import OfflineToOnlineTrainer, OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
-from argosy.trainer.callbacks import make_callbacks
+from argosy.trainer.callbacks import listed, make_callbacks
 from argosy.trainer.fqe import can_be_judged
 from argosy.trainer.parts import make_algorithm, make_buffer
 
@@ -101,7 +101,7 @@ def build(
             "verbose": show_progress,
             "show_progress": show_progress,
             **options,
-            "callbacks": [*callbacks, *options.get("callbacks", ())],
+            "callbacks": [*callbacks, *listed(options.get("callbacks", ()))],
         }
         trainer: LocalTrainer
         data = None

@@ -28,6 +28,7 @@ from argosy.run.result import BestPolicy, Result
 from argosy.run.saved import write_description
 from argosy.run.standstill import Watch
 from argosy.run.threads import threads_of
+from argosy.trainer.callbacks import listed
 from argosy.trainer.checkpoint import collectors_of
 from argosy.unread import warn_of_unread
 
@@ -66,7 +67,7 @@ def train(
         EnvError, DataError, CallbackError: an environment or a callback failed, or a number was NaN; everything before
             is saved, and `resume` goes on. After any other error, too, from what its note says.
     """
-    if names := tuple(callback for callback in callbacks if isinstance(callback, str)):
+    if names := tuple(callback for callback in listed(callbacks) if isinstance(callback, str)):
         changes["callbacks"] = names
     changes |= {name: str(path) for name, path in changes.items() if isinstance(path, Path)}
     if isinstance(algorithm, Experiment):

@@ -46,6 +46,17 @@ def make_callbacks(calls: Iterable[str]) -> list[object]:
     return made
 
 
+def listed(callbacks: object) -> list[object]:
+    """Return callbacks as a list.
+
+    Raises:
+        ConfigError: there is one that stands in no list.
+    """
+    if not isinstance(callbacks, list | tuple):
+        raise ConfigError(f"callbacks is {callbacks!r}; it must be a list: [{callbacks!r}]")
+    return [*callbacks]
+
+
 def listeners(callbacks: Sequence[object]) -> dict[str, list[Callable[..., None]]]:
     """Return by each event what is to be called.
 

@@ -93,6 +93,13 @@ def test_what_listens_to_nothing_is_refused(nothing):
         make(nothing)
 
 
+@pytest.mark.parametrize("alone", [Counter(), "early_stop"])
+def test_one_alone_stands_in_a_list_too(alone):
+    for run in (argosy.build, argosy.train):
+        with pytest.raises(ConfigError, match=r"callbacks is .*; it must be a list: \["):
+            run(preset("dqn", "CartPole-v1", **RUN), callbacks=alone)
+
+
 @pytest.mark.parametrize("event", ["on_step", "on_update", "on_eval", "on_epoch"])
 def test_a_run_whose_callback_raised_goes_on_as_if_it_had_not(event, tmp_path):
     """But for the episodes, which begin anew at the checkpoint; so a second run stops there, too, without error."""
