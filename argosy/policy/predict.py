@@ -33,16 +33,22 @@ def predict(self: Policy, obs: Any, state: PolicyState = None, deterministic: bo
         (action, or [B, *act]; state for the next call, None without memory).
 
     Raises:
-        SpaceError: `obs` is not of the observation space.
+        SpaceError: `obs` is not of the observation space, or `state` not of as many rows.
     """
     rows, is_one = _rows(self.observation_space, obs, "obs")
     if is_one:
         rows = tree.map_leaves(_first_axis, rows)
         state = tree.map_leaves(_first_axis, state)
+    first = self.default_policy_state
+    if state is not None and isinstance(first, np.ndarray):
+        shape, wanted = np.shape(state), (_count(rows), *first.shape)
+        if shape != wanted:
+            raise SpaceError(f"state has shape {shape[is_one:]}; that of these observations has {wanted[is_one:]}")
     with torch.no_grad():
         if deterministic:
             result = self(Batch(obs=rows), state)
-            act, state = result.act, result.get("state")
+            before = self.first_states(_count(rows)) if state is None else state
+            act, state = result.act, _with_noise(to_numpy(result.get("state")), before)
         else:
             answer = self.rollout(request(self, rows, state))
             act, state = answer.action, answer.policy_state
@@ -55,13 +61,24 @@ def request(policy: Policy, rows: Any, state: PolicyState, *, evaluates: bool = 
     """Ask for the actions of rows [B, *obs], exploring or evaluating ones; without states, episodes begin."""
     from argosy.policy.base import RolloutRequest  # here, because that module names this one
 
-    count = len(next(leaf for _, leaf in tree.leaves(rows)))
+    count = _count(rows)
     asked = RolloutRequest(obs=rows, policy_state=state, is_evaluation=np.ones(count, bool) if evaluates else None)
     if policy.default_policy_state is not None:
         asked.on_reset = np.full(count, state is None)
         if state is None:
             asked.policy_state = policy.first_states(count)
     return asked
+
+
+def _with_noise(after: Any, before: Any) -> Any:
+    """Return the state after a step of which `forward` gives the memory alone: the exploration's columns stay."""
+    if isinstance(after, np.ndarray) and isinstance(before, np.ndarray) and after.ndim == before.ndim == 2:
+        return np.concatenate((after, before[:, after.shape[1] :]), axis=1)
+    return after
+
+
+def _count(rows: Any) -> int:
+    return len(next(leaf for _, leaf in tree.leaves(rows)))
 
 
 def _first_axis(leaf: Any) -> Any:

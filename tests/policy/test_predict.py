@@ -1,5 +1,7 @@
 """`predict`: one observation or a batch of them in, actions as the env takes them out."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -105,6 +107,14 @@ def test_memory_counts_and_a_row_begins_anew_with_the_default_state():
     assert not np.allclose(third[0], first[0])
 
 
+@pytest.mark.parametrize(("obs", "state"), [(2, 3), (2, None), (None, 2)])
+def test_a_state_of_other_rows_is_refused(obs, state):
+    policy = ActorCriticPolicy(VECTOR, BOX, NetConfig(memory="gru", memory_size=5))
+    shape = (5,) if state is None else (state, 5)
+    with pytest.raises(SpaceError, match=rf"state has shape {re.escape(str(shape))}; that of these observations has"):
+        policy.predict(np.zeros(3 if obs is None else (obs, 3)), np.zeros(shape, np.float32))
+
+
 def test_observations_are_normalised():
     policy = ActorCriticPolicy(VECTOR, BOX, NetConfig(hidden_sizes=(8,), norm_obs=True))
     policy.normaliser.take_in(torch.randn(100, 3) * 0.1 + 0.7)
@@ -128,6 +138,19 @@ def test_deterministic_is_so_where_evaluation_explores_and_else_it_explores():
     act, state = noisy.predict(obs, deterministic=False)
     assert len(np.unique(act[:, 0])) > 100
     assert state.shape == (200, 2)
+
+
+def test_a_state_holds_memory_and_noise_whether_it_explores_or_not():
+    policy = DeterministicPolicy(VECTOR, BOX, NetConfig(memory="gru", memory_size=5))
+    policy.explore_by(NoiseConfig(noise="ou").build(4))
+    state, obs = None, observations(VECTOR, 2)
+    for deterministic in (True, False, False, True, True):
+        noise = np.zeros((2, 4)) if state is None else state[:, 5:]
+        _, state = policy.predict(obs, state, deterministic)
+        assert state.shape == (2, *policy.default_policy_state.shape)
+        assert np.array_equal(state[:, 5:], noise) == deterministic
+    state[1] = policy.default_policy_state
+    policy.predict(obs, state)
 
 
 def test_a_tuple_wider_floats_lists_and_tensors_are_observations():
