@@ -58,6 +58,8 @@ def search_space(experiment: Experiment, own: Mapping[str, object] | None = None
             if (where := shared.get(name.rpartition(".")[2] if of_algorithm else name)) is not None:
                 with contextlib.suppress(ConfigError):
                     space[name] = _accepted(experiment, name, where)
+        # Target networks that are copied have no softness, and those that follow softly do so all the time
+        space.pop("tau" if experiment.settings().get("tau") == 1.0 else "target_update_freq", None)
     if not space:
         raise ConfigError(f"there is nothing to search for {experiment.algorithm}; say what, in a file: --space FILE")
     return space

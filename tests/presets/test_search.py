@@ -27,6 +27,14 @@ def test_every_shared_range_is_some_algorithm_s():
     assert "trainer.batch_size" in used
 
 
+def test_target_networks_are_searched_as_they_are_updated():
+    copied, soft = (search_space(preset("dqn", task)) for task in ("Taxi-v4", "CartPole-v1"))
+    assert "target_update_freq" in copied
+    assert "tau" not in copied
+    assert "target_update_freq" not in soft
+    assert "tau" in soft
+
+
 def test_a_range_of_whole_numbers_for_a_real_setting_is_one_of_real_numbers():
     space = search_space(
         preset("dqn", "CartPole-v1"), {"gamma": {"low": 0, "high": 1}, "n_step": {"low": 1, "high": 3}}
