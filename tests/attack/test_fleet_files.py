@@ -26,7 +26,10 @@ STATUS = {
     "evaluations": {"p": {"return_mean": 1.0, "version": 3}},
     "workers": {"trainer.p": {"state": "running", "restarts": 0}},
 }  # fmt: skip
-RESULT = {"policy": "p", "version": 1, "return_mean": 1.0, "return_std": 0.0, "episodes": 3, "stage": ""}
+RESULT = {
+    "policy": "p", "version": 1, "return_mean": 1.0, "return_std": 0.0, "length_mean": 3.0, "episodes": 3, "time": 0.0,
+    "stage": "",
+}  # fmt: skip
 
 
 def text_of(tree, rng):

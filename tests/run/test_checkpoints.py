@@ -264,9 +264,18 @@ def test_one_process_at_a_time(run):
     assert not list(run.path.glob(".*"))
 
 
-def test_env_processes_die_with_their_owner_even_while_an_env_hangs(tmp_path):
+@pytest.mark.parametrize(
+    "make",
+    [
+        "make()",
+        "make('forkserver')",
+        "thread = threading.Thread(target=make); thread.start(); thread.join()",
+    ],
+)
+def test_env_processes_die_with_their_owner_even_while_an_env_hangs(make, tmp_path):
+    """In code that lets no other thread of its process run."""
     script = f"""
-import sys, time, os
+import re, sys, threading, os
 sys.path.insert(0, {str(tmp_path)!r})
 import gymnasium
 from argosy.env import SubprocVectorEnv
@@ -274,11 +283,15 @@ from argosy.env import SubprocVectorEnv
 class Hanging(gymnasium.Wrapper):
     def step(self, action):
         os.write(1, b"%d\\n" % os.getpid())  # in one piece: there are two who write
-        time.sleep(1000)
+        re.match("(a+)+$", "a" * 60 + "b")
 
-env = SubprocVectorEnv([lambda: Hanging(gymnasium.make("CartPole-v1"))] * 2)
-env.reset()
-env.step([0, 0])
+def make(context=None):
+    fns = [lambda: Hanging(gymnasium.make("CartPole-v1"))] * 2
+    env = SubprocVectorEnv(fns, envs_per_worker=1, context=context)
+    env.reset()
+    env.step([0, 0])
+
+{make}
 """
     owner = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     pids = [int(owner.stdout.readline()) for _ in range(2)]

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from argosy.env.vector.protocol import Info
 from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, StepArrays
 from argosy.env.worker.channel import Channel
-from argosy.env.worker.serve import PickledEnvFns, serve
+from argosy.env.worker.serve import Life, PickledEnvFns, serve
 from argosy.env.worker.shared import SharedArrays, as_slice
 from argosy.errors import EnvError
 from argosy.stacks import StackReader
@@ -64,19 +64,23 @@ class ProcessWorker(EnvWorker):
         start_method = start_method or ("fork" if sys.platform == "linux" else "spawn")
         context = multiprocessing.get_context(start_method)
         parent = 0 if start_method == "forkserver" else self._owner
-        by_signal = threading.current_thread() is threading.main_thread()
+        self._life: Life | None = None
+        if parent == 0 or threading.current_thread() is not threading.main_thread():  # who may end before this process
+            self._life = context.Pipe(duplex=False)
         current = context.RawArray(c_int32, [-1])
         self._current: NDArray[np.int32] = np.ctypeslib.as_array(current)
         self._channel, theirs = Channel.pair()
         ours, told = context.Pipe(duplex=False)
         self._stack, self._thread = StackReader(ours), threading.get_ident()
         self.process = context.Process(  # type: ignore[attr-defined]  # every concrete context has it
-            target=serve, args=(theirs, told, PickledEnvFns(env_fns), first, current, parent, by_signal), daemon=True
+            target=serve, args=(theirs, told, PickledEnvFns(env_fns), first, current, parent, self._life), daemon=True
         )
         with _no_interrupt():  # the process inherits the mask until it ignores Ctrl-C by itself
             self.process.start()
         theirs.close()
         told.close()
+        if self._life is not None:
+            self._life[0].close()
         _OPEN[id(self)] = self
 
     def _made(self) -> EnvSpaces:
@@ -155,6 +159,8 @@ class ProcessWorker(EnvWorker):
             self.process.join()
         self._channel.close()
         self._stack.close()
+        if self._life is not None:
+            self._life[1].close()
         _OPEN.pop(id(self), None)
         self._failure = self._failure or "the vector env is closed"
 

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Sequence
 from ctypes import Array, c_int32
 from multiprocessing.connection import Connection
+from typing import TypeAlias
 
 import cloudpickle
 import numpy as np
@@ -25,6 +26,7 @@ from argosy.env.worker.shared import SLOTS, SharedArrays, as_slice
 from argosy.errors import EnvError
 from argosy.stacks import tell_stack
 
+Life: TypeAlias = tuple[Connection, Connection]
 _PR_SET_PDEATHSIG = 1
 
 
@@ -48,7 +50,7 @@ def serve(
     first: int,
     current: Array[c_int32],
     owner: int,
-    by_signal: bool,
+    life: Life | None,
 ) -> None:
     """Live as a worker process.
 
@@ -59,10 +61,10 @@ def serve(
         first: index of the first env in the vector env.
         current: index of the env at work, for the owner to read (-1: none).
         owner: process id of the owner, if it is our parent, else 0.
-        by_signal: whether the thread that started us lives as long as the owner.
+        life: where another process, or another thread than the owner's first one, has started us: see `die_with`.
     """
-    if owner:
-        die_with(owner, by_signal)
+    if owner or life is not None:
+        die_with(owner, life)
     tell_stack(told)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the owner's to handle: it closes us
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
@@ -83,20 +85,34 @@ def serve(
         channel.close()
 
 
-def die_with(owner: int, by_signal: bool = True) -> None:
-    """End when the owner does, killed or not, whatever an env is at."""
-    if by_signal and sys.platform == "linux":
+def die_with(owner: int, life: Life | None = None) -> None:
+    """End when the owner does, killed or not, whatever an env is at, and be it in C code that no thread gets past.
+
+    Args:
+        owner: process id of our parent; 0: it is another process.
+        life: of that, or of a thread that may end before its process: a pipe to which nobody writes; the owner keeps
+            the other end.
+    """
+    if life is None and sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # when the *thread* that started us ends
         if os.getppid() != owner:
             os._exit(1)
         return
+    if life is not None and sys.platform == "linux":
+        import fcntl
+
+        life[1].close()
+        fcntl.fcntl(life[0], fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(life[0], fcntl.F_SETSIG, signal.SIGKILL)  # comes when nobody has the other end any more
+        fcntl.fcntl(life[0], fcntl.F_SETFL, os.O_ASYNC)
 
     def look() -> None:
         while os.getppid() == owner:
             time.sleep(1.0)
         os._exit(1)
 
-    threading.Thread(target=look, name="owner", daemon=True).start()
+    if owner:
+        threading.Thread(target=look, name="owner", daemon=True).start()
 
 
 def _obey(channel: Channel, group: EnvGroup, owner: int) -> None:
