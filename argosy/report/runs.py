@@ -88,10 +88,14 @@ def read_runs(places: Sequence[str | Path], known: Known | None = None) -> tuple
 
 
 def _once(runs: Sequence[Run], said: list[str]) -> list[Run]:
-    """Return the runs without those that were made anew, with the same settings and seed: they are no seeds more."""
+    """Return the runs without those that were made anew, with the same settings and seed: they are no seeds more.
+
+    Policies of fleets all stay: who comes first there is never twice the same.
+    """
     newest: dict[tuple[object, ...], Run] = {}
     for run in sorted(runs, key=lambda run: (run.ended, run.path.name)):
-        newest[(run.task, run.algorithm, run.seed, *sorted(run.settings.items()))] = run
+        fleet = run.path if run.path.parent.name == POLICIES else None
+        newest[(fleet, run.task, run.algorithm, run.seed, *sorted(run.settings.items()))] = run
     kept = {run.path for run in newest.values()}
     if old := [str(run.path) for run in runs if run.path not in kept]:
         said.append(f"{len(old)} left out, whose settings and seeds newer ones have, too: {', '.join(old)}")

@@ -364,6 +364,9 @@ def test_the_same_settings_and_seed_count_once(tmp_path):
     make_run(tmp_path, score=5.0, lr=0.2)
     runs, said = read_runs([tmp_path])
     assert sorted(run.score for run in runs) == [2.0, 4.0, 5.0]
+    for name in ("one", "two"):
+        make_fleet(tmp_path / "fleets", name)  # their timing differs
+    assert len(read_runs([tmp_path / "fleets"])[0]) == 2
     assert f"2 left out, whose settings and seeds newer ones have, too: {tmp_path}/ppo-0, {cut}" in said
 
 
