@@ -8,6 +8,7 @@ from argosy.errors import nearest
 
 _WORDS = {
     "lr": "learning_rate step_size",
+    "optim.kind": "optimizer optimiser",
     "trainer.total_steps": "total_timesteps timesteps num_timesteps n_timesteps total_frames num_frames",
     "trainer.max_epoch": "epochs num_epochs n_epoch max_epochs",
     "trainer.step_per_collect": "n_steps num_steps rollout_length rollout_steps train_freq rollout_fragment_length",
@@ -28,7 +29,7 @@ _WORDS = {
     "normalize_adv": "normalize_advantage advantage_normalization norm_adv",
     "max_grad_norm": "grad_clip clip_grad grad_norm gradient_clipping max_gradient_norm",
     "buffer.size": "buffer_size replay_size memory_size replay_buffer_size replay_capacity capacity",
-    "priority.alpha": "prioritized_replay_alpha per_alpha",
+    "priority.alpha": "prioritized_replay_alpha per_alpha prioritized prioritized_replay per priority",
     "priority.beta": "prioritized_replay_beta per_beta",
     "target_update_freq": "target_update_interval target_network_frequency target_network_update_freq target_update",
     "tau": "polyak polyak_tau soft_update_tau",
@@ -54,7 +55,7 @@ for _ours, _words in _WORDS.items():
 def nearest_setting(name: str, known: Iterable[str]) -> str:
     """Return a sentence that offers those of the `known` settings, or flags, that others call `name`.
 
-    Without any, the one that is spelt most like it.
+    Without any, those of the section of that name, or the one that is spelt most like it.
     """
     spelt = {flag: flag.removeprefix("--").replace("-", "_") for flag in dict.fromkeys(known)}
     asked = name.removeprefix("--").replace("-", "_").lower()
@@ -64,4 +65,6 @@ def nearest_setting(name: str, known: Iterable[str]) -> str:
         offered = exact if exact and len(dotted) < 2 else dotted
         if offered:
             return f"did you mean {' or '.join(map(repr, sorted(offered)))}?"
+    if inside := [flag for flag, plain in spelt.items() if plain.startswith(f"{asked}.")]:
+        return f"it is a section of {', '.join(sorted(inside))}"
     return nearest(name, spelt)

@@ -39,11 +39,22 @@ def test_settings(algorithm, name, offered):
 
 @pytest.mark.parametrize(
     ("flag", "offered"),
-    [("--n-envs=4", "--env.num-envs"), ("--learning_rate=1", "--lr"), ("--total-timesteps=1", "--trainer.total-steps")],
+    [
+        ("--n-envs=4", "--env.num-envs"),
+        ("--learning_rate=1", "--lr"),
+        ("--total-timesteps=1", "--trainer.total-steps"),
+        ("--optimizer=sgd", "--optim.kind"),
+        ("--prioritized=1", "--buffer.priority.alpha"),
+    ],
 )
 def test_flags(flag, offered, capsys):
     assert argosy.cli.main(["train", "dqn", "--task=CartPole-v1", flag]) == 2
     assert f"unknown flag {flag.partition('=')[0]!r}: did you mean {offered!r}?" in capsys.readouterr().err
+
+
+def test_a_section_is_no_flag(capsys):
+    assert argosy.cli.main(["train", "dqn", "--task=CartPole-v1", "--stop=1"]) == 2
+    assert "'--stop': it is a section of --stop.episodes, --stop.test-return\n" in capsys.readouterr().err
 
 
 def test_keys_of_a_section():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 import json
 import re
@@ -101,7 +102,8 @@ def parse(
         wrong = next((arg for arg in unknown if arg.startswith("-")), None)
         if wrong is None:
             raise ConfigError(f"unexpected argument {unknown[0]!r}; {prog} --help lists the options")
-        known = [f"--{name.replace('_', '-')}" for name in (*names, *typing.get_type_hints(flags))]
+        own = [name for name, hint in typing.get_type_hints(flags).items() if not dataclasses.is_dataclass(hint)]
+        known = [f"--{name.replace('_', '-')}" for name in (*names, *own)]
         raise ConfigError(
             f"unknown flag {wrong.partition('=')[0]!r}: {nearest_setting(wrong.partition('=')[0], known)}"
         )
