@@ -41,6 +41,8 @@ class EnvConfig:
     Up to a tenth faster where the policy acts on the CPU; on a machine that others fill, the envs stand still."""
     max_episode_steps: int | None = None
     """Steps after which an episode is truncated; None: the task's own limit. Atari counts agent steps."""
+    norm_rew: bool = False
+    """Training only: whether rewards are divided by the running deviation of the discounted return."""
     wrappers: tuple[str, ...] = ()
     """Wrappers around each env, the first one innermost: registered names or MODULE:CLASS, where needed with arguments,
     as in "MODULE:CLASS(size=4)"; in Python also classes and functions."""

@@ -13,7 +13,7 @@ from argosy.algorithm.base import Algorithm
 from argosy.collect import AsyncCollector, Collector
 from argosy.collect.labels import LabellingCollector
 from argosy.data import VectorReplayBuffer
-from argosy.env import VectorEnv, make_vector_env
+from argosy.env import VectorEnv, VectorEnvNormReward, make_vector_env
 from argosy.errors import CheckpointError, ConfigError
 from argosy.experiment import Experiment
 from argosy.logger import Logger
@@ -59,6 +59,10 @@ def build(
             f"env.wait_num is {config.wait_num}, but only a run that fills a replay buffer steps its envs out of step; "
             "leave it out"
         )
+    goals = experiment.buffer.hindsight.future_k > 0.0
+    if config.norm_rew and (experiment.data is not None or goals):
+        source = "goals in hindsight" if goals else "a data set"
+        raise ConfigError(f"env.norm_rew is True, but the rewards of {source} are not in its units; leave it out")
     if experiment.data is None and (not experiment.collects or cls.expert_rows):
         raise ConfigError(
             f"{experiment.algorithm} learns from a data set; which? --data FILE (in Python: data=), for instance one "
@@ -120,6 +124,8 @@ def build(
             return trainer
         env = make_vector_env(experiment.task, config.num_envs, config=config)
         on_error.callback(env.close)
+        if config.norm_rew:
+            env = VectorEnvNormReward(env, experiment.config.gamma)
         buffer = _make_buffer(experiment, algorithm, seeds[1])
         collector: Callable[..., Collector] = Collector if config.wait_num is None else AsyncCollector
         if experiment.expert is not None:

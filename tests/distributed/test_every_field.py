@@ -111,6 +111,7 @@ def test_local_runs_read_every_field(readers, tmp_path):
 REFUSED = {
     "callbacks": ("bonus:Hears",),
     "env.wait_num": 2,
+    "env.norm_rew": True,
     "trainer.checkpoint_epochs": 5,
     "trainer.keep_checkpoints": 5,
     "data": "file.hdf5",

@@ -108,6 +108,36 @@ def test_an_on_policy_run_refuses_settings_of_a_replay_buffer(setting):
         preset("ppo", "CartPole-v1", **{f"buffer.{setting}": value})
 
 
+def test_rewards_of_training_are_normalised_and_a_resumed_run_goes_on_exactly(tmp_path):
+    settings = {**QUICK, "seed": 5, "gamma": 0.9, "env": {"num_envs": 3, "test_num_envs": 2, "norm_rew": True}}
+
+    def made(**changes):
+        return argosy.build(preset("dqn", "CartPole-v1", **{**settings, **changes}))
+
+    whole, half, raw = made(), made(), made(env={**settings["env"], "norm_rew": False})
+    assert whole.train_collector.env.gamma == 0.9
+    tested = next(whole).test_collect_stat
+    assert tested.returns.tolist() == tested.lens.tolist()  # as the env pays
+    for trainer in (half, raw):
+        next(trainer)
+    rew = whole.train_collector.buffer[:].rew
+    assert len(set(rew.tolist())) > 10
+    assert set(raw.train_collector.buffer[:].rew.tolist()) == {1.0}
+    for name, trainer in (("half", half), ("whole", whole)):
+        save_checkpoint(tmp_path / name, trainer)
+    resumed = made()
+    load_checkpoint(tmp_path / "half", resumed)
+    next(whole)
+    next(resumed)
+    assert whole.train_collector.buffer[:] == resumed.train_collector.buffer[:]
+
+
+def test_rewards_that_no_env_paid_cannot_be_normalised(tmp_path):
+    for changes in ({"data": str(tmp_path / "x.hdf5")}, {"buffer": HINDSIGHT}):
+        with pytest.raises(ConfigError, match=r"env.norm_rew is True, but the rewards of .* leave it out"):
+            argosy.build(preset("dqn", "bitflip:BitFlip", env={"norm_rew": True}, **changes))
+
+
 @contextlib.contextmanager
 def argosy_trainer(**changes):
     made = argosy.build(preset("dqn", "CartPole-v1", **{**QUICK, **changes}))
