@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import time
@@ -58,7 +59,7 @@ def _status(folder: Path, as_json: bool) -> int:
         print(f"{folder.name}: starting")
         return 0
     if as_json:
-        print(path.read_text())
+        print(json.dumps(read_json(path)))
         return 0
     status = read_json(path)
     age = time.time() - path.stat().st_mtime

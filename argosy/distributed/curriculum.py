@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from argosy.distributed.host.base import Peer, Repeated
-from argosy.errors import ConfigError
+from argosy.errors import CheckpointError, ConfigError
 from argosy.files import write_atomically
 
 if TYPE_CHECKING:
@@ -64,6 +64,9 @@ class Curriculum:
         stages: in order; none: nothing ever changes.
         directory: of the run; a stage that is kept there is gone on with.
         workers: those with environments. They begin in the stage that is kept when they are made.
+
+    Raises:
+        CheckpointError: the stage that is kept is none of them.
     """
 
     def __init__(self, stages: Sequence[CurriculumStage], directory: Path, workers: Sequence[Peer]) -> None:
@@ -72,6 +75,8 @@ class Curriculum:
         self._reached: set[str] = set()
         names = [stage.name for stage in stages]
         kept = present_stage(directory)
+        if names and kept not in ("", *names):
+            raise CheckpointError(f"{str(directory / FILE)!r} says stage {kept!r}, which the curriculum lacks: {names}")
         self._at = names.index(kept) if kept in names else 0
         self._keep()
 

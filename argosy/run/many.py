@@ -14,7 +14,7 @@ from typing import Any
 
 from argosy.errors import ArgosyError, ConfigError
 from argosy.experiment import NO_CODE, Experiment
-from argosy.files import make_folder, read_json
+from argosy.files import damage_named, make_folder, read_json
 from argosy.named import check_trusted
 from argosy.run.folder import RunFolder
 from argosy.run.process import LocalProcess, Process
@@ -68,7 +68,12 @@ class Job:
         if folder is None or not folder.result.is_file():
             return None
         result = read_json(folder.result)
-        return None if result.get("interrupted", False) else result
+        if result.get("interrupted", False):
+            return None
+        with damage_named(folder.result):  # it is reckoned with
+            mean = result["test_return_mean"]
+            sum([result["env_steps"], result["wall_s"], 0 if mean is None else mean])
+        return result
 
 
 @dataclass

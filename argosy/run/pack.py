@@ -15,7 +15,7 @@ import numpy as np
 
 import argosy
 from argosy.config import to_plain
-from argosy.errors import CheckpointError, ConfigError, EnvError, MissingExtraError
+from argosy.errors import MALFORMED, CheckpointError, ConfigError, EnvError, MissingExtraError
 from argosy.experiment import Experiment, LoggerConfig
 from argosy.files import read_json
 from argosy.run.agentfile import CARD, CONFIG, CURVE, POLICY, VIDEO, write_agent
@@ -102,7 +102,7 @@ def _seeds(run: Path) -> dict[int, float]:
     seeds: dict[int, float] = {}
     ours = _but_seed(run)
     for result in sorted(run.absolute().parent.glob("*/result.json")):
-        with contextlib.suppress(CheckpointError, KeyError):
+        with contextlib.suppress(CheckpointError, *MALFORMED):
             mean = read_json(result).get("test_return_mean")
             if mean is not None and ours and _but_seed(result.parent) == ours:
                 seeds[int(read_json(result.with_name(CONFIG))["seed"])] = float(mean)

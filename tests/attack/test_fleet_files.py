@@ -14,6 +14,7 @@ from tally import none_raw, tally
 from test_configs import changed
 
 from argosy.cli import fleet as command
+from argosy.distributed.curriculum import Curriculum, CurriculumStage
 from argosy.distributed.folder import FolderClaim
 from argosy.distributed.run import _counted_before, _results_of
 from argosy.errors import ArgosyError
@@ -46,9 +47,12 @@ def made_up_fleets(count, seed, folder):
     rng, run = np.random.default_rng(seed), folder / "f"
     run.mkdir()
     status, runs = run / "status.json", str(folder)
+    stages = [CurriculumStage(name="one", return_mean={"p": 1.0}), CurriculumStage(name="two")]
     readers = [
         lambda: FolderClaim(run, "f", resume=True).release(),
         lambda: command.main(["status", "f", "--runs", runs]),
+        lambda: command.main(["status", "f", "--runs", runs, "--json"]),
+        lambda: Curriculum(stages, run, []),
         lambda: command.main(["status", "--runs", runs]),
         lambda: command.main(["stop", "f", "--runs", runs, "--wait-s", "0"]),
         lambda: _counted_before(status),
@@ -59,7 +63,8 @@ def made_up_fleets(count, seed, folder):
     def reads():
         for number in range(count):
             (run / "fleet.json").write_text(text_of(INFO, rng) if rng.random() < 0.5 else json.dumps(INFO))
-            status.write_text(text_of(STATUS, rng))
+            status.write_bytes(text_of(STATUS, rng).encode() + (b"\xff" if rng.random() < 0.1 else b""))
+            (run / "stage").write_bytes(rng.choice([b"one", b"two", b"", b"tw\xff", b"three"]))
             (run / "evaluations.jsonl").write_text("\n".join(text_of(RESULT, rng) for _ in range(2)))
             (run / "metrics.jsonl").write_text("\n".join(text_of({"env_step": 3, "x": 1.0}, rng) for _ in range(2)))
             yield readers[number % len(readers)]

@@ -125,3 +125,16 @@ def test_the_runs_of_a_group_are_not_trusted_because_the_group_is(tmp_path, monk
     assert outcome.code == 2
     assert "names code that would be imported: task 'downloaded_module:Env'" in outcome.said
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "result",
+    [{}, {"env_steps": 1, "wall_s": 1, "test_return_mean": "x"}, {"env_steps": [], "wall_s": 1, "test_return_mean": 1}],
+)
+def test_a_result_that_is_none_of_a_run_is_damaged(result, tmp_path):
+    (job,) = make_group(tmp_path, [preset("dqn", "CartPole-v1", seed=3)])
+    folder = RunFolder.home(job.root, "CartPole-v1", "dqn") / "20260101-000000-3"
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text(json.dumps(result))
+    with pytest.raises(CheckpointError, match=r"result\.json' is damaged"):
+        job.result()
