@@ -111,11 +111,11 @@ class Checkpoints:
 
     def _keep(self, new: Path) -> None:
         """Let a new checkpoint be the newest of those that are kept; goes on where a kill has interrupted it."""
-        numbered = [self._path(f"-{i}" if i else "") for i in range(self.keep)]
-        free = next((i for i, path in enumerate(numbered) if not path.exists()), self.keep - 1)
+        places = [self._path(f"-{i}" if i else "") for i in range(self.keep)]
+        free = next((i for i, path in enumerate(places) if not path.exists()), self.keep - 1)
         for i in range(free, 0, -1):
-            numbered[i - 1].replace(numbered[i])
-        new.replace(numbered[0])
+            places[i - 1].replace(places[i])
+        new.replace(places[0])
 
     def _kept(self) -> list[Path]:
         """Paths of the checkpoints, newest first."""
