@@ -210,6 +210,8 @@ def test_arithmetic(step):
     assert type(twice) is Step
     assert twice.reward.tolist() == [2, 4, 6]
     assert twice.state.c is None
+    weights = np.array([1.0, 10.0, 100.0])
+    assert (NamedArray(a=np.arange(3), none=None) * weights).a.tolist() == [0, 10, 200]
     step.obs = None
     step.state = None
     step /= 2
