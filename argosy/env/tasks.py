@@ -196,14 +196,24 @@ def _imported(task: str) -> object:
     if task in (given := given_code(task)):
         return given[task]
     try:
-        found: object = getattr(import_module(module, task), name, None)
+        home = import_module(module, task)
     except ConfigError as error:
         raise ConfigError(f"{error}{elsewhere(task)}") from error
+    found: object = getattr(home, name, None)
     if found is None and elsewhere(task):
         raise ConfigError(f"task {task!r} is not there{elsewhere(task)}")
     if callable(found):
         check_maker(found, task, "task", ("reset", "step"))
-    return found
+        return found
+    try:
+        _registered(name)
+    except ConfigError:
+        known = [other for other, value in vars(home).items() if callable(value)] + [*gym.registry]
+        raise ConfigError(
+            f"unknown task {name!r}: {module} has no class or function of that name and registers no such id; "
+            f"{nearest(name, known)}"
+        ) from None
+    return None
 
 
 def atari_game(task: str) -> str | None:

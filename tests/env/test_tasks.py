@@ -161,8 +161,9 @@ def test_modules(tmp_path, monkeypatch):
         assert env.reset()[0].tolist() == [1, 1]
         assert env.step(np.zeros(2, int))[1].tolist() == [0.5, 0.5]
         assert env.step(np.zeros(2, int))[3].tolist() == [True, True]
-    with pytest.raises(ConfigError, match="unknown task 'Nothing'"):
-        make_vector_env("my_games:Nothing", 1)
+    for near, meant in (("Min", "Mine"), ("Registered-v1", "Registered-v0")):
+        with pytest.raises(ConfigError, match=rf"unknown task {near!r}: my_games .*; did you mean {meant!r}\?"):
+            make_vector_env(f"my_games:{near}", 1)
     with pytest.raises(ConfigError, match="module 'no_such_module' could not be imported"):
         make_vector_env("no_such_module:Mine", 1)
     gym.registry.pop("Registered-v0")
