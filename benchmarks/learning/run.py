@@ -101,6 +101,8 @@ def main(args: Sequence[str] | None = None) -> int:
 def train(algorithm: str, task: str, seed: int, runs: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Train one seed, or what is left of it, and return its record."""
     wanted = argosy.preset(algorithm, task, seed=seed, **changes)
+    if wanted.data is not None:
+        wanted = wanted.replaced({"data": os.path.realpath(wanted.data)})  # as a run keeps it
     config = next(iter(runs.rglob("config.json")), None)
     found = None if config is None else Experiment.load(config, trust=True)
     if found is not None and found.replaced({"threads": wanted.threads}) != wanted:  # threads are found as it begins
