@@ -32,7 +32,7 @@ def in_actors(fns):
     from ray import cloudpickle
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # each actor would import all that this file does
-    return RayVectorEnv(fns, hang_timeout_s=60.0, envs_per_worker=len(fns), num_cpus=0)
+    return RayVectorEnv(fns, hang_timeout_s=20.0, envs_per_worker=len(fns), num_cpus=0)
 
 
 KINDS = {
