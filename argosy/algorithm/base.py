@@ -210,8 +210,8 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
         Raises:
             DataError: a number is not finite, or the rewards have another shape than this algorithm learns from.
         """
+        check_finite(batch, *_CHECKED)
         prepared: Any = as_tensors(batch, self.device)
-        check_finite(prepared, *_CHECKED)
         flags = prepared.get("terminated")
         if flags is not None and "rew" in prepared and not self.is_joint and prepared.rew.shape != flags.shape:
             raise DataError(

@@ -18,24 +18,37 @@ def check_finite(batch: Any, *fields: str) -> None:
     Raises:
         DataError: names the first field that does.
     """
-    held, sums = tree.fields_of(batch) or {}, list[torch.Tensor]()
-    for field in fields:
-        _add_sums(held.get(field), sums)
-    on_cpu = all(total.is_cpu for total in sums)  # else all are fetched at once
-    totals = [total.item() for total in sums] if on_cpu else torch.stack([total.double() for total in sums]).tolist()
-    if not math.isfinite(sum(totals)):
+    held, on_device = tree.fields_of(batch) or {}, list[torch.Tensor]()
+    with np.errstate(all="ignore"):  # large numbers may overflow, which does no harm
+        total = sum(_total(held.get(field), on_device) for field in fields)
+    if on_device:  # all are fetched at once
+        total += torch.stack(on_device).sum().item()
+    if not math.isfinite(total):
         for field in fields:
             for name, leaf in tree.leaves(held.get(field), field):
-                if _is_float(leaf) and not torch.as_tensor(leaf).isfinite().all():  # or else their sum was too large
+                if _is_float(leaf) and not torch.as_tensor(leaf).isfinite().all():  # or else the total was too large
                     raise _named(name, torch.as_tensor(leaf))
 
 
-def _add_sums(value: Any, sums: list[torch.Tensor]) -> None:
-    if _is_float(value):
-        sums.append(torch.as_tensor(value).sum())
+def squares(array: np.ndarray) -> float:
+    """Return the sum of the squares, in which NaN and infinity stay; a tenth of the time of looking at each number."""
+    flat = array.reshape(-1)
+    return float(flat.dot(flat))
+
+
+def _total(value: Any, on_device: list[torch.Tensor]) -> float:
+    """Return a number which is finite if all of a tree's are; what lies on devices is added to the list."""
+    if isinstance(value, np.ndarray):
+        return squares(value) if value.dtype.kind == "f" else 0.0
+    if isinstance(value, torch.Tensor):
+        if not value.is_floating_point():
+            return 0.0
+        if value.is_cpu:
+            return value.sum().item()
+        on_device.append(value.sum().double())
     elif (parts := tree.fields_of(value)) is not None:
-        for part in parts.values():
-            _add_sums(part, sums)
+        return sum(_total(part, on_device) for part in parts.values())
+    return 0.0
 
 
 def _is_float(value: Any) -> bool:

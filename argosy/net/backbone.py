@@ -42,7 +42,10 @@ class Linear(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[..., in_features] -> [..., out_features]."""
-        return torch.addmm(self.bias, x, self.weight) if x.dim() == 2 else x @ self.weight + self.bias
+        weight, bias = self._parameters.get("weight"), self._parameters.get("bias")  # attributes take a tenth of a call
+        if weight is None or bias is None:  # torch.nn.utils.parametrize has taken them
+            weight, bias = self.weight, self.bias
+        return torch.addmm(bias, x, weight) if x.dim() == 2 else x @ weight + bias
 
     def extra_repr(self) -> str:
         """Return the widths."""

@@ -212,7 +212,7 @@ def write_doc() -> None:
         bars = [f"{what}{least:g}" for what, least in asked.items() if least is not None]
         bar = f"{sum(s['passed'] for s in seeds)} of {len(seeds)}" if bars else "no bar"
         if bars:
-            within = "" if offline else f" within {summary['max_steps']:,} steps"
+            within = "" if offline or summary["max_steps"] is None else f" within {summary['max_steps']:,} steps"
             bar += f" ({' and '.join(bars)}{within})"
         took = f"{seeds[0]['updates']:,} updates" if offline else f"{statistics.median(steps):,.0f} ({max(steps):,})"
         final = interval([seed["test_return_mean"] for seed in seeds])

@@ -51,3 +51,12 @@ def test_linear_is_that_of_torch_lying_the_other_way():
     for lead in ((), (7,), (2, 3)):
         x = torch.randn(*lead, 5)
         torch.testing.assert_close(ours(x), theirs(x))
+
+
+def test_a_layer_may_be_parametrised():
+    layer, x = Linear(3, 2), torch.randn(4, 3)
+    before = layer(x)
+    torch.nn.utils.parametrizations.weight_norm(layer)
+    torch.testing.assert_close(layer(x), before)
+    layer.parametrizations.weight.original0.data.zero_()  # the norms
+    torch.testing.assert_close(layer(x), layer.bias.expand(4, 2))

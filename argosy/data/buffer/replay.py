@@ -196,11 +196,16 @@ class ReplayBuffer(Storage):
         else:
             index, rows = self.rings.sequences(slot, sampling.span)
             fields = self._gather(index, sampling)
-            step = np.arange(len(index))[:, None]
-            is_row, mask = step < rows, np.empty(index.shape, np.bool_)
-            np.logical_and(is_row, step >= rows - sampling.sequence_length, mask)  # of few rows all are for learning
+            mask, first = np.empty(index.shape, np.bool_), self.rings.first[index]
+            if rows is None:
+                mask.fill(True)
+                mask[: sampling.burn_in] = False
+            else:
+                step = np.arange(len(index))[:, None]
+                first &= step < rows
+                np.logical_and(step < rows, step >= rows - sampling.sequence_length, mask)  # few rows are all learned
             weight = weight * mask
-            fields["mask"], fields["on_reset"] = like(mask), like(self.rings.first[index] & is_row)
+            fields["mask"], fields["on_reset"] = like(mask), like(first)
         fields["weight"], fields["indices"] = like(weight), like(index)
         if self.priorities is not None:
             self.priorities.step()

@@ -249,20 +249,20 @@ class Rings:
         blocked[..., -1] = True
         return np.asarray(blocked.argmax(axis=-1))
 
-    def sequences(self, start: IntArray, span: int) -> tuple[IntArray, IntArray | int]:
-        """Return the slots [T, B] of sequences that begin at `start` [B], and how many of each are rows: [B], or all.
+    def sequences(self, start: IntArray, span: int) -> tuple[IntArray, IntArray | None]:
+        """Return the slots [T, B] of sequences that begin at `start` [B], and how many of each are rows [B]; None: all.
 
         They run through the ring in order of time, also across episodes. Those that would pass the newest row begin
         earlier; in rings of fewer than `span` rows, the newest row repeats behind the others as padding.
         """
         ring, steps = self.ring_of(start), np.arange(span)[:, None]
-        limit, capacity = self.limit[ring], self.capacity[ring]
+        limit, capacity = self.limit[ring], self.equal or self.capacity[ring]
         newer = (self.last[ring] - start) % capacity
-        if np.count_nonzero(newer < span - 1) == 0:
+        if newer.min() >= span - 1:
             index = start + steps
             if np.count_nonzero(index[-1] >= limit):
-                index -= np.where(index >= limit, capacity, 0)
-            return index, span
+                index -= (index >= limit) * capacity
+            return index, None
         needed = np.minimum(span, self.count[ring]) - 1
         start = self.shift(start, np.minimum(newer - needed, 0))
         newer = np.maximum(newer, needed)
