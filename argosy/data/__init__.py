@@ -2,9 +2,8 @@
 
 from argosy.data.batch import Batch
 from argosy.data.buffer.hindsight import Hindsight
-from argosy.data.buffer.priority import Priority
+from argosy.data.buffer.priority import Priority, SegmentTree
 from argosy.data.buffer.replay import ReplayBuffer, Sampling
-from argosy.data.buffer.segtree import SegmentTree
 from argosy.data.buffer.vector import (
     CachedReplayBuffer,
     HERReplayBuffer,
