@@ -1,33 +1,24 @@
-"""Columns of a buffer: arrays of rows, alone or in trees, checked before they are written.
-
-They lie in host memory, in memory-mapped files or on torch devices.
-"""
+"""Columns of a buffer: arrays of rows, alone or in trees, checked before they are written."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
-from functools import partial
-from os import PathLike
-from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
 from argosy.data.batch import Batch
-from argosy.data.buffer.rings import IntArray, Rings
+from argosy.data.buffer.rings import IntArray
 from argosy.data.protocols import TransitionLike
 from argosy.data.tree import Fields, State, fields_of
-from argosy.errors import ConfigError, DataError
+from argosy.errors import DataError
 
 REQUIRED = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
 OPTIONAL = ("info", "policy")
 DTYPES = {"rew": np.dtype(np.float32), "terminated": np.dtype(np.bool_), "truncated": np.dtype(np.bool_)}
 """Of fields whose numbers may come in other types."""
-NOT_ON_DEVICES = frozenset(("uint16", "uint32", "uint64", np.dtype("g").name, np.dtype("G").name))
-"""Types of numbers that torch lacks, or lacks assignment by index for: the last two are long doubles."""
 
 Array: TypeAlias = npt.NDArray[Any]
 """A column or rows of it. On a device it is a tensor: what is done with it (indexing, | ~ * sum) both can do."""
@@ -219,61 +210,6 @@ class Column:
         return rows
 
 
-class MappedColumn(Column):
-    """A column in a file `directory`/`name`.bin, for buffers larger than memory. The operating system pages it."""
-
-    def __init__(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], slots: int, *, directory: str) -> None:
-        self.directory = directory
-        super().__init__(name, shape, dtype, slots)
-
-    def _empty(self, slots: int) -> Array:
-        directory = Path(self.directory)
-        directory.mkdir(parents=True, exist_ok=True)
-        size = slots * int(np.prod(self.shape)) * self.dtype.itemsize
-        if size > shutil.disk_usage(directory).free:  # a full disk would kill the process at some later write
-            raise DataError(f"{self.name} needs {size / 2**30:.1f} GiB in {directory}; there is less free space")
-        path = directory / f"{self.name.replace('/', '_')}.bin"
-        path.unlink(missing_ok=True)  # a column that grows copies from the old file, which stays open
-        return np.asarray(np.memmap(path, self.dtype, "w+", shape=(slots, *self.shape)))
-
-
-class DeviceColumn(Column):
-    """A column in the memory of a torch device; rows are gathered there."""
-
-    def __init__(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], slots: int, *, device: str) -> None:
-        self.device = torch.device(device)
-        if dtype.name in NOT_ON_DEVICES:
-            raise DataError(f"{name} has dtype {dtype}, which torch cannot store by index; convert it first")
-        super().__init__(name, shape, dtype, slots)
-
-    def _hold(self, data: Array) -> None:
-        self.data, self.row_bytes = data, None
-
-    def _empty(self, slots: int) -> Array:
-        like = torch.from_numpy(np.empty(0, self.dtype))
-        return cast(Array, torch.zeros((slots, *self.shape), dtype=like.dtype, device=self.device))
-
-    def like(self, array: Array) -> Array:
-        """Return host data on the device."""
-        return cast(Array, torch.from_numpy(np.ascontiguousarray(array)).to(self.device))
-
-    def host(self, rows: Array) -> Array:
-        """Return gathered rows in host memory."""
-        return cast(torch.Tensor, rows).cpu().numpy()
-
-    def put(self, index: IntArray | slice, value: Array | int) -> None:
-        """Write rows."""
-        data = cast(torch.Tensor, self.data)
-        rows = index if isinstance(index, slice) else cast(torch.Tensor, self.like(index))
-        if not isinstance(value, int):
-            value = self.like(value.astype(self.dtype, copy=False))
-        data[rows] = cast("torch.Tensor | int", value)
-
-    def take(self, index: IntArray) -> Array:
-        """Return a copy of the rows at `index`."""
-        return self.data[self.like(index)]
-
-
 class Field:
     """One field of the transitions: a column, or a fixed tree of columns.
 
@@ -329,30 +265,3 @@ class Field:
         if self.single is not None:
             return self.single.take(index)
         return unflatten({key: column.take(index) for key, column in self.columns.items()}) if self.columns else {}
-
-
-def column_maker(device: str | None, storage_dir: str | PathLike[str] | None) -> ColumnMaker:
-    """Return what makes the columns of a buffer: in host memory, on a device, or in files.
-
-    Raises:
-        ConfigError: both are given, or there is no such device.
-    """
-    if device is not None and storage_dir is not None:
-        raise ConfigError(f"device is {device!r} and storage_dir {str(storage_dir)!r}; choose one of them")
-    if device is not None:
-        try:
-            torch.empty(0, device=device)
-        except (AssertionError, RuntimeError) as error:
-            raise ConfigError(f"device is {str(device)!r}, which cannot be used: {error}") from error
-        return partial(DeviceColumn, device=str(device))
-    return Column if storage_dir is None else partial(MappedColumn, directory=str(storage_dir))
-
-
-def adopted(column: Column, rings: Rings, rows: Array | int) -> bool:
-    """Make a column of rows that are mapped from a file, where they are just what it holds; return whether they are."""
-    if type(column) is not Column or not isinstance(rows, np.memmap) or rows.dtype != column.dtype:
-        return False
-    if rings.total < rings.slots or len(rows) != rings.slots or (rings.head != rings.offset).any():
-        return False
-    column._hold(np.asarray(rows))
-    return True

@@ -15,12 +15,12 @@ from argosy.data.buffer.columns import (
     Key,
     Tree,
     Writes,
-    adopted,
     as_array,
     as_batch,
     flatten,
     unflatten,
 )
+from argosy.data.buffer.devices import adopted
 from argosy.data.buffer.rings import BoolArray, IntArray, compact
 from argosy.data.lazy import LazyArray
 from argosy.data.tree import Fields, fields_of, map_leaves

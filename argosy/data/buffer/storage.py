@@ -20,12 +20,12 @@ from argosy.data.buffer.columns import (
     Tree,
     Writes,
     as_batch,
-    column_maker,
     given_fields,
     info_columns,
     last_frame,
     unflatten,
 )
+from argosy.data.buffer.devices import column_maker
 from argosy.data.buffer.priority import Priorities, Priority
 from argosy.data.buffer.rings import Added, BoolArray, IntArray, Rings, compact
 from argosy.data.buffer.state import COLUMNS, KNOWN, as_attribute, own_fields
