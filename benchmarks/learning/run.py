@@ -31,6 +31,7 @@ from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.logger import read_jsonl
 from argosy.report import interval
+from argosy.rng import spawn_seeds
 
 HERE = Path(__file__).resolve().parent
 RESULTS, RUNS = HERE / "results", HERE / "runs"
@@ -48,6 +49,13 @@ def main(args: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="runs at the same time, one thread each")
     parser.add_argument("--bar", type=float, help="mean test return that every seed has to reach")
     parser.add_argument("--success", type=float, help="share of test episodes that every seed has to succeed in")
+    parser.add_argument("--expert", type=Path, metavar="FILE", help="every seed has to come near it, see --share")
+    parser.add_argument(
+        "--share",
+        type=float,
+        default=0.95,
+        help="of the expert's return in the same episodes; if negative, its inverse",
+    )
     parser.add_argument("--max-steps", type=int, help="environment steps within which it has to")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="change a setting")
     parser.add_argument("--label", default="", help="added to the name of the results, e.g. hidden-gru")
@@ -69,8 +77,12 @@ def main(args: Sequence[str] | None = None) -> int:
             ]
             seeds = [job.result() for job in jobs]
     experiments = [seed.pop("experiment") for seed in seeds]
-    for seed in seeds:
-        seed["passed"] = passed(seed, options.bar, options.max_steps, options.success)
+    for seed, experiment in zip(seeds, experiments, strict=True):
+        bar = options.bar
+        if options.expert is not None:
+            seed["expert_return"] = expert_return(options.expert, seed["seed"], experiment["stop"]["episodes"])
+            bar = near(seed["expert_return"], options.share)
+        seed["passed"] = passed(seed, bar, options.max_steps, options.success)
         seed["steps_to_bar"] = steps_to(options.bar, seed["test_curve"])
     summary = {
         "algorithm": options.algorithm,
@@ -78,6 +90,7 @@ def main(args: Sequence[str] | None = None) -> int:
         "label": options.label,
         "bar": options.bar,
         "success": options.success,
+        "expert_share": None if options.expert is None else options.share,
         "max_steps": options.max_steps,
         "changes": changes,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, no GPU" if seeds[0]["device"] == "cpu" else "GPU",
@@ -150,6 +163,16 @@ def record(folder: Path) -> dict[str, Any]:
     }
 
 
+def expert_return(expert: Path, seed: int, episodes: int) -> float:
+    """Mean return of an agent in the episodes by which the run with this seed is evaluated."""
+    return float(argosy.evaluate(expert, episodes=episodes, seed=spawn_seeds(seed, 5)[4]).returns.mean())
+
+
+def near(value: float, share: float) -> float:
+    """Return what is as good as this share of a return: of -145, 0.95 are -152.3."""
+    return share * value if value >= 0 else value - (1 - share) * abs(value)
+
+
 def passed(seed: Mapping[str, Any], bar: float | None, max_steps: int | None, success: float | None = None) -> bool:
     """Whether a seed's final policy reached the bars within the budget."""
     return (
@@ -210,6 +233,8 @@ def write_doc() -> None:
         offline = summary["experiment"].get("data") is not None
         asked = {"": summary["bar"], "success ": summary.get("success")}
         bars = [f"{what}{least:g}" for what, least in asked.items() if least is not None]
+        if share := summary.get("expert_share"):
+            bars.append(f"{share:.0%} of the expert's".replace("%", " %"))
         bar = f"{sum(s['passed'] for s in seeds)} of {len(seeds)}" if bars else "no bar"
         if bars:
             within = "" if offline or summary["max_steps"] is None else f" within {summary['max_steps']:,} steps"

@@ -2,8 +2,9 @@
 
     python benchmarks/learning/data/make.py sac Pendulum-v1 --stages 2000 4000 20000
 
-Writes benchmarks/learning/runs/data/TASK/ (ignored by git): `expert.hdf5`, the last stage; `mixed.hdf5`, as many
-transitions, an equal share of every stage, the earlier ones with random actions (`--eps`) between the agent's own.
+Writes benchmarks/learning/runs/data/TASK/ (ignored by git): `expert.zip`, the agent after the last stage, and
+`expert.hdf5`, what it does; `mixed.hdf5`, as many transitions, an equal share of every stage, the earlier ones with
+random actions (`--eps`) between the agent's own.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ def main(args: Sequence[str] | None = None) -> int:
             run, eps = result.run_dir, 0.0 if stage == stages[-1] else options.eps
             argosy.collect_data(run, part, steps=share, eps=eps)
             print(f"after {stage:,} steps, eps {eps}: {described(part)}")
+        argosy.pack(run, folder / "expert.zip", video=False)
         argosy.collect_data(run, folder / "expert.hdf5", steps=options.steps)
         join(parts, folder / "mixed.hdf5")
     for name in ("expert", "mixed"):
