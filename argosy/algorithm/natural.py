@@ -95,6 +95,10 @@ class NaturalGradient(PolicyGradient[NaturalConfigT, StatsT]):
         parameters = self.policy.actor_parameters()
         gradient = flat_gradient(loss, parameters)
         check_gradient(loss, gradient)
-        kl = batch_mean(now.kl_from(now.distribution.detach()), mb)
-        product = fisher_product(kl, parameters, self.config.damping)
+        output, kept = now.distribution, now.distribution.detach()
+        rows = mb.mask if "mask" in mb else torch.ones_like(mb.adv)
+        share = (rows / rows.sum()).reshape(*rows.shape, *(1,) * (kept.dim() - rows.dim()))
+        product = fisher_product(
+            output, lambda change: share * now.information(kept, change), parameters, self.config.damping
+        )
         return conjugate_gradient(product, gradient, self.config.cg_steps), product

@@ -102,6 +102,10 @@ class CategoricalHead(nn.Module):
         kl = categorical_kl(distribution, other)
         return kl if self.single else kl.sum(dim=-1)
 
+    def information(self, distribution: torch.Tensor, change: torch.Tensor) -> torch.Tensor:
+        """Fisher information of a distribution times a change of it, both [..., A] or [..., K, A]."""
+        return distribution.exp() * change
+
 
 class GaussianHead(nn.Module):
     """Features -> a diagonal Gaussian over `shape`, its deviation independent of the observation.
@@ -152,6 +156,11 @@ class GaussianHead(nn.Module):
     def kl(self, distribution: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         """KL(distribution || other) [...]."""
         return gaussian_kl(*distribution.unbind(-2), *other.unbind(-2))
+
+    def information(self, distribution: torch.Tensor, change: torch.Tensor) -> torch.Tensor:
+        """Fisher information of a distribution times a change of it, both [..., 2, A]."""
+        of_mean, of_log_std = change.unbind(-2)
+        return torch.stack((of_mean * (-2.0 * distribution[..., 1, :]).exp(), 2.0 * of_log_std), dim=-2)
 
 
 def _action_head(space: Space, in_features: int, log_std_init: float) -> CategoricalHead | GaussianHead:
@@ -223,6 +232,10 @@ class ActorCriticAnalysis:
     def kl_from(self, distribution: torch.Tensor) -> torch.Tensor:
         """[...] KL divergence of this distribution of actions from another one, KL(other || this)."""
         return self._policy.action_head.kl(distribution, self.distribution)
+
+    def information(self, distribution: torch.Tensor, change: torch.Tensor) -> torch.Tensor:
+        """[..., ...] Fisher information of a distribution of actions times a change of it."""
+        return self._policy.action_head.information(distribution, change)
 
     def sample(self, generator: torch.Generator) -> torch.Tensor:
         """[..., *act] draw from a Gaussian by a CPU generator, in the bounds in which the env would take it."""

@@ -25,6 +25,12 @@ def test_help_names_every_command(capsys):
     assert all(f"\n  {name} " in out for name in cli.COMMANDS)
 
 
+def test_it_is_a_module_too():
+    done = subprocess.run([sys.executable, "-m", "argosy", "nothing"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "argosy: error: " in done.stderr
+
+
 def test_every_command_explains_itself(capsys):
     for name in cli.COMMANDS:
         try:

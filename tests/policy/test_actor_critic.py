@@ -6,6 +6,7 @@ from torch import distributions
 
 from argosy.data import Batch
 from argosy.net import NetConfig
+from argosy.ops import fisher_product, flat_gradient
 from argosy.policy import ActorCriticPolicy, RolloutRequest
 
 OBS = spaces.Box(-1, 1, (3,), np.float32)
@@ -107,3 +108,19 @@ def test_separate_backbones_share_nothing_and_shared_ones_store_the_value():
     assert grads["shared"] is not None
     count = {name: sum(p.numel() for p in p_.parameters()) for name, p_ in (("a", separate), ("b", shared))}
     assert count["a"] - count["b"] == 3 * 16 + 16
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_products_with_the_information_are_those_with_the_divergences_hessian(space):
+    torch.manual_seed(1)
+    policy = make(space)
+    now = policy.analyze(Batch(obs=torch.from_numpy(observations(20)), act=None))
+    parameters, output, kept = policy.actor_parameters(), now.distribution, now.distribution.detach()
+    product = fisher_product(output, lambda change: now.information(kept, change) / 20, parameters)
+    vector = torch.randn(sum(p.numel() for p in parameters))
+    divergence = policy.action_head.kl(kept, output).mean()
+    slope = torch.autograd.grad(divergence, parameters, create_graph=True, allow_unused=True)
+    flat = torch.cat(
+        [torch.zeros(p.numel()) if g is None else g.flatten() for g, p in zip(slope, parameters, strict=True)]
+    )
+    torch.testing.assert_close(product(vector), flat_gradient(flat @ vector, parameters), rtol=1e-3, atol=1e-6)
