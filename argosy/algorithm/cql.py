@@ -106,11 +106,11 @@ class CQL(SAC):
         with torch.no_grad():
             uniform = torch.empty(count, *batch.act.shape).uniform_(-1.0, 1.0, generator=generator).to(self.device)
             now, after = self.policy.analyze(batch), self.policy.analyze_next(batch)
-            draws = [dist.sample(generator) for dist in (now, after) for _ in range(count)]
-            act = torch.cat((uniform, torch.stack([act for act, _ in draws])))  # [3 N, B, ...]
-            logp = torch.stack([logp for _, logp in draws])
-            logp[count:].masked_fill_(batch.discount == 0.0, torch.inf)
-            logp = torch.cat((torch.full_like(logp[:count], -self.policy.action_dim * math.log(2.0)), logp))
+            (act_now, logp_now), (act_after, logp_after) = (dist.sample(generator, count) for dist in (now, after))
+            act = torch.cat((uniform, act_now, act_after))  # [3 N, B, ...]
+            logp_uniform = torch.full_like(logp_now, -self.policy.action_dim * math.log(2.0))
+            logp_after.masked_fill_(batch.discount == 0.0, torch.inf)
+            logp = torch.cat((logp_uniform, logp_now, logp_after))
         q = self.critic.value(batch, act)  # [K, 3 N, B]
         if self.config.calibrated:  # detail 4
             q = torch.cat((q[:, :count], q[:, count:].maximum(batch.returns)), dim=1)

@@ -77,25 +77,27 @@ def conjugate_gradient(
 ) -> torch.Tensor:
     """Return x with A x = target, nearly, for a positive definite matrix (Hestenes and Stiefel, 1952).
 
+    The steps are summed up in float64: they cancel each other, and cost nothing beside the products.
+
     Args:
         product: v -> A v [P].
         target: [P].
         iterations: at most; P of them would be exact.
         tolerance: ends when the square of the residual's norm is below it.
     """
-    x, residual, direction = torch.zeros_like(target), target.clone(), target.clone()
-    square = residual @ residual
+    residual = target.to(torch.float64, copy=True)
+    x, direction, square = torch.zeros_like(residual), residual.clone(), residual @ residual
     for _ in range(iterations):
         if square < tolerance:
             break
         with torch.enable_grad():
-            image = product(direction)
+            image = product(direction.to(target.dtype)).double()
         length = square / (direction @ image)
         x += length * direction
         residual -= length * image
         before, square = square, residual @ residual
         direction = residual + (square / before) * direction
-    return x
+    return x.to(target.dtype)
 
 
 @torch.no_grad()

@@ -104,7 +104,8 @@ class CategoricalHead(nn.Module):
 
     def information(self, distribution: torch.Tensor, change: torch.Tensor) -> torch.Tensor:
         """Fisher information of a distribution times a change of it, both [..., A] or [..., K, A]."""
-        return distribution.exp() * change
+        weighted = distribution.exp() * change
+        return weighted - distribution.exp() * weighted.sum(dim=-1, keepdim=True)  # 0 but for rounding
 
 
 class GaussianHead(nn.Module):

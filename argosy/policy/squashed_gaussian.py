@@ -30,12 +30,13 @@ class SquashedGaussianAnalysis:
         """[..., *act] actions without noise, in [-1, 1]."""
         return self._shaped(self.mean.tanh())
 
-    def sample(self, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    def sample(self, generator: torch.Generator, count: int | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Draw with noise from a CPU `generator`: -> (actions [..., *act] in [-1, 1], log-density [...]).
 
-        Both are differentiable (reparametrised).
+        Both are differentiable (reparametrised). Of a `count` of draws from each, [count, ...].
         """
-        noise = torch.empty(self.mean.shape).normal_(generator=generator).to(self.mean.device)
+        shape = self.mean.shape if count is None else (count, *self.mean.shape)
+        noise = torch.empty(shape).normal_(generator=generator).to(self.mean.device)
         raw = torch.addcmul(self.mean, noise, self.log_std.exp())
         return self._shaped(raw.tanh()), squashed_gaussian_log_prob(raw, self.mean, self.log_std)
 

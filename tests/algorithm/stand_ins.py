@@ -99,8 +99,8 @@ class FixedActor:
             torch.full((len(sample.obs),), logp, requires_grad=True),
         )
 
-    def sample(self, generator):
-        return self.drawn
+    def sample(self, generator, count=None):
+        return self.drawn if count is None else tuple(x.expand(count, *x.shape).clone() for x in self.drawn)
 
 
 def fixed_actor(algorithm, act, logp):
