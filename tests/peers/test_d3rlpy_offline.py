@@ -67,7 +67,7 @@ def test_cal_ql():
     algorithm.actor_optim, algorithm.critic_optim = Gradients(policy), Gradients(critic)
     of_target, now, after, uniform, of_actor = recorded.draws
     left = {
-        "normal_": [of_target, *now, *after, of_actor],
+        "normal_": [of_target, now, after, of_actor],
         "uniform_": [uniform.reshape(16, 3, 2).swapaxes(0, 1)],
     }
 
