@@ -27,7 +27,8 @@ demo: $(READY)  ## watch DQN learn CartPole-v1, about a minute, ends with a pict
 	@$(BIN)/argosy train dqn --task CartPole-v1 --seed 1
 
 test: $(READY)  ## run the tests (minutes)
-	@$(BIN)/python -m pytest -n 2 --dist loadfile
+	@# in the order of their names: files of few tests, which are long ones, would come last, one after the other
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-all: $(READY)  ## run all tests, learning and load tests included (an hour)
 	@$(BIN)/python -m pytest -m 'slow or not slow' --timeout 3600
