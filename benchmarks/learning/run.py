@@ -136,6 +136,8 @@ def record(folder: Path) -> dict[str, Any]:
     described = {key: value for key, value in experiment.to_dict().items() if key != "seed"}
     if experiment.data is not None:
         described["data"] = "/".join(Path(experiment.data).parts[-2:])  # wherever the machine keeps it
+    if experiment.expert is not None:
+        described["expert"] = Path(experiment.expert).name
     rows = read_jsonl(folder / "metrics.jsonl")
     clock = "env_step" if experiment.data is None else "gradient_step"
     curve, training = (
