@@ -243,12 +243,13 @@ def write_doc() -> None:
             bar += f" ({' and '.join(bars)}{within})"
         took = f"{seeds[0]['updates']:,} updates" if offline else f"{statistics.median(steps):,.0f} ({max(steps):,})"
         final = interval([seed["test_return_mean"] for seed in seeds])
-        bounds = f" ({final.low:.1f} to {final.high:.1f})" if len(seeds) > 1 else ""
+        digits = 1 if abs(final.value) >= 10 else 2
+        bounds = f" ({final.low:.{digits}f} to {final.high:.{digits}f})" if len(seeds) > 1 else ""
         lines.append(
             f"| {summary['task']}{' (' * bool(label)}{label}{')' * bool(label)} | {summary['algorithm']} | {bar} "
             f"| {took} | "
             f"{statistics.median(seed['wall_s'] for seed in seeds):.0f} | "
-            f"{final.value:.1f}{bounds} |"
+            f"{final.value:.{digits}f}{bounds} |"
         )
     text = DOC.read_text()
     before, rest = text.split(BEGIN, 1)
