@@ -95,7 +95,8 @@ class NaturalGradient(PolicyGradient[NaturalConfigT, StatsT]):
         parameters = self.policy.actor_parameters()
         gradient = flat_gradient(loss, parameters)
         check_gradient(loss, gradient)
-        output, kept = now.distribution, now.distribution.detach()
+        output = now.distribution
+        kept = output.detach()
         rows = mb.mask if "mask" in mb else torch.ones_like(mb.adv)
         share = (rows / rows.sum()).reshape(*rows.shape, *(1,) * (kept.dim() - rows.dim()))
         product = fisher_product(
