@@ -213,6 +213,8 @@ def _made_by(picture: Path) -> str:
     made = json.loads(picture.with_suffix(".json").read_text(encoding="utf-8"))
     args = [made["algorithm"], made["task"]]
     given = {name: made.get(name) for name in ("label", "bar", "max_steps", "success")} | {"seeds": len(made["seeds"])}
+    if made.get("expert_share"):
+        given |= {"expert": made["expert"], "share": made["expert_share"]}
     for name, value in given.items():
         args += (
             [f"--{name.replace('_', '-')}", f"{value:g}" if isinstance(value, float) else str(value)] if value else []

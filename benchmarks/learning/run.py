@@ -90,6 +90,7 @@ def main(args: Sequence[str] | None = None) -> int:
         "label": options.label,
         "bar": options.bar,
         "success": options.success,
+        "expert": None if options.expert is None else str(options.expert),
         "expert_share": None if options.expert is None else options.share,
         "max_steps": options.max_steps,
         "changes": changes,
