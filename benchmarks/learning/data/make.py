@@ -3,8 +3,8 @@
     python benchmarks/learning/data/make.py sac Pendulum-v1 --stages 2000 4000 20000
 
 Writes benchmarks/learning/runs/data/TASK/ (ignored by git): `expert.zip`, the agent after the last stage, and
-`expert.hdf5`, what it does; `mixed.hdf5`, as many transitions, an equal share of every stage, the earlier ones with
-random actions (`--eps`) between the agent's own.
+`expert.hdf5`, what it does; `medium.hdf5`, what it did at the stage in the middle; `mixed.hdf5`, as many transitions, an
+equal share of every stage, the earlier ones with random actions (`--eps`) between the agent's own.
 """
 
 from __future__ import annotations
@@ -49,10 +49,12 @@ def main(args: Sequence[str] | None = None) -> int:
             run, eps = result.run_dir, 0.0 if stage == stages[-1] else options.eps
             argosy.collect_data(run, part, steps=share, eps=eps)
             print(f"after {stage:,} steps, eps {eps}: {described(part)}")
+            if stage == stages[len(stages) // 2]:
+                argosy.collect_data(run, folder / "medium.hdf5", steps=options.steps)
         argosy.pack(run, folder / "expert.zip", video=False)
         argosy.collect_data(run, folder / "expert.hdf5", steps=options.steps)
         join(parts, folder / "mixed.hdf5")
-    for name in ("expert", "mixed"):
+    for name in ("expert", "medium", "mixed"):
         print(f"{name}: {described(folder / f'{name}.hdf5')}")
     return 0
 
