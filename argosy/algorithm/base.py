@@ -238,8 +238,12 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
         Raises:
             DataError: a metric is not finite, and so the optimiser's guard has left the parameters as they were.
         """
-        tensors = {name: metric.detach() for name, metric in metrics.items() if metric is not None}
-        values = dict(zip(tensors, torch.stack(list(tensors.values())).tolist(), strict=True))
+        held = {name: metric for name, metric in metrics.items() if metric is not None}
+        if self.device.type == "cpu":
+            values = {name: metric.item() for name, metric in held.items()}
+        else:
+            fetched = torch.stack([metric.detach() for metric in held.values()]).tolist()
+            values = dict(zip(held, fetched, strict=True))
         if not math.isfinite(sum(values.values())):
             raise DataError(f"the loss or another metric of {type(self).__name__} is not finite: {values}")
         if self.policy.normaliser is not None:

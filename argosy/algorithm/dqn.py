@@ -38,7 +38,7 @@ from argosy.policy import QPolicy
 
 LOSSES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "huber": lambda error: F.huber_loss(error, torch.zeros_like(error), reduction="none"),
-    "mse": torch.square,
+    "mse": lambda error: error * error,  # its gradient takes fewer calls than that of a power
 }
 
 

@@ -93,22 +93,20 @@ class Optim(ABC):
             DataError: loss or gradient are not finite; nothing has changed.
         """
         gradients = list(torch.autograd.grad(loss, self.parameters, allow_unused=True))
-        for i, (gradient, strides) in enumerate(zip(gradients, self._strides, strict=True)):
-            if gradient is None or gradient.stride() != strides:
-                gradients[i] = _laid_out(gradient, self.parameters[i])
-        norm = scale = skip = is_bad = None
-        finite = loss.detach()
+        if [None if gradient is None else gradient.stride() for gradient in gradients] != self._strides:
+            gradients = list(map(_laid_out, gradients, self.parameters))
+        norm = scale = skip = None
         if self.config.max_grad_norm is not None:
             norm = torch.linalg.vector_norm(torch.stack(foreach_norm(gradients)))
             scale = (norm / self.config.max_grad_norm).clamp_(min=1.0)
-            finite = finite + norm
         else:
-            is_bad = self._is_bad.zero_()
-            unscale_check_(gradients, is_bad, self._one)  # far cheaper than a norm
-        if not finite.is_cpu:
-            skip = (~torch.isfinite(finite)).float()
-            skip = skip if is_bad is None else torch.max(skip, is_bad)
-        elif not math.isfinite(finite.item()) or (is_bad is not None and is_bad.item()):
+            unscale_check_(gradients, self._is_bad, self._one)  # far cheaper than a norm
+        if not loss.is_cpu:
+            finite = loss.detach() if norm is None else loss.detach() + norm
+            skip = torch.max((~torch.isfinite(finite)).float(), self._is_bad)
+            self._is_bad.zero_()
+        elif self._is_bad.item() or not math.isfinite(loss.item() + (0.0 if norm is None else norm.item())):
+            self._is_bad.zero_()
             of_gradient = "its gradient is not" if norm is None else f"the norm of its gradient {norm.item()}"
             raise DataError(f"the loss is {loss.item()} and {of_gradient}; no parameter has changed")
         with torch.no_grad():
@@ -134,9 +132,10 @@ class Optim(ABC):
 
 
 def _laid_out(gradient: torch.Tensor | None, parameter: torch.Tensor) -> torch.Tensor:
-    """Copy a gradient into the layout of its parameter, which fused kernels take for granted; None: zeros."""
-    out = torch.zeros_like(parameter)
-    return out if gradient is None else out.copy_(gradient)
+    """Return a gradient in the layout of its parameter, which fused kernels take for granted; None: zeros."""
+    if gradient is None:
+        return torch.zeros_like(parameter)
+    return gradient if gradient.stride() == parameter.stride() else torch.empty_like(parameter).copy_(gradient)
 
 
 class AdamState(TypedDict):

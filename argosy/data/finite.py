@@ -20,7 +20,7 @@ def check_finite(batch: Any, *fields: str) -> None:
     """
     held, on_device = tree.fields_of(batch) or {}, list[torch.Tensor]()
     with np.errstate(all="ignore"):  # large numbers may overflow, which does no harm
-        total = sum(_total(held.get(field), on_device) for field in fields)
+        total = sum([_total(held.get(field), on_device) for field in fields])
     if on_device:  # all are fetched at once
         total += torch.stack(on_device).sum().item()
     if not math.isfinite(total):

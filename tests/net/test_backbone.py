@@ -1,7 +1,9 @@
+import pytest
 import torch
 from torch import nn
 
 from argosy.net import MLP, EnsembleMLP, Linear
+from argosy.net.backbone import FEW_OUTPUTS
 from argosy.net.ensemble import EnsembleLinear
 
 
@@ -40,14 +42,16 @@ def test_ensemble_members_learn_independently():
         assert parameter.grad[1].abs().sum() == 0
 
 
-def test_linear_is_that_of_torch_lying_the_other_way():
+@pytest.mark.parametrize("outputs", [1, 4, FEW_OUTPUTS, FEW_OUTPUTS + 1])
+def test_linear_is_that_of_torch_lying_the_other_way(outputs):
     torch.manual_seed(3)
-    ours = Linear(5, 4)
+    ours = Linear(5, outputs)
     torch.manual_seed(3)
-    theirs = nn.Linear(5, 4)
+    theirs = nn.Linear(5, outputs)
     assert torch.equal(ours.weight.t(), theirs.weight)
     assert torch.equal(ours.bias, theirs.bias)
-    assert ours.weight.is_contiguous()
+    in_memory = ours.weight.t() if 1 < outputs <= FEW_OUTPUTS else ours.weight
+    assert in_memory.is_contiguous()
     for lead in ((), (7,), (2, 3)):
         x = torch.randn(*lead, 5)
         torch.testing.assert_close(ours(x), theirs(x))
