@@ -102,16 +102,20 @@ class EpsilonGreedy(Exploration):
         self, act: np.ndarray, evaluates: np.ndarray | None, rng: Rng, mask: np.ndarray | None, state: States
     ) -> tuple[np.ndarray, States]:
         """Replace some actions [B], or [B, D] of which the mask [B, D, n] says the choices."""
-        if self.eps <= 0.0 and self.eps_test <= 0.0:
+        eps: float | np.ndarray = self._eps
+        if eps <= 0.0 and self.eps_test <= 0.0:
             return act, state
         draws = rng.numpy
-        eps = self.eps if evaluates is None else np.where(evaluates, self.eps_test, self.eps)
+        if evaluates is not None:
+            eps = np.where(evaluates, self.eps_test, eps)
         explores = draws.random(len(act)) < eps
         if mask is None:
             anything = (draws.random(len(act)) * self.num_actions).astype(np.int64)  # integers() is slower
         else:  # a uniform draw among the allowed actions: the largest of one uniform number for each of them
             anything = np.where(mask, draws.random(mask.shape), -1.0).argmax(axis=-1)
-        return np.where(explores.reshape(-1, *(1,) * (act.ndim - 1)), anything, act), state
+        if act.ndim > 1:
+            explores = explores.reshape(-1, *(1,) * (act.ndim - 1))
+        return np.where(explores, anything, act), state
 
     def get_extra_state(self) -> torch.Tensor:
         """Return the rates."""
