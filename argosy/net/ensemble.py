@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from argosy.data.protocols import SampleBatch
-from argosy.net.backbone import Backbone, Space, parameters_of
-from argosy.net.config import ACTIVATIONS, NetConfig
+from argosy.net.backbone import ACTIVATIONS, Backbone, Space, parameters_of
+from argosy.net.config import NetConfig
 
 
 class EnsembleLinear(nn.Module):

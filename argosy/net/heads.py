@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from argosy.net.backbone import Linear
-from argosy.net.config import ACTIVATIONS
+from argosy.net.backbone import ACTIVATIONS, Linear
 from argosy.net.ensemble import EnsembleLinear
 
 

@@ -10,8 +10,7 @@ import math
 import torch
 from torch import nn
 
-from argosy.net.backbone import Linear
-from argosy.net.config import ACTIVATIONS
+from argosy.net.backbone import ACTIVATIONS, Linear
 
 
 class EqualFractions(nn.Module):

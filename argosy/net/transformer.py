@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from argosy.errors import ConfigError
-from argosy.net.config import ACTIVATIONS, NetConfig
+from argosy.net.backbone import ACTIVATIONS
+from argosy.net.config import NetConfig
 
 
 class CausalTransformer(nn.Module):

@@ -2,8 +2,9 @@ import pytest
 import torch
 from torch import nn
 
-from argosy.net import MLP, EnsembleMLP, Linear
-from argosy.net.backbone import FEW_OUTPUTS
+from argosy.errors import ConfigError
+from argosy.net import MLP, EnsembleMLP, Linear, NetConfig
+from argosy.net.backbone import ACTIVATIONS, FEW_OUTPUTS, Tanh
 from argosy.net.ensemble import EnsembleLinear
 
 
@@ -64,3 +65,24 @@ def test_a_layer_may_be_parametrised():
     torch.testing.assert_close(layer(x), before)
     layer.parametrizations.weight.original0.data.zero_()  # the norms
     torch.testing.assert_close(layer(x), layer.bias.expand(4, 2))
+
+
+@pytest.mark.parametrize("count", [10, 4096, 70_000])
+def test_tanh_is_that_of_torch(count):
+    x = torch.linspace(-9, 9, count).reshape(-1, 2).requires_grad_()
+    y = Tanh()(x)
+    torch.testing.assert_close(y, torch.tanh(x), rtol=2e-7, atol=1e-7)
+    weight = torch.rand_like(x)
+    (ours,) = torch.autograd.grad((weight * y).sum(), x, create_graph=True)
+    (theirs,) = torch.autograd.grad((weight * torch.tanh(x)).sum(), x, create_graph=True)
+    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
+    second, expected = (torch.autograd.grad(first.sum(), x)[0] for first in (ours, theirs))
+    torch.testing.assert_close(second, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_every_activation_has_its_module():
+    for name, activation in ACTIVATIONS.items():
+        NetConfig(activation=name)
+        assert activation()(torch.zeros(3)).shape == (3,)
+    with pytest.raises(ConfigError, match=", ".join(f"'{name}'" for name in ACTIVATIONS)):
+        NetConfig(activation="sine")
