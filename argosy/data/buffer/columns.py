@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from argosy.data.batch import Batch
-from argosy.data.buffer.rings import IntArray
+from argosy.data.buffer.rings import IntArray, Rings
 from argosy.data.protocols import TransitionLike
-from argosy.data.tree import Fields, State, fields_of
+from argosy.data.tree import Fields, Path, State, fields_of, flatten, map_leaves, unflatten
 from argosy.errors import DataError
 
 REQUIRED = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
@@ -22,8 +21,6 @@ DTYPES = {"rew": np.dtype(np.float32), "terminated": np.dtype(np.bool_), "trunca
 
 Array: TypeAlias = npt.NDArray[Any]
 """A column or rows of it. On a device it is a tensor: what is done with it (indexing, | ~ * sum) both can do."""
-Key: TypeAlias = tuple[str, ...]
-"""Which column of a field: ("camera", "left") of {"camera": {"left": ...}}; () where the field is one array."""
 Tree: TypeAlias = "Array | dict[str, Tree]"
 Writes: TypeAlias = "list[tuple[Column, Array | int]]"
 """Checked writes: a column and its new rows (0: fill)."""
@@ -73,32 +70,6 @@ def given_fields(batch: TransitionLike | Fields, ignore_obs_next: bool) -> Field
     return given
 
 
-def flatten(value: object, key: Key = ()) -> dict[Key, object]:
-    """Return the arrays of a nested container (dict, Batch, named array) by their key; None holds none."""
-    if value is None:
-        return {}
-    fields = fields_of(value)
-    if fields is None:
-        return {key: value}
-    found: dict[Key, object] = {}
-    for name, child in fields.items():
-        found.update(flatten(child, (*key, name)))
-    return found
-
-
-def unflatten(arrays: dict[Key, Array]) -> Tree:
-    """Return the inverse of `flatten`."""
-    if () in arrays:
-        return arrays[()]
-    tree: dict[str, Any] = {}
-    for key, value in arrays.items():
-        node = tree
-        for name in key[:-1]:
-            node = node.setdefault(name, {})
-        node[key[-1]] = value
-    return tree
-
-
 def info_columns(info: Any, keys: Sequence[str]) -> dict[str, object]:
     """Return the asked columns of `info`: a dict of arrays, or one dict per row; rows without a key hold zeros."""
     if info is None or not keys:
@@ -117,19 +88,7 @@ def info_columns(info: Any, keys: Sequence[str]) -> dict[str, object]:
 
 def last_frame(obs: Any, lift: bool) -> Any:
     """Return the newest frame of stacked observations [B, stack, ...] (`lift`: without B)."""
-    fields = fields_of(obs)
-    if fields is not None:
-        return {key: last_frame(value, lift) for key, value in fields.items()}
-    return obs[-1] if lift else obs[:, -1]
-
-
-def as_batch(fields: Fields) -> Batch:
-    """Return a Batch over nested dicts of arrays without parsing the arrays."""
-    batch: Batch = object.__new__(Batch)
-    known = vars(batch)
-    for key, value in fields.items():
-        known[key] = as_batch(value) if type(value) is dict else value
-    return batch
+    return map_leaves(lambda leaf: leaf[-1] if lift else leaf[:, -1], obs)
 
 
 class Column:
@@ -219,11 +178,11 @@ class Field:
 
     def __init__(self, name: str, slots: int, make_column: ColumnMaker, optional: bool = False) -> None:
         self.name, self.slots, self.make_column, self.optional = name, slots, make_column, optional
-        self.columns: dict[Key, Column] = {}
+        self.columns: dict[Path, Column] = {}
         self.single: Column | None = None
         """The column, where the field is one array."""
 
-    def declare(self, key: Key, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def declare(self, key: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         """Allocate one column."""
         column = self.columns[key] = self.make_column(".".join((self.name, *key)), shape, dtype, self.slots)
         if key == ():
@@ -265,3 +224,63 @@ class Field:
         if self.single is not None:
             return self.single.take(index)
         return unflatten({key: column.take(index) for key, column in self.columns.items()}) if self.columns else {}
+
+
+class Successors:
+    """True successors of the rows whose next row is not their successor, for buffers that do not store `obs_next`.
+
+    A side table with one row for the last stored row of every segment: it grows with the number of episode ends that
+    are stored, not with the number of transitions.
+    """
+
+    def __init__(self, rings: Rings, field: Field) -> None:
+        self.rings, self.field = rings, field
+        self.row: IntArray = np.full(rings.slots, -1, np.int64)
+        """Row of this table, per slot; -1 where the successor is the next row of the ring."""
+        self.free: IntArray = np.arange(field.slots)
+        """Unused rows: the first `unused` of these."""
+        self.unused = field.slots
+
+    def release(self, slot: IntArray) -> None:
+        """Forget the successors of slots that are overwritten, emptied or followed by their successor."""
+        row = self.row[slot]
+        kept = row >= 0
+        count = int(np.count_nonzero(kept))
+        if count:
+            self.free[self.unused : self.unused + count] = row if count == len(row) else row[kept]
+            self.unused += count
+            self.row[slot] = -1
+
+    def release_newest(self, ids: IntArray | None) -> None:
+        """Forget those of the newest rows of these rings (None: all), if their successors are what comes next."""
+        last, closed = self.rings.last, self.rings.closed
+        if ids is not None:
+            last, closed = last[ids], closed[ids]
+        self.release(last[~closed] if np.count_nonzero(closed) else last)
+
+    def store(self, slot: IntArray, writes: Writes) -> None:
+        """Store the successors of those of the new rows `slot` that end a segment."""
+        self.release(slot)
+        ends = self.rings.stop[slot]
+        if np.count_nonzero(ends) < len(slot):
+            slot, writes = slot[ends], [(column, cast(Array, value)[ends]) for column, value in writes]
+        size = self.field.slots
+        if self.unused < len(slot):
+            self.field.slots = max(2 * size, size + len(slot))
+            for column in self.field.columns.values():
+                column.grow(self.field.slots)
+            more = np.arange(size, self.field.slots)
+            self.free = np.concatenate([self.free[: self.unused], more, self.free[self.unused :]])
+            self.unused += len(more)
+        self.unused -= len(slot)
+        row = self.row[slot] = self.free[self.unused : self.unused + len(slot)]
+        for column, value in writes:
+            column.put(row, value)
+
+    def patch(self, key: Path, index: IntArray, rows: Array) -> None:
+        """Overwrite those of the gathered `rows` [*index.shape, ...] whose successor lies here."""
+        row = self.row[index]
+        here = row >= 0
+        if np.count_nonzero(here):
+            column = self.field.columns[key]
+            rows[column.like(here)] = column.take(row[here])

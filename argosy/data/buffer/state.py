@@ -7,23 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from argosy.data.buffer.columns import (
-    OPTIONAL,
-    REQUIRED,
-    Array,
-    Field,
-    Key,
-    Tree,
-    Writes,
-    as_array,
-    as_batch,
-    flatten,
-    unflatten,
-)
+from argosy.data.batch import as_batch
+from argosy.data.buffer.columns import OPTIONAL, REQUIRED, Array, Field, Tree, Writes, as_array
 from argosy.data.buffer.devices import adopted
 from argosy.data.buffer.rings import BoolArray, IntArray, compact
 from argosy.data.lazy import LazyArray
-from argosy.data.tree import Fields, fields_of, map_leaves
+from argosy.data.tree import Fields, Path, fields_of, flatten, map_leaves, unflatten
 from argosy.errors import DataError
 
 if TYPE_CHECKING:
@@ -83,7 +72,7 @@ def columns_of(storage: Storage, index: IntArray, ends_only: bool = False, lazy:
     return found
 
 
-def _rows_of(storage: Storage, name: str, key: Key, rows: IntArray, lazy: bool) -> Any:
+def _rows_of(storage: Storage, name: str, key: Path, rows: IntArray, lazy: bool) -> Any:
     column = storage.fields[name].columns[key]
 
     def read(start: int, stop: int) -> Array:
@@ -132,7 +121,7 @@ def _begin(value: Any) -> Any:
     return value.read(0, 1) if isinstance(value, LazyArray) else value
 
 
-def _parts(flat: dict[Key, Any], rows: int, name: str) -> Iterator[tuple[slice, dict[Key, Array]]]:
+def _parts(flat: dict[Path, Any], rows: int, name: str) -> Iterator[tuple[slice, dict[Path, Array]]]:
     """Yield what of a field's columns is written at a time: all of them, or parts of lazy ones."""
     lazy = [value for value in flat.values() if isinstance(value, LazyArray)]
     if not lazy:

@@ -18,7 +18,7 @@ import numpy as np
 from argosy.data.buffer.hdf5 import SCHEMA
 from argosy.data.hdf5 import create_hdf5, naming_errors, open_hdf5, sign_hdf5
 from argosy.data.lazy import PART_BYTES
-from argosy.data.tree import fields_of
+from argosy.data.tree import flatten
 from argosy.errors import DataError
 
 COLUMNS = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
@@ -84,7 +84,8 @@ class DatasetWriter:
             self._append("rings/first", first)
             self._append("rings/stop", stop)
             for name in COLUMNS:
-                for path, value in _leaves(batch[name], f"columns/{name}"):
+                for keys, leaf in flatten(batch[name], ("columns", name)).items():
+                    path, value = "/".join(quote(key, safe="") for key in keys), np.asarray(leaf)
                     if name == "obs_next" and self._ends is not None:
                         self._ends.append(path, value, stop)
                     else:
@@ -188,13 +189,3 @@ def read_attributes(path: str | PathLike[str]) -> dict[str, Any]:
     """
     with open_hdf5(path) as file:
         return dict(file.attrs)
-
-
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the arrays of a nested container with their paths in the file."""
-    fields = fields_of(value)
-    if fields is None:
-        yield path, np.asarray(value)
-    else:
-        for key, item in fields.items():
-            yield from _leaves(item, f"{path}/{quote(key, safe='')}")
