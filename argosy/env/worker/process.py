@@ -95,12 +95,11 @@ class ProcessWorker(EnvWorker):
         self._shared = shared
 
     def _start(self, command: Command, ids: Sequence[int] | None, given: Given) -> int:
-        if command == "reset":
-            return self._send(b"R", cloudpickle.dumps((ids, given)))
-        if self._shared is None:
-            return self._send(b"P", pickle.dumps((ids, given), pickle.HIGHEST_PROTOCOL))
-        self._shared.write_actions(self.ids if ids is None else ids, given)
-        return self._send(b"S", b"" if ids is None else np.asarray(ids, np.int32).tobytes())
+        if command == "step" and self._shared is not None:
+            self._shared.write_actions(self.ids if ids is None else ids, given)
+            return self._send(b"S", b"" if ids is None else np.asarray(ids, np.int32).tobytes())
+        dump = pickle.dumps if command == "step" else cloudpickle.dumps
+        return self._send(b"R", dump((command, ids, given), pickle.HIGHEST_PROTOCOL))
 
     def start_step(self, slot: int) -> None:
         """Start a step of all envs with the actions that shared memory holds; `finish_step` waits for it."""
