@@ -188,7 +188,7 @@ def _sentence(space: Space, result: object) -> str | None:
 def _what_is_wrong(space: Space, result: object) -> str | None:
     """Say why what an env's step returned cannot be stored; None if that is not why."""
     if not isinstance(result, tuple) or len(result) != 5:
-        return f"it returned {_kind(result)}; it has to return (obs, reward, terminated, truncated, info)"
+        return f"it returned {kind_of(result)}; it has to return (obs, reward, terminated, truncated, info)"
     obs, rew, terminated, truncated, info = result
     if not isinstance(info, dict):
         return f"info is a {type(info).__name__}; it has to be a dict"
@@ -217,14 +217,15 @@ def _flag(flag: object) -> bool:
 def _reset_result(result: object) -> tuple[object, dict[str, object]]:
     """Return observation and info of a reset, if that is what it returned."""
     if not isinstance(result, tuple) or len(result) != 2:
-        raise EnvError(f"it returned {_kind(result)}; it has to return (obs, info)")
+        raise EnvError(f"it returned {kind_of(result)}; it has to return (obs, info)")
     obs, info = result
     if not isinstance(info, dict):
         raise EnvError(f"info is a {type(info).__name__}; it has to be a dict")
     return obs, info
 
 
-def _kind(result: object) -> str:
+def kind_of(result: object) -> str:
+    """Say what a reset or a step returned: how many values, or something else."""
     return f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
 
 
