@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -106,12 +106,7 @@ class DatasetWriter:
         rings |= {"ep_start": oldest, "ep_len": zero, "ep_rew": zero.astype(np.float64), "closed": zero == 0}
         with self._naming_errors():
             if self._ends is not None:
-                for path, shape, dtype, parts in self._ends.columns():
-                    column = self._create(path, shape, dtype)
-                    start = 0
-                    for part in parts:
-                        column[start : start + len(part)] = part
-                        start += len(part)
+                self._ends.write(self._create)
             for name, value in rings.items():
                 self._file[f"rings/{name}"] = value
             self._file.attrs.update(attributes)
@@ -162,23 +157,20 @@ class _Ends:
         for env, file in enumerate(files):
             file.write(np.ascontiguousarray(value[stop[:, env], env]).tobytes())
 
-    def columns(self) -> Iterator[tuple[str, tuple[int, ...], np.dtype[Any], Iterator[np.ndarray]]]:
-        """Yield path, shape and dtype of each column, env after env, and its parts."""
+    def write(self, create: Callable[[str, tuple[int, ...], np.dtype[Any]], Any]) -> None:
+        """Write each column, env after env, into what `create` makes of its path, shape and dtype."""
         for path, files in self.files.items():
             shape, dtype = self.forms[path]
             row = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-            rows = sum(file.tell() for file in files) // row
-            yield path, (rows, *shape), dtype, _stored_rows(files, shape, dtype, row)
-
-
-def _stored_rows(
-    files: Sequence[IO[bytes]], shape: tuple[int, ...], dtype: np.dtype[Any], row: int
-) -> Iterator[np.ndarray]:
-    for file in files:
-        file.seek(0)
-        while data := file.read(max(1, PART_BYTES // row) * row):
-            yield np.frombuffer(data, dtype).reshape(-1, *shape)
-        file.close()
+            column = create(path, (sum(file.tell() for file in files) // row, *shape), dtype)
+            start = 0
+            for file in files:
+                file.seek(0)
+                while data := file.read(max(1, PART_BYTES // row) * row):
+                    part = np.frombuffer(data, dtype).reshape(-1, *shape)
+                    column[start : start + len(part)] = part
+                    start += len(part)
+                file.close()
 
 
 def read_attributes(path: str | PathLike[str]) -> dict[str, Any]:
