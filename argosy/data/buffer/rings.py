@@ -82,7 +82,7 @@ class Rings:
         self.closed: BoolArray = np.ones(self.num, np.bool_)
         """The next row of the ring does not continue the newest one."""
         self.ep_start: IntArray = self.offset.copy()
-        if not keep_episodes or not hasattr(self, "ep_rew"):
+        if not keep_episodes:
             self.ep_rew: npt.NDArray[np.float64] = np.zeros(self.num)
             self.ep_len: IntArray = np.zeros(self.num, np.int64)
 

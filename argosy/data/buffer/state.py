@@ -153,11 +153,9 @@ def read_data(columns: Mapping[str, object], done: object) -> tuple[dict[str, Tr
     """
     read = {name: _read_columns(value, name) for name, value in columns.items()}
     stop = as_array(_read_columns(done, "done"), "done").astype(np.bool_)
-    for name, value in read.items():
-        for key, array in flatten(value).items():
-            rows = len(as_array(array, name))
-            if rows != len(stop):
-                raise DataError(f"{'.'.join((name, *key))} has {rows} rows and done has {len(stop)}")
+    for path, array in flatten(read).items():
+        if len(array) != len(stop):
+            raise DataError(f"{'.'.join(path)} has {len(array)} rows and done has {len(stop)}")
     rew = as_array(read["rew"], "rew")
     if np.isnan(rew).any():
         raise DataError(f"rew is NaN in row {int(np.argwhere(np.isnan(rew))[0, 0])}")

@@ -15,13 +15,13 @@ from urllib.parse import quote
 
 import numpy as np
 
+from argosy.data.buffer.columns import REQUIRED
 from argosy.data.buffer.hdf5 import SCHEMA
 from argosy.data.hdf5 import create_hdf5, naming_errors, open_hdf5, sign_hdf5
 from argosy.data.lazy import PART_BYTES
 from argosy.data.tree import flatten
 from argosy.errors import DataError
 
-COLUMNS = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
 PACKED_BYTES = 1 << 16
 """Images are compressed in blocks of about so many bytes."""
 
@@ -83,7 +83,7 @@ class DatasetWriter:
         with self._naming_errors():
             self._append("rings/first", first)
             self._append("rings/stop", stop)
-            for name in COLUMNS:
+            for name in REQUIRED:
                 for keys, leaf in flatten(batch[name], ("columns", name)).items():
                     path, value = "/".join(quote(key, safe="") for key in keys), np.asarray(leaf)
                     if name == "obs_next" and self._ends is not None:
