@@ -316,13 +316,10 @@ class BaseVectorEnv(Generic[WorkerT]):
         """Return what the reset of each env is given: `kwargs`, and a seed if it has one."""
         common = dict(kwargs)
         seed = common.pop("seed", None)
-        seeds = dict(zip(ids, env_seeds(seed, len(ids)), strict=True)) if seed is not None else None
-        given = []
+        seeds = [self._seeds[i] for i in ids] if seed is None else env_seeds(seed, len(ids))
         for i in ids:
-            env_seed = seeds[i] if seeds is not None else self._seeds[i]
             self._seeds[i] = None
-            given.append(common if env_seed is None else {**common, "seed": env_seed})
-        return given
+        return [common if own is None else {**common, "seed": own} for own in seeds]
 
     def _idle(self, id: Ids) -> list[int]:
         ids = self._ids(id)

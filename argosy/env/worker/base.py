@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, Self, TypeAlias
 
 import gymnasium as gym
@@ -101,16 +102,13 @@ class EnvWorker(ABC):
 
     def __init__(self, first: int, num_envs: int) -> None:
         self.ids = range(first, first + num_envs)
-        self._spaces: EnvSpaces | None = None
         self.sent: deque[tuple[Command, Sequence[int] | None, Any]] = deque()
         """Commands whose results were not received yet, with their envs and by what `_start` returned."""
 
-    @property
+    @cached_property
     def spaces(self) -> EnvSpaces:
         """Spaces of the envs; waits until they are made."""
-        if self._spaces is None:
-            self._spaces = self._made()
-        return self._spaces
+        return self._made()
 
     @abstractmethod
     def _made(self) -> EnvSpaces:
