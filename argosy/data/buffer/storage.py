@@ -16,7 +16,6 @@ from argosy.data.buffer.columns import (
     REQUIRED,
     Array,
     Field,
-    Successors,
     Tree,
     Writes,
     given_fields,
@@ -27,6 +26,7 @@ from argosy.data.buffer.devices import column_maker
 from argosy.data.buffer.priority import Priorities, Priority
 from argosy.data.buffer.rings import Added, BoolArray, IntArray, Rings, compact
 from argosy.data.buffer.state import COLUMNS, KNOWN, as_attribute, own_fields
+from argosy.data.buffer.successors import Successors
 from argosy.data.protocols import TransitionLike
 from argosy.data.tree import Fields, Path, unflatten
 from argosy.errors import ConfigError, DataError, nearest

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from argosy.data.batch import Batch
-from argosy.data.buffer.hdf5 import Stored, is_tianshou, read_state
 from argosy.data.buffer.replay import ReplayBuffer
 from argosy.data.buffer.rings import Rings
+from argosy.data.buffer.state import Stored, is_tianshou, read_state
 from argosy.data.datasets.source import Source, as_flags, as_rewards, read_rows, read_steps
 from argosy.data.hdf5 import HDF5Tree
 from argosy.data.tree import flatten

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import numpy as np
 
 from argosy.data.buffer.columns import REQUIRED
-from argosy.data.buffer.hdf5 import SCHEMA
+from argosy.data.buffer.state import SCHEMA
 from argosy.data.hdf5 import create_hdf5, naming_errors, open_hdf5, sign_hdf5
 from argosy.data.lazy import PART_BYTES
 from argosy.data.tree import flatten
