@@ -186,6 +186,15 @@ class Batch(Record):
         fields.update(other.__dict__)
 
 
+def as_batch(fields: tree.Fields) -> Batch:
+    """Return a Batch over nested dicts of arrays without parsing the arrays."""
+    batch: Batch = object.__new__(Batch)
+    known = vars(batch)
+    for key, value in fields.items():
+        known[key] = as_batch(value) if type(value) is dict else value
+    return batch
+
+
 def parse(value: Any) -> Any:
     """Make of a value what a Batch keeps of it (see `Batch`)."""
     if isinstance(value, np.ndarray):

@@ -292,11 +292,4 @@ def flatten(x: object) -> list[tuple[str, Any]]:
 
 def from_flattened(pairs: Iterable[tuple[str, Any]]) -> NamedArray:
     """Undo `flatten`."""
-    nested: tree.Fields = {}
-    for path, value in pairs:
-        *parents, name = path.split(".")
-        at = nested
-        for parent in parents:
-            at = at.setdefault(parent, {})
-        at[name] = value
-    return from_dict(nested) or NamedArray()
+    return from_dict(tree.unflatten({tuple(path.split(".")): value for path, value in pairs})) or NamedArray()

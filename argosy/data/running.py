@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from argosy.data.tree import State
 from argosy.errors import DataError
-
-
-class RunningState(TypedDict):
-    """What `RunningMeanStd.state_dict` returns."""
-
-    mean: np.ndarray
-    var: np.ndarray
-    count: int
 
 
 class RunningMeanStd:
@@ -89,11 +81,11 @@ class RunningMeanStd:
             scaled = np.clip(scaled, -self.clip_max, self.clip_max)
         return np.asarray(scaled, dtype=np.float32)
 
-    def state_dict(self) -> RunningState:
+    def state_dict(self) -> State:
         """Return copies of the statistics."""
         return {"mean": self.mean.copy(), "var": self.var.copy(), "count": self.count}
 
-    def load_state_dict(self, state: RunningState) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Continue from saved statistics.
 
         Raises:

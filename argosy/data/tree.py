@@ -6,7 +6,7 @@ Both `Batch` and `NamedArray` are built on these functions and those of `join`, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -19,6 +19,8 @@ Fields: TypeAlias = dict[str, Any]
 """Of a record: arrays, tensors, records and None, by name."""
 State: TypeAlias = dict[str, Any]
 """What a part of a run is saved as: nested dicts and lists of arrays, tensors, numbers and text."""
+Path: TypeAlias = tuple[str, ...]
+"""Where in a tree: ("camera", "left") of {"camera": {"left": ...}}; () where it is a leaf itself."""
 NUMERIC: Final = frozenset("biufc")
 """Kinds of numpy dtypes (`dtype.kind`) that hold numbers or bools."""
 
@@ -90,6 +92,32 @@ def leaves(tree: object, path: str = "") -> Iterator[tuple[str, Any]]:
         return
     for key, value in fields.items():
         yield from leaves(value, f"{path}.{key}" if path else key)
+
+
+def flatten(tree: object, path: Path = ()) -> dict[Path, Any]:
+    """Return the leaves by their keys, e.g. {("obs", "image"): array}; None holds none."""
+    if tree is None:
+        return {}
+    fields = fields_of(tree)
+    if fields is None:
+        return {path: tree}
+    found: dict[Path, Any] = {}
+    for key, child in fields.items():
+        found.update(flatten(child, (*path, key)))
+    return found
+
+
+def unflatten(leaves: Mapping[Path, Any]) -> Any:
+    """Return the inverse of `flatten`, of dicts."""
+    if () in leaves:
+        return leaves[()]
+    tree: Fields = {}
+    for path, leaf in leaves.items():
+        node = tree
+        for key in path[:-1]:
+            node = node.setdefault(key, {})
+        node[path[-1]] = leaf
+    return tree
 
 
 def index(tree: TreeT, at: Any) -> TreeT:

@@ -179,7 +179,8 @@ def _unwrapped_factory(task: str, config: EnvConfig, *, test: bool, render_mode:
         return lambda: make_atari_env(game, config, test=test, render_mode=render_mode)
     if callable(make):
         check_arguments(make, config.kwargs, "env.kwargs")
-        return _limited(partial(gymnasium_env, make, **kwargs), limit)
+        made = partial(gymnasium_env, make, **kwargs)
+        return made if limit is None else lambda: gym.wrappers.TimeLimit(made(), limit)
     if is_dm_control(task):
         raise ConfigError(f"task {task!r} is EnvPool's alone; leave env.vector at 'auto', and env.wrappers out")
     env_id = _registered(task)
@@ -271,10 +272,6 @@ def _registered(task: str) -> str:
         *filter(is_dm_control, _pool_tasks()),
     ]
     raise ConfigError(f"unknown task {task!r}; {nearest(task, known)}")
-
-
-def _limited(make: EnvFn, limit: int | None) -> EnvFn:
-    return make if limit is None else lambda: gym.wrappers.TimeLimit(make(), limit)
 
 
 def vector_kind(task: str, config: EnvConfig, num_envs: int) -> str:

@@ -12,6 +12,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from argosy.config import check_arguments
+from argosy.env.actions import choices
 from argosy.env.spaces import Space, is_bounded, stacked
 from argosy.env.vector.protocol import Info
 from argosy.env.worker.base import Env, EnvFn
@@ -206,11 +207,8 @@ class ActionMaskFromInfo(_Seeing):
     def __init__(self, env: Env, key: str = "action_mask") -> None:
         super().__init__(env)
         space, actions = env.observation_space, env.action_space
-        if isinstance(actions, spaces.Discrete):
-            self._size = int(actions.n)
-        elif isinstance(actions, spaces.MultiDiscrete):
-            self._size = int(actions.nvec.sum())
-        else:
+        self._size = sum(choices(actions))
+        if not self._size:
             raise SpaceError(f"ActionMaskFromInfo needs a Discrete or MultiDiscrete action space, got {actions}")
         self._key, self._is_dict = key, isinstance(space, spaces.Dict)
         parts: dict[str, Space] = dict(space.spaces) if isinstance(space, spaces.Dict) else {"obs": space}

@@ -22,7 +22,7 @@ from argosy.data import (
     Sampling,
     VectorReplayBuffer,
 )
-from argosy.data.buffer.hdf5 import save_state
+from argosy.data.buffer.state import save_state
 from argosy.errors import DataError
 
 h5py = pytest.importorskip("h5py")

@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from argosy.data.batch import Batch
 from argosy.data.buffer.rings import IntArray
 from argosy.data.protocols import TransitionLike
-from argosy.data.tree import Fields, State, fields_of
+from argosy.data.tree import Fields, Path, State, fields_of, flatten, map_leaves, unflatten
 from argosy.errors import DataError
 
 REQUIRED = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
@@ -22,8 +21,6 @@ DTYPES = {"rew": np.dtype(np.float32), "terminated": np.dtype(np.bool_), "trunca
 
 Array: TypeAlias = npt.NDArray[Any]
 """A column or rows of it. On a device it is a tensor: what is done with it (indexing, | ~ * sum) both can do."""
-Key: TypeAlias = tuple[str, ...]
-"""Which column of a field: ("camera", "left") of {"camera": {"left": ...}}; () where the field is one array."""
 Tree: TypeAlias = "Array | dict[str, Tree]"
 Writes: TypeAlias = "list[tuple[Column, Array | int]]"
 """Checked writes: a column and its new rows (0: fill)."""
@@ -73,32 +70,6 @@ def given_fields(batch: TransitionLike | Fields, ignore_obs_next: bool) -> Field
     return given
 
 
-def flatten(value: object, key: Key = ()) -> dict[Key, object]:
-    """Return the arrays of a nested container (dict, Batch, named array) by their key; None holds none."""
-    if value is None:
-        return {}
-    fields = fields_of(value)
-    if fields is None:
-        return {key: value}
-    found: dict[Key, object] = {}
-    for name, child in fields.items():
-        found.update(flatten(child, (*key, name)))
-    return found
-
-
-def unflatten(arrays: dict[Key, Array]) -> Tree:
-    """Return the inverse of `flatten`."""
-    if () in arrays:
-        return arrays[()]
-    tree: dict[str, Any] = {}
-    for key, value in arrays.items():
-        node = tree
-        for name in key[:-1]:
-            node = node.setdefault(name, {})
-        node[key[-1]] = value
-    return tree
-
-
 def info_columns(info: Any, keys: Sequence[str]) -> dict[str, object]:
     """Return the asked columns of `info`: a dict of arrays, or one dict per row; rows without a key hold zeros."""
     if info is None or not keys:
@@ -117,19 +88,7 @@ def info_columns(info: Any, keys: Sequence[str]) -> dict[str, object]:
 
 def last_frame(obs: Any, lift: bool) -> Any:
     """Return the newest frame of stacked observations [B, stack, ...] (`lift`: without B)."""
-    fields = fields_of(obs)
-    if fields is not None:
-        return {key: last_frame(value, lift) for key, value in fields.items()}
-    return obs[-1] if lift else obs[:, -1]
-
-
-def as_batch(fields: Fields) -> Batch:
-    """Return a Batch over nested dicts of arrays without parsing the arrays."""
-    batch: Batch = object.__new__(Batch)
-    known = vars(batch)
-    for key, value in fields.items():
-        known[key] = as_batch(value) if type(value) is dict else value
-    return batch
+    return map_leaves(lambda leaf: leaf[-1] if lift else leaf[:, -1], obs)
 
 
 class Column:
@@ -219,11 +178,11 @@ class Field:
 
     def __init__(self, name: str, slots: int, make_column: ColumnMaker, optional: bool = False) -> None:
         self.name, self.slots, self.make_column, self.optional = name, slots, make_column, optional
-        self.columns: dict[Key, Column] = {}
+        self.columns: dict[Path, Column] = {}
         self.single: Column | None = None
         """The column, where the field is one array."""
 
-    def declare(self, key: Key, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def declare(self, key: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         """Allocate one column."""
         column = self.columns[key] = self.make_column(".".join((self.name, *key)), shape, dtype, self.slots)
         if key == ():

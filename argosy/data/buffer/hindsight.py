@@ -1,15 +1,15 @@
-"""Hindsight experience replay, 'future' strategy (Andrychowicz et al. 2017, arXiv 1707.01495).
+"""What sampled rows are given that is not stored with them: other goals, sums of rewards, fields of the rows around.
 
-A part of each sample gets another goal: one that its episode achieved later. Only the sampled batch is changed,
-before rewards are summed, so that n-step returns see the new goals, and end where a new goal ends the episode; what is
-stored stays as it was.
+Hindsight experience replay, 'future' strategy (Andrychowicz et al. 2017, arXiv 1707.01495): a part of each sample gets
+another goal, one that its episode achieved later. Only the sampled batch is changed, before rewards are summed, so that
+n-step returns see the new goals, and end where a new goal ends the episode; what is stored stays as it was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,13 @@ from argosy.data.buffer.columns import Array
 from argosy.data.buffer.rings import BoolArray, IntArray
 from argosy.data.buffer.storage import Storage
 from argosy.data.tree import Fields
-from argosy.errors import DataError
+from argosy.errors import DataError, nearest
+
+if TYPE_CHECKING:
+    from argosy.data.buffer.replay import ReplayBuffer, Sampling
+
+_BLOCK = 128
+_NOTHING = 1e-6
 
 RewardFn: TypeAlias = Callable[[npt.NDArray[Any], npt.NDArray[Any]], npt.NDArray[Any]]
 """(achieved goals [N, *goal], desired goals [N, *goal]) -> rewards [N]; or [N], whether it ends the episode."""
@@ -41,15 +47,6 @@ class Hindsight:
     def __post_init__(self) -> None:
         check_range(self, "horizon", ge=1)
         check_range(self, "future_k", ge=0.0)
-
-
-class NewGoals(NamedTuple):
-    """The relabelled rows of a sample."""
-
-    mask: BoolArray
-    """[T, B]: the row gets a new goal."""
-    goal: Array
-    """[R, *goal], one per True in `mask`."""
 
 
 def relabel(
@@ -78,12 +75,12 @@ def relabel(
     """
     single = window.ndim == 2
     window = window[None] if single else window
-    goals = draw_goals(storage, config, window[..., 0], rng)
+    mask, goal = draw_goals(storage, config, window[..., 0], rng)
     column = storage.fields["obs"].columns["desired_goal",]
-    achieved = column.host(storage.successor(("achieved_goal",), window[goals.mask]))
-    desired = np.broadcast_to(column.host(goals.goal)[:, None], achieved.shape)
+    achieved = column.host(storage.successor(("achieved_goal",), window[mask]))
+    desired = np.broadcast_to(column.host(goal)[:, None], achieved.shape)
     value = _asked(config.compute_reward_fn, "compute_reward_fn", achieved, desired).astype(np.float32)
-    rows = column.like(goals.mask)
+    rows = column.like(mask)
     if config.compute_terminated_fn is not None:
         ended = _asked(config.compute_terminated_fn, "compute_terminated_fn", achieved, desired).astype(np.bool_)
         over = np.logical_or.accumulate(ended, axis=1)
@@ -92,16 +89,22 @@ def relabel(
         (terminated[None] if single else terminated)[rows] = column.like(over[:, -1])
         fields["done"] = terminated | fields["truncated"]
     rew.reshape(window.shape)[rows] = column.like(value)
-    goal = goals.goal[:, None] if storage.stack_num > 1 else goals.goal
+    if storage.stack_num > 1:
+        goal = goal[:, None]
     for name in ("obs", "obs_next"):
         of_sample = fields[name]["desired_goal"]
         (of_sample[None] if single else of_sample)[rows] = goal  # of stacks, in every frame
 
 
-def draw_goals(storage: Storage, config: Hindsight, index: IntArray, rng: np.random.Generator) -> NewGoals:
+def draw_goals(
+    storage: Storage, config: Hindsight, index: IntArray, rng: np.random.Generator
+) -> tuple[BoolArray, Array]:
     """Choose columns of the sample `index` [T, B] and for each a goal that was achieved after its last row.
 
     A sequence has one new goal; rows of later episodes in it keep theirs.
+
+    Returns:
+        Which rows get a new goal [T, B], and these goals [R, *goal], one per True.
 
     Raises:
         DataError: observations lack `achieved_goal` or `desired_goal`.
@@ -123,7 +126,7 @@ def draw_goals(storage: Storage, config: Hindsight, index: IntArray, rng: np.ran
     mask = chosen & (np.arange(span)[:, None] <= ahead)
     achieved = storage.successor(("achieved_goal",), future)
     of_row = np.broadcast_to(np.arange(size), mask.shape)[mask]
-    return NewGoals(mask, achieved[columns["achieved_goal",].like(of_row)])
+    return mask, achieved[columns["achieved_goal",].like(of_row)]
 
 
 def _asked(function: RewardFn, name: str, achieved: Array, desired: Array) -> Array:
@@ -136,3 +139,65 @@ def _asked(function: RewardFn, name: str, achieved: Array, desired: Array) -> Ar
     if np.isnan(value).any():
         raise DataError(f"{name} returned NaN")
     return value.reshape(rows, n)
+
+
+def look_up(buffer: ReplayBuffer, index: IntArray, final: IntArray, sampling: Sampling) -> dict[str, Array]:
+    """Return the fields that a sample asks for, of the slots `index`, whose n-step windows end with the slots `final`.
+
+    Raises:
+        DataError: a field is unknown.
+    """
+    for name in sampling.fields:
+        if name not in MAKERS:
+            raise DataError(f"a sample is to hold {name!r}, which nothing makes: {nearest(name, MAKERS)}")
+    like = buffer.fields["rew"].columns[()].like
+    return {name: like(MAKERS[name](buffer, index, final, sampling)) for name in sampling.fields}
+
+
+def returns_to_go(buffer: ReplayBuffer, index: IntArray, final: IntArray, sampling: Sampling) -> Array:
+    """Discounted sums of the rewards from each row to the end of its episode, or of what is stored of it."""
+    from argosy.data.buffer.replay import n_step_weights
+
+    rings, rew = buffer.rings, buffer.fields["rew"].columns[()]
+    found, scale = np.zeros(index.shape, np.float32), np.ones(index.shape, np.float32)
+    while scale.max() > _NOTHING:
+        ahead = rings.ahead(index, _BLOCK - 1)
+        window = rings.shift(index[..., None], np.minimum(np.arange(_BLOCK), ahead[..., None]))
+        found += scale * (rew.host(rew.take(window)) * n_step_weights(ahead, _BLOCK, sampling.gamma)[0]).sum(axis=-1)
+        scale *= np.where(rings.stop[window[..., -1]], 0.0, sampling.gamma**_BLOCK).astype(np.float32)
+        index = rings.next(window[..., -1])
+    return found
+
+
+def next_actions(buffer: ReplayBuffer, index: IntArray, final: IntArray, sampling: Sampling) -> Array:
+    """The action of the row that follows the window, as floats; NaN where its episode ends, or what is stored of it."""
+    act = buffer.fields["act"].columns[()]
+    after = buffer.rings.next(final)
+    found = act.host(act.take(after)).astype(np.float32)
+    found[after == final] = np.nan
+    return found
+
+
+def steps_before(buffer: ReplayBuffer, index: IntArray, final: IntArray, sampling: Sampling) -> Array:
+    """How many rows of its episode, or of what is stored of it, are before each row; as floats."""
+    rings = buffer.rings
+    if index.ndim == 2:  # of sequences the first row's is looked up, the others follow
+        found = np.empty(index.shape, np.float32)
+        found[0] = steps_before(buffer, index[0], final[0], sampling)
+        for t in range(1, len(index)):
+            found[t] = np.where(rings.first[index[t]], 0.0, found[t - 1] + 1.0)
+        return found
+    found, walked = np.zeros(index.shape, np.float32), index
+    while len(walked):
+        first = rings.back(index, _BLOCK)[..., 0]
+        walked = (index - first) % rings.capacity[rings.ring_of(index)]
+        found += walked
+        index, walked = first, walked[walked == _BLOCK]
+    return found
+
+
+MAKERS: dict[str, Callable[[ReplayBuffer, IntArray, IntArray, Sampling], Array]] = {
+    "returns": returns_to_go,
+    "act_next": next_actions,
+    "step": steps_before,
+}

@@ -49,7 +49,6 @@ class Priorities:
 
         self.tree = SumTree(slots)
         self.config = config
-        self.slots = slots
         self.beta = config.beta
         self.samples = 0
 
@@ -68,8 +67,8 @@ class Priorities:
             return
         if not math.isfinite(value[bad]):
             raise DataError(f"priorities[{bad}] of slot {slot[bad]} is {value[bad]}; nothing was changed")
-        if not 0 <= slot[bad] < self.slots:
-            raise DataError(f"indices reach from {slot.min()} to {slot.max()}; slots are 0 .. {self.slots - 1}")
+        if not 0 <= slot[bad] < self.tree.size:
+            raise DataError(f"indices reach from {slot.min()} to {slot.max()}; slots are 0 .. {self.tree.size - 1}")
         raise DataError(f"slot {slot[bad]} holds no transition")
 
     def draw(self, size: int, rng: np.random.Generator) -> IntArray:

@@ -11,14 +11,21 @@ import numpy as np
 import numpy.typing as npt
 
 from argosy.config import check_range
-from argosy.data.batch import Batch
-from argosy.data.buffer.beside import look_up
-from argosy.data.buffer.columns import REQUIRED, Array, as_batch
-from argosy.data.buffer.hdf5 import Stored, check_rings, opened_state, save_state
-from argosy.data.buffer.hindsight import Hindsight, relabel
+from argosy.data.batch import Batch, as_batch
+from argosy.data.buffer.columns import REQUIRED, Array
+from argosy.data.buffer.hindsight import Hindsight, look_up, relabel
 from argosy.data.buffer.priority import Priorities, Priority
 from argosy.data.buffer.rings import IntArray
-from argosy.data.buffer.state import append, columns_of, read_data, restore
+from argosy.data.buffer.state import (
+    Stored,
+    append,
+    check_rings,
+    columns_of,
+    opened_state,
+    read_data,
+    restore,
+    save_state,
+)
 from argosy.data.buffer.storage import Storage
 from argosy.data.tree import Fields, State
 from argosy.errors import ConfigError, DataError

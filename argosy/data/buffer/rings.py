@@ -82,7 +82,7 @@ class Rings:
         self.closed: BoolArray = np.ones(self.num, np.bool_)
         """The next row of the ring does not continue the newest one."""
         self.ep_start: IntArray = self.offset.copy()
-        if not keep_episodes or not hasattr(self, "ep_rew"):
+        if not keep_episodes:
             self.ep_rew: npt.NDArray[np.float64] = np.zeros(self.num)
             self.ep_len: IntArray = np.zeros(self.num, np.int64)
 
@@ -181,14 +181,13 @@ class Rings:
         self.close(self.ids[ring : ring + 1])
         capacity = int(self.capacity[ring])
         rows = min(len(stop), capacity)
-        start = int(self.head[ring])
-        slot = self._run(start, rows, ring)
+        slot = self._run(int(self.head[ring]), rows, ring)
         if rows:
             self.stop[slot] = stop[-rows:]
             self.first[slot[0]], self.first[slot[1:]] = True, self.stop[slot[:-1]]
             self.stop[slot[-1]] = True
             self.last[ring] = slot[-1]
-            self.head[ring] = self.ep_start[ring] = self._turned(start + rows, ring)
+            self.head[ring] = self.ep_start[ring] = self.following[slot[-1]]
             self.count[ring] = min(int(self.count[ring]) + rows, capacity)
             self.total = int(self.count.sum())
         return slot
@@ -270,12 +269,9 @@ class Rings:
 
     def stored(self, ring: int) -> IntArray:
         """Return the slots of one ring that hold a row, oldest first."""
-        start = self._turned(int(self.head[ring]) - int(self.count[ring]), ring)
-        return self._run(start, int(self.count[ring]), ring)
-
-    def _turned(self, slot: int, ring: int) -> int:
-        """Return a slot number that is out of its ring by up to a turn, as it counts there."""
-        return (slot - int(self.offset[ring])) % int(self.capacity[ring]) + int(self.offset[ring])
+        start = int(self.head[ring]) - int(self.count[ring])
+        turn = int(self.capacity[ring]) if start < self.offset[ring] else 0
+        return self._run(start + turn, int(self.count[ring]), ring)
 
     def _run(self, start: int, rows: int, ring: int) -> IntArray:
         """Return `rows` slots of a ring from `start` on."""

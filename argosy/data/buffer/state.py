@@ -1,29 +1,29 @@
-"""Whole columns of a buffer: as attributes, as state, from another buffer, from recorded data."""
+"""Whole columns of a buffer: as attributes, as state, from another buffer, from recorded data, in HDF5 files.
+
+Files are of our own layout; Tianshou's are read, too. None is ever unpickled.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 
-from argosy.data.buffer.columns import (
-    OPTIONAL,
-    REQUIRED,
-    Array,
-    Field,
-    Key,
-    Tree,
-    Writes,
-    as_array,
-    as_batch,
-    flatten,
-    unflatten,
-)
+from argosy.data.batch import as_batch
+from argosy.data.buffer.columns import OPTIONAL, REQUIRED, Array, Field, Tree, Writes, as_array
 from argosy.data.buffer.devices import adopted
-from argosy.data.buffer.rings import BoolArray, IntArray, compact
+from argosy.data.buffer.priority import Priority
+from argosy.data.buffer.rings import BoolArray, IntArray, Rings, compact
+from argosy.data.hdf5 import HDF5Tree, create_hdf5, machine_memory, naming_errors, open_hdf5, sign_hdf5
 from argosy.data.lazy import LazyArray
-from argosy.data.tree import Fields, fields_of, map_leaves
+from argosy.data.tree import Fields, Path, State, fields_of, flatten, map_leaves, unflatten
 from argosy.errors import DataError
 
 if TYPE_CHECKING:
@@ -33,6 +33,14 @@ COLUMNS = (*REQUIRED, *OPTIONAL)
 DERIVED = ("done", "discount", "weight", "indices", "mask", "on_reset", "final", "cut")
 """Fields that reading makes: they are not stored where a sample is added again."""
 KNOWN = frozenset((*COLUMNS, *DERIVED))
+
+
+SLOT_BYTES = 16
+"""That a buffer needs at least per transition."""
+_EMPTY_SLOTS = 1 << 22
+"""That a buffer without rows may have; the arrays of one with rows show how many it has."""
+SCHEMA = 1
+"""Version of the layout: groups for dicts, datasets for arrays, JSON attributes for the rest."""
 
 
 class NoColumnError(DataError, AttributeError):
@@ -83,7 +91,7 @@ def columns_of(storage: Storage, index: IntArray, ends_only: bool = False, lazy:
     return found
 
 
-def _rows_of(storage: Storage, name: str, key: Key, rows: IntArray, lazy: bool) -> Any:
+def _rows_of(storage: Storage, name: str, key: Path, rows: IntArray, lazy: bool) -> Any:
     column = storage.fields[name].columns[key]
 
     def read(start: int, stop: int) -> Array:
@@ -132,7 +140,7 @@ def _begin(value: Any) -> Any:
     return value.read(0, 1) if isinstance(value, LazyArray) else value
 
 
-def _parts(flat: dict[Key, Any], rows: int, name: str) -> Iterator[tuple[slice, dict[Key, Array]]]:
+def _parts(flat: dict[Path, Any], rows: int, name: str) -> Iterator[tuple[slice, dict[Path, Array]]]:
     """Yield what of a field's columns is written at a time: all of them, or parts of lazy ones."""
     lazy = [value for value in flat.values() if isinstance(value, LazyArray)]
     if not lazy:
@@ -164,11 +172,9 @@ def read_data(columns: Mapping[str, object], done: object) -> tuple[dict[str, Tr
     """
     read = {name: _read_columns(value, name) for name, value in columns.items()}
     stop = as_array(_read_columns(done, "done"), "done").astype(np.bool_)
-    for name, value in read.items():
-        for key, array in flatten(value).items():
-            rows = len(as_array(array, name))
-            if rows != len(stop):
-                raise DataError(f"{'.'.join((name, *key))} has {rows} rows and done has {len(stop)}")
+    for path, array in flatten(read).items():
+        if len(array) != len(stop):
+            raise DataError(f"{'.'.join(path)} has {len(array)} rows and done has {len(stop)}")
     rew = as_array(read["rew"], "rew")
     if np.isnan(rew).any():
         raise DataError(f"rew is NaN in row {int(np.argwhere(np.isnan(rew))[0, 0])}")
@@ -184,3 +190,166 @@ def _read_columns(value: object, name: str) -> Tree:
         return {key: _read_columns(child, f"{name}.{key}") for key, child in fields.items()}
     read: Any = value
     return as_array(read[()] if hasattr(read, "file") else read, name)  # an HDF5 dataset is read whole
+
+
+class Stored(NamedTuple):
+    """What a file says about a buffer."""
+
+    sizes: list[int]
+    """Slots per sub-buffer."""
+    options: dict[str, Any]
+    """For `ReplayBuffer`, beside the sizes."""
+    state: State
+    """For `ReplayBuffer.load_state_dict`."""
+
+
+def save_state(path: str | PathLike[str], state: State, options: dict[str, Any], compression: str | None) -> None:
+    """Write a buffer's state; a file that is there is replaced only once the new one is complete."""
+    temporary = f"{os.fspath(path)}.part"
+    with create_hdf5(temporary) as file:
+        file.attrs["argosy_buffer"] = SCHEMA
+        file.attrs["options"] = json.dumps(options, default=asdict)
+        _write(file, state, compression)
+    sign_hdf5(temporary)
+    os.replace(temporary, path)
+
+
+def _write(group: Any, tree: State, compression: str | None) -> None:
+    for key, value in tree.items():
+        name = quote(key, safe="")
+        if isinstance(value, dict):
+            _write(group.create_group(name), value, compression)
+        elif isinstance(value, LazyArray):
+            made = group.create_dataset(name, value.shape, value.dtype, compression=compression)
+            for start, stop in value.parts():
+                made[start:stop] = value.read(start, stop)
+        elif isinstance(value, np.ndarray):
+            group.create_dataset(name, data=value, compression=compression if value.ndim else None)
+        else:
+            group.attrs[name] = json.dumps(value)
+
+
+@contextlib.contextmanager
+def opened_state(path: str | PathLike[str]) -> Iterator[Stored]:
+    """Open a file written by `save_state` or by Tianshou's `save_hdf5`; its columns are read as long as it is open.
+
+    Raises:
+        DataError: the file is missing, damaged, of a newer layout, or of neither kind.
+    """
+    name, wrong = os.fspath(path), "is no buffer, or a damaged one"
+    with naming_errors(name, wrong, wrong), open_hdf5(path) as file:
+        yield read_state(HDF5Tree(file, name), HDF5Tree.mapped)
+
+
+def read_state(file: HDF5Tree, read: Callable[[HDF5Tree, str], Any]) -> Stored:
+    """Return what a file says about a buffer; `read` gives its columns."""
+    stored = _read_tianshou(file) if is_tianshou(file) else _read_own(file, read)
+    check_rings(stored.state["rings"])
+    if not 1 <= stored.options.get("stack_num", 1) <= sum(stored.sizes):
+        raise DataError(f"stack_num is {stored.options['stack_num']}, more frames than the buffer has")
+    return stored
+
+
+def is_tianshou(file: HDF5Tree) -> bool:
+    """Say whether Tianshou wrote it."""
+    return "_meta" in file
+
+
+def _read_own(file: HDF5Tree, read: Callable[[HDF5Tree, str], Any]) -> Stored:
+    schema = file.attrs.get("argosy_buffer")
+    if schema is None:
+        raise DataError("written neither by argosy nor by Tianshou")
+    if not isinstance(schema, np.integer) or not 0 < schema <= SCHEMA:
+        raise DataError(f"it has layout {schema!s:.40}, this version reads up to {SCHEMA}; update argosy")
+    options = json.loads(file.attrs["options"])
+    if options.get("priority") is not None:
+        options["priority"] = Priority(**options["priority"])
+    state = {name: file.group(name).values(read if name == "columns" else None) for name in file.names()}
+    return Stored([int(size) for size in state["rings"]["capacity"]], options, state)
+
+
+def check_rings(state: dict[str, Array]) -> None:
+    """Refuse what `Rings.state_dict` cannot have given; all other code trusts it.
+
+    Raises:
+        DataError: names the array and what is wrong with it.
+    """
+    capacity = np.asarray(state["capacity"])
+    if capacity.ndim != 1 or capacity.dtype.kind not in "iu" or not len(capacity) or capacity.min() < 1:
+        raise DataError(f"rings.capacity is {capacity!r:.80}; it must hold whole numbers >= 1")
+    slots = sum(capacity.tolist())
+    if slots * SLOT_BYTES > machine_memory():
+        raise DataError(f"it is for {slots} transitions, which this machine's memory cannot hold")
+    first = np.cumsum(capacity) - capacity
+    for name, low, high in (
+        ("count", 0, capacity),
+        ("head", first, first + capacity - 1),
+        ("last", first, first + capacity - 1),
+        ("ep_start", first, first + capacity - 1),
+        ("ep_len", 0, np.iinfo(np.int64).max),
+    ):
+        value = np.asarray(state[name])
+        if value.shape != capacity.shape or value.dtype.kind not in "iu" or (value < low).any() or (value > high).any():
+            raise DataError(f"rings.{name} is {value!r:.80}, which does not fit a capacity of {capacity!r:.80}")
+    for name, shape in (("stop", (slots,)), ("first", (slots,)), ("closed", capacity.shape)):
+        value = np.asarray(state[name])
+        if value.shape != shape or value.dtype != np.bool_:
+            raise DataError(f"rings.{name} has shape {value.shape} and type {value.dtype}; it must be {shape} of bool")
+    returns = np.asarray(state["ep_rew"])
+    if returns.shape[:1] != capacity.shape or returns.dtype.kind != "f":
+        raise DataError(f"rings.ep_rew has shape {returns.shape} and type {returns.dtype}")
+
+
+def _read_tianshou(file: HDF5Tree) -> Stored:
+    """Read Tianshou's layout: all columns in `_meta`, ring state beside it.
+
+    Priorities and sub-buffers are pickled there and are not read: every row gets the largest priority. A file without
+    `obs_next` knows no true successor of an episode's last row, so that row's own observation stands for it.
+    """
+    meta = file.group("_meta")
+    if "_extend_offset" in file:
+        sizes = np.diff(file.array("_extend_offset")).tolist()
+        counts, last = file.array("_lengths"), file.array("last_index")
+    else:
+        sizes = [int(file.attrs["maxsize"])]
+        head = file.attrs["_insertion_idx" if "_insertion_idx" in file.attrs else "_index"]  # since 2.0, and before
+        counts, last = np.array([file.attrs["_size"]]), np.array([head - 1]) % sizes[0]
+    rows = len(meta.dataset("done")) if "done" in meta else 0
+    if sum(sizes) > max(rows, _EMPTY_SLOTS) or (np.asarray(counts) > sizes).any() or counts.min() < 0:
+        raise DataError(f"it says that buffers of {sizes!s:.80} hold {counts!s:.80} rows, and has room for {rows}")
+    rings = Rings(sizes)
+    options: dict[str, Any] = {name: bool(file.attrs[f"_{name}"]) for name in ("save_only_last_obs", "sample_avail")}
+    options |= {"stack_num": int(file.attrs["stack_num"]), "ignore_obs_next": not file.attrs["_save_obs_next"]}
+    if "_alpha" in file.attrs:
+        names = ("alpha", "beta", "weight_norm")
+        options["priority"] = Priority(**{name: file.attrs[f"_{name}"].item() for name in names})
+    if counts.sum() == 0:
+        return Stored(sizes, options, {"rings": rings.state_dict(), "columns": {}})
+    done = meta.array("done")
+    order = []
+    for ring in range(rings.num):
+        offset, count = int(rings.offset[ring]), int(counts[ring])
+        slot = (np.arange(int(last[ring]) - offset - count + 1, int(last[ring]) - offset + 1) % sizes[ring]) + offset
+        stop = done[slot]
+        rings.head[ring] = slot[0] if count else offset  # every row keeps its slot
+        rings.extend(ring, stop)
+        order.append(slot)
+    index = np.concatenate(order)
+    columns = {name: _rows(meta, name, index, name) for name in meta.names() if name != "done"}
+    options["ignore_obs_next"] = "obs_next" not in columns
+    options["info_keys"] = list(columns.get("info", {}))
+    state_slots = rings.all_stored()
+    if "obs_next" not in columns:
+        place = np.zeros(rings.slots, np.int64)
+        place[state_slots] = np.arange(len(state_slots))
+        columns["obs_next"] = _rows(meta, "obs", index[place[rings.next(state_slots)]], "obs")
+    return Stored(sizes, options, {"rings": rings.state_dict(), "columns": columns})
+
+
+def _rows(group: HDF5Tree, key: str, index: Array, name: str) -> Any:
+    """Return, lazily, the rows `index` of a dataset, or of all in a group; pickles and text in `info` are left out."""
+    if group.is_group(key):
+        inner = group.group(key)
+        kept = [child for child in inner.names() if not (name.startswith("info") and inner.is_foreign(child))]
+        return {child: _rows(inner, child, index, f"{name}.{child}") for child in kept}
+    return group.lazy(key).picked(index)

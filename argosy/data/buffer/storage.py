@@ -9,21 +9,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from argosy.data.batch import Batch
+from argosy.data.batch import Batch, as_batch
 from argosy.data.buffer.columns import (
     DTYPES,
     OPTIONAL,
     REQUIRED,
     Array,
     Field,
-    Key,
     Tree,
     Writes,
-    as_batch,
     given_fields,
     info_columns,
     last_frame,
-    unflatten,
 )
 from argosy.data.buffer.devices import column_maker
 from argosy.data.buffer.priority import Priorities, Priority
@@ -31,7 +28,7 @@ from argosy.data.buffer.rings import Added, BoolArray, IntArray, Rings, compact
 from argosy.data.buffer.state import COLUMNS, KNOWN, as_attribute, own_fields
 from argosy.data.buffer.successors import Successors
 from argosy.data.protocols import TransitionLike
-from argosy.data.tree import Fields
+from argosy.data.tree import Fields, Path, unflatten
 from argosy.errors import ConfigError, DataError, nearest
 
 
@@ -358,8 +355,8 @@ class Storage:
             return self._stacked("obs", index, stack_num), self._observations(final, final, stack_num)[1]
         rows = np.concatenate([self.rings.back(index, stack_num - 1), self.rings.next(index)[..., None]], axis=-1)
         lead: tuple[Any, ...] = (slice(None),) * index.ndim
-        obs: dict[Key, Array] = {}
-        obs_next: dict[Key, Array] = {}
+        obs: dict[Path, Array] = {}
+        obs_next: dict[Path, Array] = {}
         for key, column in self.fields["obs"].columns.items():
             frames = column.take(rows)
             last = frames[(*lead, -1)]
@@ -374,7 +371,7 @@ class Storage:
         """Gather a field, with `stack_num` frames on a new axis after those of `index`."""
         return self.fields[name].take(index if stack_num == 1 else self.rings.back(index, stack_num - 1))
 
-    def successor(self, key: Key, index: IntArray) -> Array:
+    def successor(self, key: Path, index: IntArray) -> Array:
         """Gather one column of the true successors, as single frames."""
         if self.successors is None:
             return self.fields["obs_next"].columns[key].take(index)

@@ -6,8 +6,9 @@ from typing import cast
 
 import numpy as np
 
-from argosy.data.buffer.columns import Array, Field, Key, Writes
+from argosy.data.buffer.columns import Array, Field, Writes
 from argosy.data.buffer.rings import IntArray, Rings
+from argosy.data.tree import Path
 
 
 class Successors:
@@ -61,7 +62,7 @@ class Successors:
         for column, value in writes:
             column.put(row, value)
 
-    def patch(self, key: Key, index: IntArray, rows: Array) -> None:
+    def patch(self, key: Path, index: IntArray, rows: Array) -> None:
         """Overwrite those of the gathered `rows` [*index.shape, ...] whose successor lies here."""
         row = self.row[index]
         here = row >= 0

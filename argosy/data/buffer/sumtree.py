@@ -91,11 +91,6 @@ def _find_mass(nodes: DoubleArray, mass: DoubleArray) -> IntArray:
     return node - leaves
 
 
-@compiled(int64[::1](_NODES, _VALUES))
-def _find(nodes: DoubleArray, fraction: DoubleArray) -> IntArray:
-    return _find_mass(nodes, fraction * nodes[1])
-
-
 @compiled(float32[::1](_NODES, _SLOTS, float64, float64))
 def _weights(nodes: DoubleArray, leaf: IntArray, one: float, beta: float) -> npt.NDArray[np.float32]:
     leaves = len(nodes) // 2
@@ -171,7 +166,7 @@ class SumTree:
 
         Rounding may make it a neighbour, but never one that holds no row (unless none does).
         """
-        return _find(self.nodes, fraction)
+        return _find_mass(self.nodes, fraction * self.nodes[1])
 
     def find_mass(self, mass: DoubleArray) -> IntArray:
         """Return, for each mass [B] (which is overwritten), the first slot up to which the numbers sum to more."""

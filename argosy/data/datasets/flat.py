@@ -58,19 +58,15 @@ def open_npz(path: Path) -> Source:
     Raises:
         DataError: a field is missing, does not fit the others, or is no array of numbers of an honest size.
     """
-    columns: dict[str, Any] = {}
+    columns: dict[tree.Path, Any] = {}
     with zipfile.ZipFile(path) as archive:
         members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
         for name, member in members.items():
             first, *keys = name.split("/")
             field = next((field for field, names in NAMES.items() if first in names), None)
-            if field is None:
-                continue
-            place, key = columns, field
-            for inner in keys:
-                place, key = place.setdefault(key, {}), inner
-            place[key] = _npy_rows(path, archive, member)
-    return _open_columns(str(path), "npz", columns)
+            if field is not None:
+                columns[field, *keys] = _npy_rows(path, archive, member)
+    return _open_columns(str(path), "npz", tree.unflatten(columns))
 
 
 def has_columns(names: list[str]) -> bool:

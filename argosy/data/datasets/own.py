@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from argosy.data.batch import Batch
-from argosy.data.buffer.hdf5 import Stored, is_tianshou, read_state
 from argosy.data.buffer.replay import ReplayBuffer
 from argosy.data.buffer.rings import Rings
+from argosy.data.buffer.state import Stored, is_tianshou, read_state
 from argosy.data.datasets.source import Source, as_flags, as_rewards, read_rows, read_steps
 from argosy.data.hdf5 import HDF5Tree
-from argosy.data.lazy import LazyArray
+from argosy.data.tree import flatten
 
 _KEPT = ("stack_num", "ignore_obs_next", "sample_avail")
 """Options that say how rows are drawn, not how they came."""
@@ -56,7 +56,8 @@ def _read(stored: Stored, size: int) -> Iterator[Batch]:
     if not rows:
         return
     following = columns.get("obs_next")
-    ends_only = stored.options.get("ignore_obs_next", False) and _length(following) != rows
+    known = next(map(len, flatten(following).values()), -1)
+    ends_only = stored.options.get("ignore_obs_next", False) and known != rows
     ends = np.concatenate([[0], np.cumsum(stop)])
     for start in range(0, rows, size):
         end = min(start + size, rows)
@@ -79,9 +80,3 @@ def _read(stored: Stored, size: int) -> Iterator[Batch]:
         else:
             part.obs_next = read_rows(following, start, end)
         yield part
-
-
-def _length(columns: object) -> int:
-    while isinstance(columns, dict):
-        columns = next(iter(columns.values()), None)
-    return columns.shape[0] if isinstance(columns, LazyArray) else -1

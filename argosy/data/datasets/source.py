@@ -16,13 +16,12 @@ from argosy.data.buffer.columns import REQUIRED, as_array
 from argosy.data.buffer.replay import ReplayBuffer
 from argosy.data.finite import squares
 from argosy.data.hdf5 import HDF5Tree, naming_errors
-from argosy.data.lazy import LazyArray
+from argosy.data.lazy import PART_BYTES, LazyArray
 from argosy.errors import DataError
 
-PART_BYTES = 1 << 24
-"""About as many bytes of observations and actions are in memory at a time."""
 PART_ROWS = 1 << 14
-"""At most as many rows, too: small ones are then looked at and copied while they lie in the processor's cache."""
+"""At most as many rows are in memory at a time, beside the bound of `PART_BYTES`: small ones are then looked at and
+copied while they lie in the processor's cache."""
 
 Columns: TypeAlias = Any  # a lazy array, or nested dicts of them
 Progress: TypeAlias = Callable[[int], None]

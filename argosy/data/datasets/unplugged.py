@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,7 +41,6 @@ def open_unplugged(path: str, files: Sequence[Path]) -> Source:
     single = segments * MEAN_SEGMENT <= rows
 
     def read(size: int) -> Iterator[Batch]:
-        frames = _Frames()
         waiting: list[dict[str, Any]] = []
         for record, starts in _linked(files):
             if starts and waiting and not waiting[-1]["terminated"]:
@@ -49,7 +48,7 @@ def open_unplugged(path: str, files: Sequence[Path]) -> Source:
             if len(waiting) > size:  # whether a row is cut is known when the next one is there
                 yield _part(waiting[:-1])
                 waiting = waiting[-1:]
-            waiting.append(_row(record, frames, single))
+            waiting.append(_row(record, single))
         if waiting:
             yield _part(waiting)
 
@@ -101,8 +100,8 @@ def _record(features: dict[str, Value], where: str) -> _Record:
     return _Record(frames("o_t"), int(number("a_t")), float(number("r_t")), ended, frames("o_tp1"))
 
 
-def _row(record: _Record, frames: _Frames, single: bool) -> dict[str, Any]:
-    obs, obs_next = ([frames.decode(png) for png in pngs] for pngs in (record.obs, record.obs_next))
+def _row(record: _Record, single: bool) -> dict[str, Any]:
+    obs, obs_next = (list(map(_decoded, pngs)) for pngs in (record.obs, record.obs_next))
     return {
         "obs": obs[-1] if single else np.stack(obs),
         "act": record.act,
@@ -118,27 +117,17 @@ def _part(rows: list[dict[str, Any]]) -> Batch:
     return Batch({name: np.stack([row[name] for row in rows]) for name in rows[0]})
 
 
-class _Frames:
-    """Decodes images; each comes in up to eight observations, so the newest ones are kept."""
+@lru_cache(_KEPT_FRAMES)
+def _decoded(png: bytes) -> np.ndarray:
+    """Return a grey image [height, width] uint8; each comes in up to eight observations, so the newest ones are kept.
 
-    def __init__(self) -> None:
-        self.cv2 = require("cv2", "atari")
-        self.kept: OrderedDict[bytes, np.ndarray] = OrderedDict()
-
-    def decode(self, png: bytes) -> np.ndarray:
-        """Return a grey image [height, width] uint8.
-
-        Raises:
-            DataError: it is none, or larger than frames are.
-        """
-        if (frame := self.kept.get(png)) is not None:
-            return frame
-        if png[:8] != _PNG or len(png) < 24 or max(struct.unpack(">II", png[16:24])) > MAX_SIDE:
-            raise DataError(f"an image is no PNG of at most {MAX_SIDE} x {MAX_SIDE} pixels; it begins with {png[:8]!r}")
-        found = self.cv2.imdecode(np.frombuffer(png, np.uint8), self.cv2.IMREAD_GRAYSCALE)
-        if found is None:
-            raise DataError("an image is a damaged PNG")
-        self.kept[png] = found
-        if len(self.kept) > _KEPT_FRAMES:
-            self.kept.popitem(last=False)
-        return np.asarray(found)
+    Raises:
+        DataError: it is none, or larger than frames are.
+    """
+    if png[:8] != _PNG or len(png) < 24 or max(struct.unpack(">II", png[16:24])) > MAX_SIDE:
+        raise DataError(f"an image is no PNG of at most {MAX_SIDE} x {MAX_SIDE} pixels; it begins with {png[:8]!r}")
+    cv2 = require("cv2", "atari")
+    found = cv2.imdecode(np.frombuffer(png, np.uint8), cv2.IMREAD_GRAYSCALE)
+    if found is None:
+        raise DataError("an image is a damaged PNG")
+    return np.asarray(found)

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -15,13 +15,13 @@ from urllib.parse import quote
 
 import numpy as np
 
-from argosy.data.buffer.hdf5 import SCHEMA
+from argosy.data.buffer.columns import REQUIRED
+from argosy.data.buffer.state import SCHEMA
 from argosy.data.hdf5 import create_hdf5, naming_errors, open_hdf5, sign_hdf5
 from argosy.data.lazy import PART_BYTES
-from argosy.data.tree import fields_of
+from argosy.data.tree import flatten
 from argosy.errors import DataError
 
-COLUMNS = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
 PACKED_BYTES = 1 << 16
 """Images are compressed in blocks of about so many bytes."""
 
@@ -83,8 +83,9 @@ class DatasetWriter:
         with self._naming_errors():
             self._append("rings/first", first)
             self._append("rings/stop", stop)
-            for name in COLUMNS:
-                for path, value in _leaves(batch[name], f"columns/{name}"):
+            for name in REQUIRED:
+                for keys, leaf in flatten(batch[name], ("columns", name)).items():
+                    path, value = "/".join(quote(key, safe="") for key in keys), np.asarray(leaf)
                     if name == "obs_next" and self._ends is not None:
                         self._ends.append(path, value, stop)
                     else:
@@ -105,12 +106,7 @@ class DatasetWriter:
         rings |= {"ep_start": oldest, "ep_len": zero, "ep_rew": zero.astype(np.float64), "closed": zero == 0}
         with self._naming_errors():
             if self._ends is not None:
-                for path, shape, dtype, parts in self._ends.columns():
-                    column = self._create(path, shape, dtype)
-                    start = 0
-                    for part in parts:
-                        column[start : start + len(part)] = part
-                        start += len(part)
+                self._ends.write(self._create)
             for name, value in rings.items():
                 self._file[f"rings/{name}"] = value
             self._file.attrs.update(attributes)
@@ -161,23 +157,20 @@ class _Ends:
         for env, file in enumerate(files):
             file.write(np.ascontiguousarray(value[stop[:, env], env]).tobytes())
 
-    def columns(self) -> Iterator[tuple[str, tuple[int, ...], np.dtype[Any], Iterator[np.ndarray]]]:
-        """Yield path, shape and dtype of each column, env after env, and its parts."""
+    def write(self, create: Callable[[str, tuple[int, ...], np.dtype[Any]], Any]) -> None:
+        """Write each column, env after env, into what `create` makes of its path, shape and dtype."""
         for path, files in self.files.items():
             shape, dtype = self.forms[path]
             row = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-            rows = sum(file.tell() for file in files) // row
-            yield path, (rows, *shape), dtype, _stored_rows(files, shape, dtype, row)
-
-
-def _stored_rows(
-    files: Sequence[IO[bytes]], shape: tuple[int, ...], dtype: np.dtype[Any], row: int
-) -> Iterator[np.ndarray]:
-    for file in files:
-        file.seek(0)
-        while data := file.read(max(1, PART_BYTES // row) * row):
-            yield np.frombuffer(data, dtype).reshape(-1, *shape)
-        file.close()
+            column = create(path, (sum(file.tell() for file in files) // row, *shape), dtype)
+            start = 0
+            for file in files:
+                file.seek(0)
+                while data := file.read(max(1, PART_BYTES // row) * row):
+                    part = np.frombuffer(data, dtype).reshape(-1, *shape)
+                    column[start : start + len(part)] = part
+                    start += len(part)
+                file.close()
 
 
 def read_attributes(path: str | PathLike[str]) -> dict[str, Any]:
@@ -188,13 +181,3 @@ def read_attributes(path: str | PathLike[str]) -> dict[str, Any]:
     """
     with open_hdf5(path) as file:
         return dict(file.attrs)
-
-
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the arrays of a nested container with their paths in the file."""
-    fields = fields_of(value)
-    if fields is None:
-        yield path, np.asarray(value)
-    else:
-        for key, item in fields.items():
-            yield from _leaves(item, f"{path}/{quote(key, safe='')}")

@@ -92,14 +92,10 @@ def make_environment(
 
 
 class Gymnasium(Environment):
-    """A gymnasium env as an `Environment` of one agent.
+    """A gymnasium env as an `Environment` of one agent."""
 
-    Args:
-        env: the env, or a function that makes it.
-    """
-
-    def __init__(self, env: Any) -> None:
-        self._env = env() if callable(env) else env
+    def __init__(self, env: Any) -> None:  # a gymnasium.Env, whose rewards are of any type
+        self._env = env
         self._seed: int | None = None
         self.agent_count = 1
         self.observation_spaces = [self._env.observation_space]

@@ -33,6 +33,7 @@ from argosy.env.check.finding import (
 from argosy.env.config import EnvConfig
 from argosy.env.spaces import is_bounded, mismatch
 from argosy.env.tasks import env_factory
+from argosy.env.worker.group import kind_of
 from argosy.errors import ConfigError, told
 
 SPACES = ("observation_space", "action_space")
@@ -146,9 +147,7 @@ def _check_reset(env: Env, seed: int) -> Iterator[Finding]:
     with stopping("reset"):
         result: Any = env.reset(seed=seed)
     if not isinstance(result, tuple) or len(result) != 2:
-        raise StopCheckError(
-            "reset", f"it returned {_how_many(result)}; return the observation and a dict: (obs, info)."
-        )
+        raise StopCheckError("reset", f"it returned {kind_of(result)}; return the observation and a dict: (obs, info).")
     obs, info = result
     _check_info(info, "reset")
     yield from _check_obs(env, obs, "reset")
@@ -229,7 +228,7 @@ def _check_result(result: object) -> Iterator[Finding]:
     if not isinstance(result, tuple) or len(result) != 5:
         old = " (four were the API of the old gym)" if isinstance(result, tuple) and len(result) == 4 else ""
         raise StopCheckError(
-            "step", f"it returned {_how_many(result)}{old}; return (obs, reward, terminated, truncated, info)."
+            "step", f"it returned {kind_of(result)}{old}; return (obs, reward, terminated, truncated, info)."
         )
     _, rew, terminated, truncated, info = result
     array = np.asarray(rew)
@@ -256,10 +255,6 @@ def _check_result(result: object) -> Iterator[Finding]:
 def _check_info(info: object, where: str) -> None:
     if not isinstance(info, dict):
         raise StopCheckError(where, f"info is a {type(info).__name__}; it must be a dict, {{}} if there is none.")
-
-
-def _how_many(result: object) -> str:
-    return f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
 
 
 def _check_extremes(env: Env) -> Iterator[Finding]:

@@ -48,8 +48,8 @@ class GymVectorEnv:
         check_sizes(self.single_observation_space, "observation_space")
         check_sizes(self.single_action_space, "action_space")
         self._seeds: list[int | None] | None = None
-        self._started = np.zeros(self.num_envs, np.bool_)
-        self._stale = np.zeros(self.num_envs, np.bool_)  # to be reset before the next step
+        self._started = False  # the first reset is of all envs
+        self._stale = np.ones(self.num_envs, np.bool_)  # to be reset before the next step
         self._ended = np.zeros(self.num_envs, np.bool_)  # in the last step
         self._warned = False
         self._lives = np.zeros(self.num_envs, np.int64)
@@ -92,14 +92,14 @@ class GymVectorEnv:
             given = None if seeds is None else self._seeds_as_taken(seeds)
             obs, info = self.env.reset(seed=given, options=options or None)
         else:
-            if self._seeds is not None or not self._started.all():
+            if self._seeds is not None or not self._started:
                 raise EnvError(f"reset: envs {ids.tolist()}; the first reset (after seed) has to be of all envs")
             mask = np.zeros(self.num_envs, np.bool_)
             mask[ids] = True
             obs, info = self.env.reset(options={**options, "reset_mask": mask})
         if id is not None:  # by name after their episodes' ends, as a collector does
             self._warn_of_lost_lives(ids, info)
-        self._started[ids] = True
+        self._started = True
         self._stale[ids] = self._ended[ids] = False
         tree = as_tree(self._foreign_space, obs)
         if len(ids) == self.num_envs and (np.diff(ids) == 1).all():
@@ -114,8 +114,8 @@ class GymVectorEnv:
         """
         ids = np.asarray(check_ids(id, self.num_envs))
         whole = len(ids) == self.num_envs and bool((np.diff(ids) == 1).all())
-        if not self._started[ids].all() or self._stale[ids].any():
-            which = ids[np.flatnonzero(self._stale[ids] | ~self._started[ids])[0]]
+        if self._stale[ids].any():
+            which = ids[np.argmax(self._stale[ids])]
             raise EnvError(f"step: the episode of env {which} has ended or was never started; reset it first")
         if isinstance(action, np.ndarray | list) and len(action) != len(ids):
             raise EnvError(f"step: {len(action)} action(s) for {len(ids)} env(s); give one row per env")
@@ -167,7 +167,7 @@ class GymVectorEnv:
         """Give the envs that are left out an action, too; those of them that must not be stepped are reset first."""
         out = np.ones(self.num_envs, np.bool_)
         out[ids] = False
-        unfit = out & ((self._stale & self._ended) | ~self._started)
+        unfit = out & self._stale & self._ended
         if unfit.any() and self._mode is AutoresetMode.DISABLED:
             self.env.reset(options={"reset_mask": unfit})
         every = np.array(self.env.action_space.sample())

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Generic, TypeAlias
+from typing import Any, Generic
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +15,19 @@ from typing_extensions import TypeVar  # with a default
 
 from argosy.env.spaces import Space, join_received, take
 from argosy.env.vector.protocol import Ids, Infos, Obs, Received, StepReturn, check_ids, env_seeds
-from argosy.env.worker.base import EnvFn, EnvWorker, StepArrays, action_rows, common_spaces, select_rows
+from argosy.env.worker.base import (
+    Command,
+    EnvFn,
+    EnvWorker,
+    Given,
+    StepArrays,
+    action_rows,
+    common_spaces,
+    select_rows,
+)
 from argosy.errors import ConfigError, EnvError
 
 WorkerT = TypeVar("WorkerT", bound=EnvWorker, default=EnvWorker)
-Send: TypeAlias = Callable[[WorkerT, list[int], list[int]], None]
-"""Lets a worker begin with its own of the envs, whose actions (or what their resets are given) are in some rows."""
 CLOSE_GRACE_S = 5.0
 
 
@@ -66,7 +72,7 @@ class BaseVectorEnv(Generic[WorkerT]):
         try:
             for low, high in pairwise(bounds):
                 self.workers.append(worker_fn(env_fns[low:high], low))
-            self._spaces = common_spaces({worker.first: worker.spaces for worker in self.workers})
+            self._spaces = common_spaces({worker.ids[0]: worker.spaces for worker in self.workers})
             for worker in self.workers:
                 worker.siblings = self.workers
             self._prepare()
@@ -77,10 +83,8 @@ class BaseVectorEnv(Generic[WorkerT]):
         self.single_observation_space = self._spaces.observation
         """Space of one env's observation; Tuples appear as Dicts with the keys "0", "1", ..."""
         self.single_action_space = self._spaces.action
-        self._groups = [(w, range(w.first, w.first + w.num_envs)) for w in self.workers]
-        self._worker_of = [w for w, ids in self._groups for _ in ids]
+        self._worker_of = [worker for worker in self.workers for _ in worker.ids]
         self._seeds: list[int | None] = [None] * n
-        self._sent: dict[int, deque[tuple[list[int], bool]]] = {w.first: deque() for w in self.workers}
         self._at_work: set[int] = set()
         self._stash: list[Received] = []
 
@@ -132,7 +136,7 @@ class BaseVectorEnv(Generic[WorkerT]):
         if self.is_async:
             return self._reset_async(ids, kwargs)
         self._drain()
-        out, infos = self._run(ids, self._resets(ids, kwargs))
+        out, infos = self._run("reset", ids, self._reset_kwargs(ids, kwargs))
         return out.obs, infos
 
     def step(self, action: object, id: Ids = None) -> StepReturn:
@@ -159,16 +163,16 @@ class BaseVectorEnv(Generic[WorkerT]):
         if id is None:
             return self._step_all(action)
         ids = self._ids(id)
-        out, infos = self._run(ids, self._steps(ids, action))
+        out, infos = self._run("step", ids, action_rows(action, len(ids), self._spaces.action))
         return out.obs, out.rew, out.terminated, out.truncated, infos
 
-    def _run(self, ids: list[int], send: Send[WorkerT]) -> tuple[StepArrays, NDArray[np.object_]]:
+    def _run(self, command: Command, ids: list[int], given: Given) -> tuple[StepArrays, NDArray[np.object_]]:
         """Send the workers what the envs `ids` are to do, and wait for all of them."""
         out = StepArrays.empty(self._spaces, len(ids))
         infos: NDArray[np.object_] = np.empty(len(ids), dtype=object)
         parts = self._parts(ids)
         for worker, own, rows in parts:
-            send(worker, own, rows)
+            worker.send(command, own, select_rows(given, rows))
         for worker, _, rows in parts:
             infos[rows] = worker.recv(out, rows)
         self._note_rewards(out)
@@ -179,16 +183,10 @@ class BaseVectorEnv(Generic[WorkerT]):
         actions = action_rows(action, n, self._spaces.action)
         out = StepArrays.empty(self._spaces, n)
         infos: NDArray[np.object_] = np.empty(n, dtype=object)
-        groups = self._groups
-        if len(groups) == 1:
-            worker, ids = groups[0]
-            worker.send_step(None, actions)
-            infos[:] = worker.recv(out, ids)
-        else:
-            for worker, ids in groups:
-                worker.send_step(None, actions[ids.start : ids.stop])
-            for worker, ids in reversed(groups):  # whoever began last: the others have mostly finished, too, by then
-                infos[ids.start : ids.stop] = worker.recv(out, ids)
+        for worker in self.workers:
+            worker.send("step", None, actions[worker.ids.start : worker.ids.stop])
+        for worker in reversed(self.workers):  # whoever began last: the others have mostly finished, too, by then
+            infos[worker.ids.start : worker.ids.stop] = worker.recv(out, worker.ids)
         self._note_rewards(out)
         return out.obs, out.rew, out.terminated, out.truncated, infos
 
@@ -197,18 +195,17 @@ class BaseVectorEnv(Generic[WorkerT]):
     def send(self, action: object, id: Ids = None) -> None:
         """Start a step in the envs `id`; `recv` fetches the results."""
         ids = self._idle(id)
-        self._start(ids, self._steps(ids, action), is_reset=False)
+        self._start("step", ids, action_rows(action, len(ids), self._spaces.action))
 
     def send_reset(self, id: Ids = None, **kwargs: Any) -> None:
         """Start a reset in the envs `id`; `recv` fetches the first observations (rows with `is_reset`)."""
         ids = self._idle(id)
-        self._start(ids, self._resets(ids, kwargs), is_reset=True)
+        self._start("reset", ids, self._reset_kwargs(ids, kwargs))
 
-    def _start(self, ids: list[int], send: Send[WorkerT], *, is_reset: bool) -> None:
+    def _start(self, command: Command, ids: list[int], given: Given) -> None:
         for worker, own, rows in self._parts(ids):
-            send(worker, own, rows)
+            worker.send(command, own, select_rows(given, rows))
             self._at_work.update(own)
-            self._sent[worker.first].append((own, is_reset))
 
     def recv(self) -> Received:
         """Wait for started envs and return their rows.
@@ -245,7 +242,7 @@ class BaseVectorEnv(Generic[WorkerT]):
         parts: list[Received] = []
         got: set[int] = set()
         while not enough(got):
-            busy = [worker for worker in self.workers if self._sent[worker.first]]
+            busy = [worker for worker in self.workers if worker.sent]
             wait_any = type(busy[0]).wait_any
             ready = wait_any(busy, None if deadline is None else max(0.0, deadline - time.monotonic()))
             if not ready and parts:
@@ -261,13 +258,14 @@ class BaseVectorEnv(Generic[WorkerT]):
         return parts
 
     def _receive_one(self, worker: EnvWorker) -> Received:
-        ids, is_reset = self._sent[worker.first].popleft()
+        command, sent, _ = worker.sent[0]
+        ids = worker.ids if sent is None else sent
         self._at_work.difference_update(ids)
         out = StepArrays.empty(self._spaces, len(ids))
         infos = np.empty(len(ids), dtype=object)
         infos[:] = worker.recv(out, range(len(ids)))
         self._note_rewards(out)
-        flags = np.full(len(ids), is_reset)
+        flags = np.full(len(ids), command == "reset")
         return Received(np.asarray(ids, np.int64), flags, out.obs, out.rew, out.terminated, out.truncated, infos)
 
     # the rest of the surface
@@ -309,25 +307,19 @@ class BaseVectorEnv(Generic[WorkerT]):
         parts: dict[int, tuple[WorkerT, list[int], list[int]]] = {}
         for row, i in enumerate(ids):
             worker = self._worker_of[i]
-            _, own, rows = parts.setdefault(worker.first, (worker, [], []))
+            _, own, rows = parts.setdefault(worker.ids[0], (worker, [], []))
             own.append(i)
             rows.append(row)
         return list(parts.values())
 
-    def _steps(self, ids: Sequence[int], action: object) -> Send[WorkerT]:
-        actions = action_rows(action, len(ids), self._spaces.action)
-        return lambda worker, own, rows: worker.send_step(own, select_rows(actions, rows))
-
-    def _resets(self, ids: Sequence[int], kwargs: Mapping[str, Any]) -> Send[WorkerT]:
+    def _reset_kwargs(self, ids: Sequence[int], kwargs: Mapping[str, Any]) -> list[dict[str, object]]:
+        """Return what the reset of each env is given: `kwargs`, and a seed if it has one."""
         common = dict(kwargs)
         seed = common.pop("seed", None)
-        seeds = dict(zip(ids, env_seeds(seed, len(ids)), strict=True)) if seed is not None else None
-        given = []
+        seeds = [self._seeds[i] for i in ids] if seed is None else env_seeds(seed, len(ids))
         for i in ids:
-            env_seed = seeds[i] if seeds is not None else self._seeds[i]
             self._seeds[i] = None
-            given.append(common if env_seed is None else {**common, "seed": env_seed})
-        return lambda worker, own, rows: worker.send_reset(own, [given[row] for row in rows])
+        return [common if own is None else {**common, "seed": own} for own in seeds]
 
     def _idle(self, id: Ids) -> list[int]:
         ids = self._ids(id)
@@ -347,13 +339,10 @@ class BaseVectorEnv(Generic[WorkerT]):
     def _drain(self) -> None:
         """Synchronous calls start from idle workers: drop what an error or Ctrl-C left unread."""
         self._check_open()
-        if self._at_work and not self.is_async:
+        if not self.is_async:
             self._at_work.clear()
-            for sent in self._sent.values():
-                sent.clear()
-        for worker in self.workers:
-            if worker.outstanding and not self._sent[worker.first]:
-                worker.drain()
+            for worker in self.workers:
+                worker.sent.clear()
 
 
 def _check_arguments(n: int, wait_num: int | None, timeout: float | None, envs_per_worker: int | None) -> None:

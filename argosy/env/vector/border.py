@@ -34,14 +34,6 @@ class Border:
         self._mask_key = find_mask_key(observation_space, action_space)
         self._sizes = choices(action_space)
 
-    def check_obs(self, obs: Obs, env_ids: np.ndarray, field: str = "obs", over: np.ndarray | None = None) -> None:
-        """Check observations [k, ...] of the envs `env_ids` [k], for all of which an action follows, but `over` [k].
-
-        Raises:
-            EnvError: names env and field.
-        """
-        self._check(field, obs, env_ids, None, over)
-
     def check_step(
         self,
         obs_next: Obs,
@@ -60,11 +52,22 @@ class Border:
             shown = f"{terminated!r:.60} and {truncated!r:.60}"
             raise EnvError(f"terminated and truncated are {shown}; they have to be arrays of bool, one for each env")
         check_finite("rew", rew, env_ids, lens)
-        self._check("obs_next", obs_next, env_ids, lens, terminated | truncated if self._mask_key else None)
+        over = terminated | truncated if self._mask_key else None
+        self.check_obs(obs_next, env_ids, "obs_next", over, lens)
 
-    def _check(
-        self, field: str, obs: Obs, env_ids: np.ndarray, lens: np.ndarray | None, over: np.ndarray | None
+    def check_obs(
+        self,
+        obs: Obs,
+        env_ids: np.ndarray,
+        field: str = "obs",
+        over: np.ndarray | None = None,
+        lens: np.ndarray | None = None,
     ) -> None:
+        """Check observations [k, ...] of the envs `env_ids` [k], for all of which an action follows, but `over` [k].
+
+        Raises:
+            EnvError: names env and field; the step of the episode, too, where `lens` [k] are given.
+        """
         check_finite(field, obs, env_ids, lens)
         for path, low, count in self._limits:
             value: Any = obs

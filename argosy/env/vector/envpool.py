@@ -144,12 +144,11 @@ class EnvPoolVectorEnv:
         over = self._done[ids]
         self._done[ids] = False
         if not over.any():
-            return _tidy_reset(self._pool.reset(ids))
+            return self._new_game(ids)
         if over.all():
             return self._next_episode(ids)
-        parts_of = [self._next_episode(ids[over]), _tidy_reset(self._pool.reset(ids[~over]))]
         order = np.argsort(np.concatenate([np.flatnonzero(over), np.flatnonzero(~over)]))
-        return _joined(parts_of, order)
+        return _joined([self._next_episode(ids[over]), self._new_game(ids[~over])], order)
 
     def _renew(self, ids: NDArray[np.int32]) -> None:
         """Make the pool anew if it was seeded."""
@@ -158,6 +157,10 @@ class EnvPoolVectorEnv:
             self._pool.close()
             self._open(self._fresh_seeds)
             self._fresh_seeds = None
+
+    def _new_game(self, ids: NDArray[np.int32]) -> tuple[Obs, Infos]:
+        obs, info = self._pool.reset(ids)
+        return obs, _tidy(info)
 
     def _next_episode(self, ids: NDArray[np.int32]) -> tuple[Obs, Infos]:
         obs, _, _, _, info = self._pool.step(self._any_actions[ids], ids)
@@ -272,10 +275,6 @@ def _with_true_bounds(space: Space) -> Space:
 def _tidy(info: Arrays) -> dict[str, NDArray[np.generic]]:
     """Keep the arrays that have a row per env."""
     return {key: value for key, value in info.items() if type(value) is np.ndarray}
-
-
-def _tidy_reset(result: tuple[Obs, Arrays]) -> tuple[Obs, Infos]:
-    return result[0], _tidy(result[1])
 
 
 def _joined(parts: Sequence[tuple[Obs, Infos]], order: NDArray[np.intp]) -> tuple[Obs, Infos]:

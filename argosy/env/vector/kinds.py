@@ -105,7 +105,7 @@ class ShmemVectorEnv(SubprocVectorEnv):
         infos[:] = [{"env_id": i} for i in range(n)]
         for worker in reversed(self.workers):  # the one that began last: the others have mostly finished, too, by then
             if told := worker.finish_step():
-                infos[worker.first : worker.first + worker.num_envs] = told
+                infos[worker.ids.start : worker.ids.stop] = told
         if obs is None:  # so many observations are alive that no slot was free: this one is a copy
             obs = take(shared.obs[0], list(range(n)))
         return obs, shared.rew.copy(), shared.terminated.copy(), shared.truncated.copy(), infos

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from functools import cached_property
+from typing import Any, Literal, Self, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -20,6 +21,9 @@ from argosy.errors import EnvError
 Env: TypeAlias = gym.Env[Any, Any]
 EnvFn: TypeAlias = Callable[[], Env]
 Actions: TypeAlias = "NDArray[np.generic] | Sequence[object]"
+Command: TypeAlias = Literal["step", "reset"]
+Given: TypeAlias = "Actions | Sequence[Mapping[str, object]]"
+"""What a command is sent with: actions for a step, the keyword arguments of each env for a reset."""
 
 
 @dataclass(slots=True)
@@ -97,39 +101,32 @@ class EnvWorker(ABC):
     """The workers of the same vector env; whoever waits long for its own answer looks after the others, too."""
 
     def __init__(self, first: int, num_envs: int) -> None:
-        self.first, self.num_envs = first, num_envs
-        self._spaces: EnvSpaces | None = None
-        self._sent: deque[Any] = deque()  # commands whose results were not received yet, as each kind remembers them
+        self.ids = range(first, first + num_envs)
+        self.sent: deque[tuple[Command, Sequence[int] | None, Any]] = deque()
+        """Commands whose results were not received yet, with their envs and by what `_start` returned."""
 
-    @property
+    @cached_property
     def spaces(self) -> EnvSpaces:
         """Spaces of the envs; waits until they are made."""
-        if self._spaces is None:
-            self._spaces = self._made()
-        return self._spaces
+        return self._made()
 
     @abstractmethod
     def _made(self) -> EnvSpaces:
         """Wait until the envs are made; return their spaces."""
 
     @property
-    def outstanding(self) -> int:
-        """How many commands were sent whose results were not received yet."""
-        return len(self._sent)
-
-    @property
     def held(self) -> str:
         """Which envs it runs, in words."""
-        last = self.first + self.num_envs - 1
-        return f"env {self.first}" if last == self.first else f"envs {self.first} to {last}"
+        first, last = self.ids[0], self.ids[-1]
+        return f"env {first}" if last == first else f"envs {first} to {last}"
+
+    def send(self, command: Command, ids: Sequence[int] | None, given: Given) -> None:
+        """Start a step or a reset of the envs `ids` (indices in the vector env; None: all of this worker)."""
+        self.sent.append((command, ids, self._start(command, ids, given)))
 
     @abstractmethod
-    def send_step(self, ids: Sequence[int] | None, actions: Actions) -> None:
-        """Start a step of the envs `ids` (indices in the vector env; None: all of this worker)."""
-
-    @abstractmethod
-    def send_reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> None:
-        """Start a reset of the envs `ids`, with the keyword arguments of each."""
+    def _start(self, command: Command, ids: Sequence[int] | None, given: Given) -> object:
+        """Do as `send`; return what `recv` knows the command by."""
 
     @abstractmethod
     def recv(self, out: StepArrays, rows: Sequence[int]) -> list[Info]:
@@ -142,10 +139,6 @@ class EnvWorker(ABC):
 
     def check(self) -> None:  # noqa: B027  # envs in the caller's own process cannot be gone
         """Raise EnvError if whatever runs the envs is gone."""
-
-    def drain(self) -> None:
-        """Forget every command that was sent and not received; its result is skipped when it comes."""
-        self._sent.clear()
 
     @abstractmethod
     def call(self, name: str, ids: Sequence[int], *args: object, **kwargs: object) -> list[object]:
@@ -195,6 +188,6 @@ def _action_at(action: Any, row: int, space: Space) -> object:
     return action[row]
 
 
-def select_rows(actions: Actions, rows: list[int]) -> Actions:
-    """Return the actions of some rows."""
-    return actions[rows] if isinstance(actions, np.ndarray) else [actions[row] for row in rows]
+def select_rows(given: Given, rows: list[int]) -> Given:
+    """Return the actions, or the keyword arguments, of some rows."""
+    return given[rows] if isinstance(given, np.ndarray) else [given[row] for row in rows]

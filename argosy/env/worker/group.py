@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from argosy.env.spaces import Space, check_sizes, mismatch, normal_form, put, write
 from argosy.env.vector.protocol import Info
-from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, StepArrays, common_spaces
+from argosy.env.worker.base import Actions, Command, EnvFn, EnvSpaces, EnvWorker, Given, StepArrays, common_spaces
 from argosy.errors import ArgosyError, EnvError, told
 
 Answer: TypeAlias = tuple[StepArrays, list[Info]]
@@ -145,7 +145,7 @@ class EnvGroup:
         self.current[0] = -1
         return infos
 
-    def answer(self, command: Literal["step", "reset"], ids: Sequence[int] | None, given: Any) -> Answer:
+    def answer(self, command: Command, ids: Sequence[int] | None, given: Given) -> Answer:
         """Step the envs `ids` (None: all) with actions, or reset them with keyword arguments, into arrays of their own.
 
         Raises:
@@ -188,7 +188,7 @@ def _sentence(space: Space, result: object) -> str | None:
 def _what_is_wrong(space: Space, result: object) -> str | None:
     """Say why what an env's step returned cannot be stored; None if that is not why."""
     if not isinstance(result, tuple) or len(result) != 5:
-        return f"it returned {_kind(result)}; it has to return (obs, reward, terminated, truncated, info)"
+        return f"it returned {kind_of(result)}; it has to return (obs, reward, terminated, truncated, info)"
     obs, rew, terminated, truncated, info = result
     if not isinstance(info, dict):
         return f"info is a {type(info).__name__}; it has to be a dict"
@@ -217,14 +217,15 @@ def _flag(flag: object) -> bool:
 def _reset_result(result: object) -> tuple[object, dict[str, object]]:
     """Return observation and info of a reset, if that is what it returned."""
     if not isinstance(result, tuple) or len(result) != 2:
-        raise EnvError(f"it returned {_kind(result)}; it has to return (obs, info)")
+        raise EnvError(f"it returned {kind_of(result)}; it has to return (obs, info)")
     obs, info = result
     if not isinstance(info, dict):
         raise EnvError(f"info is a {type(info).__name__}; it has to be a dict")
     return obs, info
 
 
-def _kind(result: object) -> str:
+def kind_of(result: object) -> str:
+    """Say what a reset or a step returned: how many values, or something else."""
     return f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
 
 
@@ -267,19 +268,17 @@ class DummyEnvWorker(EnvWorker):
     def _made(self) -> EnvSpaces:
         return self.group.spaces
 
-    def send_step(self, ids: Sequence[int] | None, actions: Actions) -> None:  # noqa: D102
-        self._sent.append(lambda out, rows: self.group.step(ids, actions, out, rows))
-
-    def send_reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> None:  # noqa: D102
-        self._sent.append(lambda out, rows: self.group.reset(ids, kwargs, out, rows))
+    def _start(self, command: Command, ids: Sequence[int] | None, given: Given) -> Given:
+        return given
 
     def recv(self, out: StepArrays, rows: Sequence[int]) -> list[Info]:  # noqa: D102
-        infos: list[Info] = self._sent.popleft()(out, rows)
+        command, ids, given = self.sent.popleft()
+        infos: list[Info] = getattr(self.group, command)(ids, given, out, rows)
         return infos
 
     @classmethod
     def wait_any(cls, workers: Sequence[Self], timeout_s: float | None) -> list[Self]:  # noqa: D102
-        return [worker for worker in workers if worker._sent]
+        return [worker for worker in workers if worker.sent]
 
     def call(self, name: str, ids: Sequence[int], *args: object, **kwargs: object) -> list[object]:  # noqa: D102
         result: list[object] = getattr(self.group, name)(ids, *args, **kwargs)

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from ctypes import c_int32
 from typing import Any, Literal, Self, TypeAlias, cast
 
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from argosy.env.vector.protocol import Info
-from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, StepArrays
+from argosy.env.worker.base import Command, EnvFn, EnvSpaces, EnvWorker, Given, StepArrays
 from argosy.env.worker.channel import Channel
 from argosy.env.worker.serve import Life, PickledEnvFns, serve
 from argosy.env.worker.shared import SharedArrays, as_slice
@@ -94,34 +94,27 @@ class ProcessWorker(EnvWorker):
         self._reply(number, "mapping shared memory")
         self._shared = shared
 
-    def send_step(self, ids: Sequence[int] | None, actions: Actions) -> None:  # noqa: D102
-        if self._shared is None:
-            number = self._send(b"P", pickle.dumps((ids, actions), pickle.HIGHEST_PROTOCOL))
-        else:
-            which = range(self.first, self.first + self.num_envs) if ids is None else ids
-            self._shared.write_actions(which, actions)
-            some = b"" if ids is None else np.asarray(ids, np.int32).tobytes()
-            number = self._send(b"S", some)
-        self._sent.append((number, ids))
+    def _start(self, command: Command, ids: Sequence[int] | None, given: Given) -> int:
+        if command == "step" and self._shared is not None:
+            self._shared.write_actions(self.ids if ids is None else ids, given)
+            return self._send(b"S", b"" if ids is None else np.asarray(ids, np.int32).tobytes())
+        dump = pickle.dumps if command == "step" else cloudpickle.dumps
+        return self._send(b"R", dump((command, ids, given), pickle.HIGHEST_PROTOCOL))
 
     def start_step(self, slot: int) -> None:
         """Start a step of all envs with the actions that shared memory holds; `finish_step` waits for it."""
-        self._sent.append((self._send(b"S", b"", slot), None))
+        self.sent.append(("step", None, self._send(b"S", b"", slot)))
 
     def finish_step(self) -> list[Info] | None:
         """Wait until what the envs returned is in shared memory; returns their infos if there is anything in them."""
-        infos: list[Info] | None = self._reply(self._sent.popleft()[0], "a step")
+        infos: list[Info] | None = self._reply(self.sent.popleft()[-1], "a step")
         return infos
 
-    def send_reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> None:  # noqa: D102
-        number = self._send(b"R", cloudpickle.dumps((list(ids), list(kwargs))))
-        self._sent.append((number, ids))
-
     def recv(self, out: StepArrays, rows: Sequence[int]) -> list[Info]:  # noqa: D102
-        number, sent = self._sent.popleft()
+        _, sent, number = self.sent.popleft()
         infos: list[Info]
         reply = self._reply(number, "a step or reset")
-        ids = range(self.first, self.first + self.num_envs) if sent is None else sent
+        ids = self.ids if sent is None else sent
         if self._shared is None:
             arrays, infos = reply
             out.write(as_slice(rows), arrays)

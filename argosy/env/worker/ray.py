@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Self
 
 from argosy.env.vector.protocol import Info
-from argosy.env.worker.base import Actions, EnvFn, EnvSpaces, EnvWorker, StepArrays
+from argosy.env.worker.base import Command, EnvFn, EnvSpaces, EnvWorker, Given, StepArrays
 from argosy.env.worker.channel import POLL_S
 from argosy.env.worker.group import EnvGroup
 from argosy.env.worker.localray import start_local_ray
@@ -76,22 +76,20 @@ class RayEnvWorker(EnvWorker):
         spaces: EnvSpaces = self._get(self.actor.made.remote())
         return spaces
 
-    def send_step(self, ids: Sequence[int] | None, actions: Actions) -> None:  # noqa: D102
-        self._sent.append(self.actor.answer.remote("step", ids, actions))
-
-    def send_reset(self, ids: Sequence[int], kwargs: Sequence[Mapping[str, object]]) -> None:  # noqa: D102
-        self._sent.append(self.actor.answer.remote("reset", ids, kwargs))
+    def _start(self, command: Command, ids: Sequence[int] | None, given: Given) -> object:
+        ref: object = self.actor.answer.remote(command, ids, given)
+        return ref
 
     def recv(self, out: StepArrays, rows: Sequence[int]) -> list[Info]:  # noqa: D102
         arrays: StepArrays
         infos: list[Info]
-        arrays, infos = self._get(self._sent.popleft())
+        arrays, infos = self._get(self.sent.popleft()[-1])
         out.write(as_slice(rows), arrays)
         return infos
 
     @classmethod
     def wait_any(cls, workers: Sequence[Self], timeout_s: float | None) -> list[Self]:  # noqa: D102
-        by_ref = {worker._sent[0]: worker for worker in workers}
+        by_ref = {worker.sent[0][-1]: worker for worker in workers}
         refs = list(by_ref)
         limits = [worker.hang_timeout_s for worker in workers if worker.hang_timeout_s is not None]
         limit_s = timeout_s if timeout_s is not None else min(limits, default=None)
@@ -102,8 +100,8 @@ class RayEnvWorker(EnvWorker):
         return found or ([] if timeout_s is not None else list(workers))  # recv tells which one hangs
 
     def check(self) -> None:  # noqa: D102
-        if self._sent and self.ray.wait([self._sent[0]], timeout=0)[0]:
-            self._get(self._sent[0])
+        if self.sent and self.ray.wait([self.sent[0][-1]], timeout=0)[0]:
+            self._get(self.sent[0][-1])
 
     def call(self, name: str, ids: Sequence[int], *args: object, **kwargs: object) -> list[object]:  # noqa: D102
         results: list[object] = self._get(getattr(self.actor, name).remote(list(ids), *args, **kwargs))

@@ -140,7 +140,7 @@ def _obey(channel: Channel, group: EnvGroup, owner: int) -> None:
             elif letter == b"C":
                 channel.send(b"1", number, content=_call(content, group))
             else:
-                channel.send(b"1", number, content=_step_or_reset(letter, content, group, slots))
+                channel.send(b"1", number, content=_step_or_reset(content, group, slots))
         except EnvError as error:
             channel.send(b"E", number, content=_told(error))
 
@@ -161,11 +161,11 @@ def _step_shared(shared: SharedArrays, out: StepArrays, some: bytes, group: EnvG
     return b""
 
 
-def _step_or_reset(letter: bytes, content: bytes, group: EnvGroup, slots: list[StepArrays]) -> bytes:
-    ids, given = pickle.loads(content)
-    if letter == b"R" and slots:
+def _step_or_reset(content: bytes, group: EnvGroup, slots: list[StepArrays]) -> bytes:
+    command, ids, given = pickle.loads(content)
+    if slots:  # then only resets come this way
         return _pickled(group.reset(ids, given, slots[0], ids))
-    return _pickled(group.answer("reset" if letter == b"R" else "step", ids, given))
+    return _pickled(group.answer(command, ids, given))
 
 
 def _call(content: bytes, group: EnvGroup) -> bytes:

@@ -48,7 +48,7 @@ def test_fast_envs_are_handed_out_first():
     for kind in PROCESSES:
         env = kind(gates(5.0, 0.0, 0.0, 5.0), wait_num=2)
         assert env.is_async
-        assert [worker.num_envs for worker in env.workers] == [1, 1, 1, 1]
+        assert [len(worker.ids) for worker in env.workers] == [1, 1, 1, 1]
         env.reset()
         obs, rew, _, _, info = env.step(np.array([0, 1, 0, 1]))
         assert sorted(one["env_id"] for one in info) == [1, 2]

@@ -584,7 +584,7 @@ def test_info_column_reads_both_forms():
 def test_groups_of_envs_per_worker():
     for per_worker, sizes in ((1, [1] * 5), (2, [2, 1, 2]), (3, [2, 3]), (9, [5])):
         env = SubprocVectorEnv(counters(5), envs_per_worker=per_worker)
-        assert [worker.num_envs for worker in env.workers] == sizes, per_worker
+        assert [len(worker.ids) for worker in env.workers] == sizes, per_worker
         assert env.reset()[0][:, 0].tolist() == [0, 1, 2, 3, 4]
         env.close()
 
