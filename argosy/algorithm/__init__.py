@@ -5,12 +5,10 @@ An algorithm goes by the name of its file: `dqn`.
 
 from __future__ import annotations
 
-import ast
-import importlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from argosy.errors import ConfigError, nearest
+from argosy.lazy import getter, read_table
 from argosy.named import Registry
 
 if TYPE_CHECKING:
@@ -23,13 +21,7 @@ if TYPE_CHECKING:
     from argosy.algorithm.wrapper import register_algorithm_wrapper as register_algorithm_wrapper
 
 
-def _read_table() -> dict[str, list[str]]:
-    """Return what each module of the table exports, the algorithm's class first."""
-    lines = ast.parse(Path(__file__).with_name("table.pyi").read_text(encoding="utf-8")).body
-    return {str(line.module): [name.name for name in line.names] for line in lines if isinstance(line, ast.ImportFrom)}
-
-
-_TABLE = _read_table()
+_TABLE = read_table(__file__)
 EXPORTS = {name: module for module, names in _TABLE.items() for name in names}
 """Classes and configs of all algorithms, by the modules that define them."""
 
@@ -95,12 +87,7 @@ def remember_algorithm(name: str, cls: type[Algorithm[Any, Any]]) -> None:
 
 
 if not TYPE_CHECKING:  # who checks types has read the table
-
-    def __getattr__(name: str) -> object:
-        module = _SHARED.get(name) or EXPORTS.get(name)
-        if module is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(module), name)
+    __getattr__ = getter(__name__, _SHARED | EXPORTS)
 
 
 def __dir__() -> list[str]:
