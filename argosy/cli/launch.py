@@ -10,14 +10,13 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from argosy.cli.flags import parse
 from argosy.cli.fleetview import Screen, view
 from argosy.errors import ConfigError
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LaunchFlags:
+class Launch:
     """Run the fleet that a Python file describes."""
 
     file: Annotated[str, tyro.conf.Positional]
@@ -46,29 +45,27 @@ class LaunchFlags:
     json: bool = False
     """Print one line of JSON last, the view to standard error."""
 
+    def __call__(self) -> int:
+        """Run the command."""
+        if self.in_threads and self.address:
+            raise ConfigError("--in-threads runs in this process; --address names a cluster: give one of them")
 
-def main(args: Sequence[str]) -> int:
-    """Run the command."""
-    options = parse(LaunchFlags, args, prog="argosy launch")
-    if options.in_threads and options.address:
-        raise ConfigError("--in-threads runs in this process; --address names a cluster: give one of them")
+        from argosy.distributed.folder import FolderClaim
+        from argosy.distributed.run import FleetRun
 
-    from argosy.distributed.folder import FolderClaim
-    from argosy.distributed.run import FleetRun
-
-    module = load(options.file)
-    fleet = fleet_of(module, options.file)
-    if options.name:
-        fleet = dataclasses.replace(fleet, name=options.name)
-    directory = Path(options.runs) / fleet.name
-    FolderClaim.check(directory, resume=options.resume)
-    launcher = _launcher(fleet, module, options.address, options.in_threads)
-    signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        with FleetRun(fleet, directory, launcher, resume=options.resume) as run:
-            return _watch(run, options.json)
-    finally:
-        launcher.close()
+        module = load(self.file)
+        fleet = fleet_of(module, self.file)
+        if self.name:
+            fleet = dataclasses.replace(fleet, name=self.name)
+        directory = Path(self.runs) / fleet.name
+        FolderClaim.check(directory, resume=self.resume)
+        launcher = _launcher(fleet, module, self.address, self.in_threads)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            with FleetRun(fleet, directory, launcher, resume=self.resume) as run:
+                return _watch(run, self.json)
+        finally:
+            launcher.close()
 
 
 def load(file: str) -> ModuleType:
@@ -183,7 +180,3 @@ def line(snapshot: Snapshot) -> str:
     if snapshot.done:
         parts.append(snapshot.reason)
     return ", ".join(parts)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
