@@ -280,10 +280,7 @@ class Experiment:
             raise ConfigError(f"{str(path)!r} is not a readable JSON file ({error})") from None
         if not isinstance(data, dict):
             raise ConfigError(f"{str(path)!r} holds {type(data).__name__}; an experiment is a JSON object")
-        if trust:
-            trust_names(data)
-        else:
-            check_trusted(data, repr(str(path)), but=NO_CODE)
+        check_trusted(data, repr(str(path)), but=NO_CODE, trust=trust)
         return cls.from_dict(data)
 
     def __getstate__(self) -> dict[str, object]:

@@ -28,11 +28,6 @@ _SMALL = 1 << 26
 """Bytes of a member other than the policy at most."""
 
 
-def is_agent(path: str | Path) -> bool:
-    """Whether a path is that of such a file, by its name."""
-    return Path(path).suffix == ".zip" and Path(path).is_file()
-
-
 def write_agent(path: Path, folder: Path) -> None:
     """Write what lies in a folder under the known names into a file, uncompressed.
 
@@ -55,12 +50,15 @@ def write_agent(path: Path, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def unpacked(path: str | Path) -> Iterator[Path]:
-    """Give a folder with what a file holds; it goes in the end.
+def opened(path: Path) -> Iterator[Path]:
+    """Give a policy's file with what belongs beside it: one that `pack` wrote is unpacked, until the end.
 
     Raises:
-        CheckpointError: the file is damaged, or not as `write_agent` writes one.
+        CheckpointError: what should be one that `pack` wrote is damaged, or something else.
     """
+    if path.suffix != ".zip" or not path.is_file():
+        yield path
+        return
     with tempfile.TemporaryDirectory(prefix="argosy-agent-", ignore_cleanup_errors=True) as folder:
         try:
             with zipfile.ZipFile(path) as packed:
@@ -69,7 +67,7 @@ def unpacked(path: str | Path) -> Iterator[Path]:
             if isinstance(error, CheckpointError):
                 raise CheckpointError(f"{str(path)!r} is no agent that argosy packed: {error}") from None
             raise CheckpointError(f"{str(path)!r} is damaged: {error}") from error
-        yield Path(folder)
+        yield Path(folder) / POLICY
 
 
 def _unpack(packed: zipfile.ZipFile, folder: Path) -> None:
