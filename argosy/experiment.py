@@ -17,7 +17,7 @@ import argosy
 from argosy.algorithm import ALGORITHMS, algorithm_class, algorithm_name, remember_algorithm
 from argosy.algorithm.base import Algorithm, AlgorithmConfig
 from argosy.algorithm.wrapper import remember_wrapper, wrapper_call
-from argosy.config import Plain, check_choice, check_range, from_plain, replaced, to_plain
+from argosy.config import Checked, Plain, from_plain, limited, replaced, to_plain
 from argosy.env import EnvConfig
 from argosy.env.agents.registry import environment_name
 from argosy.errors import ConfigError
@@ -48,7 +48,7 @@ _OWN_CLASS, _OWN_WRAPPERS, _OWN_CODE = "(class)", "(wrappers)", "(code)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment:
+class Experiment(Checked):
     """Everything that says what a run does. Same experiment, same machine, same result.
 
     The fields describe one policy that plays one task. Runs with several policies add fields (agents, policies,
@@ -74,14 +74,14 @@ class Experiment:
     """When to stop."""
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     """Where metrics go."""
-    seed: int = 0
+    seed: int = limited(0, ge=0)
     """Seed of everything random."""
     device: str = "cpu"
     """Where the networks are: cpu, cuda, cuda:1, ..., or auto (a GPU if there is one)."""
-    threads: int = 0
+    threads: int = limited(0, ge=0, le=_MOST_THREADS)
     """Threads that PyTorch computes with; 0: what is fastest for these networks on this machine, measured once and kept
     (fleets and OMP_NUM_THREADS: PyTorch's own choice)."""
-    compile: Literal["update"] | None = None
+    compile: Literal["update"] | None = limited(None, among=(None, "update"))
     """Let torch compile what an update computes (see `argosy.algorithm.compiled`): for GPUs and larger networks, after
     up to a minute of compiling at the first update."""
     wrap: tuple[str, ...] = ()
@@ -101,9 +101,7 @@ class Experiment:
     """Run, or a policy's file, whose parameters the run begins with; optimisers and all else are new."""
 
     def __post_init__(self) -> None:
-        check_range(self, "seed", ge=0)
-        check_range(self, "threads", ge=0, le=_MOST_THREADS)
-        check_choice(self, "compile", (None, "update"))
+        super().__post_init__()
         object.__setattr__(self, "algorithm", algorithm_name(self.algorithm))
         object.__setattr__(self, "task", environment_name(self.task))
         for name in ("wrap", "callbacks"):
