@@ -36,11 +36,10 @@ if TYPE_CHECKING:
 
 Sampler = Literal["tpe", "random"]
 Pruner = Literal["median", "none"]
-State = Literal["complete", "given up", "failed"]
 _TEST = "test/return_mean"
 _LOOK_S = 2.0
 """Seconds between two looks at a trial's tests, for which all of its metrics are read."""
-_STATES: Mapping[str, State] = {"COMPLETE": "complete", "PRUNED": "given up"}
+_STATES = {"COMPLETE": "complete", "PRUNED": "given up"}
 _OF_A_RUN = ("task", "data", "expert", "init", "seed", "device", "threads", "callbacks", "logger")  # not a preset's
 
 
@@ -51,11 +50,19 @@ class Trial:
     number: int
     """Names the folder of its run."""
     settings: Mapping[str, object]
-    state: State
+    state: str
+    """complete, given up or failed."""
     score: float | None
     """Mean return of its best policy's fresh episodes; of one that was given up: of its last test."""
     why: str = ""
     """Of one that failed."""
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """The settings in few characters."""
+        return {
+            name: f"{value:.3g}" if isinstance(value, float) else str(value) for name, value in self.settings.items()
+        }
 
 
 @dataclasses.dataclass
