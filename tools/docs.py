@@ -103,7 +103,7 @@ def names_of(package: str) -> str:
 
 
 def public_names(package: str) -> list[str]:
-    """Return the names that a package offers, those that it imports as themselves; of a module, those that it defines."""
+    """Return the names that a package offers, those that it imports as themselves; of a module, those it defines."""
     module = importlib.import_module(package)
     imports = (node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.ImportFrom))
     again = [alias.name for node in imports for alias in node.names if alias.asname == alias.name]
