@@ -18,11 +18,11 @@ from argosy.policy.tabular import TabularPolicy
 _ATARI = "frame_stack frame_skip noop_max image_size episodic_life reward_clip fire_reset repeat_action_probability"
 
 
-def warn_of_unread(experiment: Experiment, stacklevel: int = 3) -> None:
+def warn_of_unread(experiment: Experiment) -> None:
     """Warn of every setting of an experiment that differs from its default, though nothing reads it."""
     for name, why in unread(experiment).items():
         value = experiment.settings()[name]
-        warnings.warn(f"{name} is {value!r}, but nothing reads it: {why}", stacklevel=stacklevel)
+        warnings.warn(f"{name} is {value!r}, but nothing reads it: {why}", stacklevel=3)
 
 
 def unread(experiment: Experiment) -> dict[str, str]:

@@ -50,11 +50,14 @@ class Launch:
         if self.in_threads and self.address:
             raise ConfigError("--in-threads runs in this process; --address names a cluster: give one of them")
 
+        from argosy.distributed.fleet import Fleet
         from argosy.distributed.folder import FolderClaim
         from argosy.distributed.run import FleetRun
 
         module = load(self.file)
-        fleet = fleet_of(module, self.file)
+        fleet = getattr(module, "fleet", None)
+        if not isinstance(fleet, Fleet):
+            raise ConfigError(f"{self.file!r} defines no `fleet = argosy.distributed.Fleet(...)`")
         if self.name:
             fleet = dataclasses.replace(fleet, name=self.name)
         directory = Path(self.runs) / fleet.name
@@ -88,20 +91,6 @@ def load(file: str) -> ModuleType:
     except (SyntaxError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file!r} is no Python file: {error}") from error
     return module
-
-
-def fleet_of(module: ModuleType, file: str) -> Fleet:
-    """Return what the file describes.
-
-    Raises:
-        ConfigError: it defines no `fleet`.
-    """
-    from argosy.distributed.fleet import Fleet
-
-    fleet = getattr(module, "fleet", None)
-    if not isinstance(fleet, Fleet):
-        raise ConfigError(f"{file!r} defines no `fleet = argosy.distributed.Fleet(...)`")
-    return fleet
 
 
 def _launcher(fleet: Fleet, module: ModuleType, address: str | None, in_threads: bool) -> Launcher:
