@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from argosy.errors import CheckpointError
+from argosy.files import replacing
 
 CARD, CONFIG, SPACES, POLICY, CURVE, VIDEO = NAMES = (
     "README.md",
@@ -34,19 +35,15 @@ def write_agent(path: Path, folder: Path) -> None:
     Raises:
         CheckpointError: the disk refuses.
     """
-    part = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as packed:
+        with replacing(path) as whole, zipfile.ZipFile(whole, "w", zipfile.ZIP_STORED) as packed:
             for name in NAMES:
                 file = folder / name
                 if file.is_file() and (name == POLICY or file.stat().st_size <= _SMALL):
                     packed.write(file, name)
-        part.replace(path)
     except OSError as error:
         raise CheckpointError(f"{str(path)!r} could not be written: {error}") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
