@@ -27,13 +27,13 @@ def warn_of_unread(experiment: Experiment) -> None:
 
 def unread(experiment: Experiment) -> dict[str, str]:
     """Return the settings that differ from their defaults though nothing reads them, and why nothing does."""
-    defaults = _defaults(experiment)
+    usual = defaults(experiment)
     found = {name: why for names, why in _rules(experiment) for name in names}
     settings = experiment.settings()
-    return {name: why for name, why in found.items() if settings[name] != defaults[name]}
+    return {name: why for name, why in found.items() if settings[name] != usual[name]}
 
 
-def _defaults(experiment: Experiment) -> dict[str, object]:
+def defaults(experiment: Experiment) -> dict[str, object]:
     """Return the values that say nothing; of a section those of its class, whatever else stands in it."""
     cls = algorithm_class(str(experiment.algorithm))
     plain = Experiment(task=experiment.task, algorithm=experiment.algorithm, config=cls.config_type())
