@@ -10,6 +10,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -117,7 +118,7 @@ class Experiment(Checked):
             raise ConfigError(f"Experiment.config is a {given}; {self.algorithm} takes a {wanted}")
         if cls.kind == "onpolicy":
             for setting, default in _REPLAYING.items():
-                if (value := _at(self, setting)) != default:
+                if (value := attrgetter(setting)(self)) != default:
                     raise ConfigError(
                         f"{setting} is {value}, but {self.algorithm} learns on-policy, once from all that was "
                         f"collected; its own settings say how (`argosy train {self.algorithm} --help`)"
@@ -129,7 +130,7 @@ class Experiment(Checked):
                 )
         elif not self.collects:
             for setting, default in _COLLECTING.items():
-                if (value := _at(self, setting)) != default:
+                if (value := attrgetter(setting)(self)) != default:
                     raise ConfigError(
                         f"{setting} is {value}, but {self.algorithm} learns from a data set here and collects nothing; "
                         "leave it out, or go on in the env after `trainer.offline_updates` updates"
@@ -151,7 +152,7 @@ class Experiment(Checked):
         if self.data is None:
             name = "offline_updates" if self.trainer.offline_updates else "data_share"
             raise ConfigError(
-                f"trainer.{name} is {_at(self.trainer, name)}, but there is no data set; name it: --data FILE"
+                f"trainer.{name} is {getattr(self.trainer, name)}, but there is no data set; name it: --data FILE"
             )
         if not cls.goes_online:
             raise ConfigError(
@@ -226,7 +227,7 @@ class Experiment(Checked):
 
     def settings(self) -> dict[str, object]:
         """Return the value of every setting, by its name with dots."""
-        return {name.removeprefix("config."): _at(self, name) for name in _leaves(self) if name != "algorithm"}
+        return {name.removeprefix("config."): attrgetter(name)(self) for name in _leaves(self) if name != "algorithm"}
 
     def short_names(self) -> list[str]:
         """Return names that need no section: those of the algorithm's settings, `lr` for `optim.lr`, and few others."""
@@ -313,13 +314,6 @@ _REPLAYING = _defaults("trainer", TrainerConfig(), "update_per_step", "batch_siz
 _REPLAYING |= _defaults("trainer", TrainerConfig(), "offline_updates", "data_share")
 _COLLECTING = _defaults("trainer", TrainerConfig(), "step_per_collect", "update_per_step", "start_steps") | _BUFFER
 _COLLECTING |= _defaults("trainer", TrainerConfig(), "data_share")
-
-
-def _at(config: object, name: str) -> object:
-    """Return the setting with a dotted name."""
-    for part in name.split("."):
-        config = getattr(config, part)
-    return config
 
 
 def _leaves(config: object, prefix: str = "") -> list[str]:
