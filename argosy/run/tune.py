@@ -109,9 +109,8 @@ class Study:
         self.folder, self.experiment, self.space = folder, experiment, space
         self._file, self._states = folder / "study.json", optuna.trial.TrialState
         described = {key: value for key, value in experiment.to_dict().items() if key not in ("argosy", "format")}
-        about = {"experiment": described, "space": to_plain(space)}
-        self._about: dict[str, Any] = json.loads(json.dumps(about))
-        if self._file.is_file() and {name: read_json(self._file).get(name) for name in about} != self._about:
+        self._about: dict[str, Any] = {"experiment": described, "space": to_plain(space)}
+        if self._file.is_file() and {name: read_json(self._file).get(name) for name in self._about} != self._about:
             raise ConfigError(f"{str(folder)!r} holds a study of other settings or another space; give another --name")
         make_folder(folder)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
