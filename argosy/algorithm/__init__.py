@@ -35,19 +35,8 @@ ALGORITHMS = {module.rpartition(".")[2]: (names[0], module) for module, names in
 
 _REGISTRY = Registry("algorithm", ALGORITHMS)
 
-
-def register_algorithm(name: str, cls: type[Algorithm[Any, Any]] | str, *, module: str | None = None) -> None:
-    """Give an algorithm of one's own a name, for `train`, experiments and fleets.
-
-    Args:
-        name: how experiments call it.
-        cls: the class; or its name in `module`, which is imported when it is needed.
-        module: needed with a class's name.
-
-    Raises:
-        ConfigError: the name is taken, or a class's name came without module.
-    """
-    _REGISTRY.register(name, cls, module)
+register_algorithm = _REGISTRY.register
+"""Give an algorithm of one's own a name, for `train`, experiments and fleets."""
 
 
 def algorithm_class(algorithm: str | type[Algorithm[Any, Any]]) -> type[Algorithm[Any, Any]]:
