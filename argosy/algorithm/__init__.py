@@ -38,6 +38,9 @@ _REGISTRY = Registry("algorithm", ALGORITHMS)
 register_algorithm = _REGISTRY.register
 """Give an algorithm of one's own a name, for `train`, experiments and fleets."""
 
+remember_algorithm = _REGISTRY.remember
+"""Let a name stand for a class in this process, as it does in the one that sent both."""
+
 
 def algorithm_class(algorithm: str | type[Algorithm[Any, Any]]) -> type[Algorithm[Any, Any]]:
     """Return the class of an algorithm by its name, of the table or registered, by "MODULE:CLASS", or as it is.
@@ -69,11 +72,6 @@ def algorithm_name(algorithm: str | type[Algorithm[Any, Any]]) -> str:
 def algorithm_names() -> list[str]:
     """Return the names of all algorithms: those of the table, then those that were registered."""
     return [*ALGORITHMS, *(name for name in _REGISTRY.names() if name not in ALGORITHMS and ":" not in name)]
-
-
-def remember_algorithm(name: str, cls: type[Algorithm[Any, Any]]) -> None:
-    """Let a name stand for a class in this process, as it does in the one that sent both."""
-    _REGISTRY.remember(name, cls)
 
 
 if not TYPE_CHECKING:  # who checks types has read the table
