@@ -30,7 +30,7 @@ def later(monkeypatch):
     """Another process, later on: it knows the table's algorithms only, and nobody has named anything in it."""
     monkeypatch.setattr(named, "_TRUSTED", set())
     monkeypatch.setattr(named, "_GIVEN", {})
-    monkeypatch.setattr(algorithms, "_REGISTRY", named.Registry("algorithm", ALGORITHMS))
+    monkeypatch.setattr(algorithms._REGISTRY, "_sources", dict(ALGORITHMS))
 
 
 @pytest.fixture(autouse=True)
