@@ -6,7 +6,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import tyro
 
@@ -18,9 +18,6 @@ from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.named import trust_names
 from argosy.presets import own_settings, preset, preset_name
-
-if TYPE_CHECKING:
-    from argosy.run.result import Result
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -117,7 +114,7 @@ def run_and_report(experiment: Experiment, output: Output, source: str) -> int:
 
         group = many.new_group(experiment, output.seeds, output.runs)
         return many.run_and_report(group, output.jobs, output.address, as_json=output.json, quiet=output.quiet)
-    result: Result = train(experiment, runs=output.runs, show_progress=not output.quiet, profile=output.profile)
+    result = train(experiment, runs=output.runs, show_progress=not output.quiet, profile=output.profile)
     if output.profile and not output.quiet:
         from argosy.run.profile import profile_table
 

@@ -34,8 +34,6 @@ from argosy.run.many import Job, Outcome, Start, make_group, run_many
 if TYPE_CHECKING:
     import optuna
 
-Sampler = Literal["tpe", "random"]
-Pruner = Literal["median", "none"]
 _TEST = "test/return_mean"
 _LOOK_S = 2.0
 """Seconds between two looks at a trial's tests, for which all of its metrics are read."""
@@ -99,8 +97,8 @@ class Study:
         experiment: Experiment,
         space: Mapping[str, Range],
         *,
-        sampler: Sampler = "tpe",
-        pruner: Pruner = "median",
+        sampler: Literal["tpe", "random"] = "tpe",
+        pruner: Literal["median", "none"] = "median",
     ) -> None:
         require("optuna", "tune")
         import optuna
