@@ -41,7 +41,7 @@ class WandbLogger(SafeLogger):
         run_id: str | None = None,
     ) -> None:
         self._wandb = require("wandb", "wandb")
-        self.project = project
+        self.project = self.place = project
         self._settings = {"name": name, "config": dict(config or {}), "mode": mode, "id": run_id}
         self._save_dir = Path(save_dir)
         self._run: Run | None = None
@@ -61,6 +61,3 @@ class WandbLogger(SafeLogger):
         if self._run is not None:
             run, self._run = self._run, None
             run.finish()
-
-    def __repr__(self) -> str:
-        return f"WandbLogger({self.project!r})"
