@@ -88,6 +88,13 @@ def check_limits(config: object) -> None:
                 (check_choice if "allowed" in limits else check_range)(config, name, **limits)
 
 
+class Checked:
+    """Base of configs all of whose `limited` fields are checked when they are made."""
+
+    def __post_init__(self) -> None:
+        check_limits(self)
+
+
 def name_code(config: object, field: str) -> None:
     """Let a class or function that stands in a field, or in its tuple, be known by its name (see `code_name`).
 

@@ -10,6 +10,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,17 +18,19 @@ import argosy
 from argosy.algorithm import ALGORITHMS, algorithm_class, algorithm_name, remember_algorithm
 from argosy.algorithm.base import Algorithm, AlgorithmConfig
 from argosy.algorithm.wrapper import remember_wrapper, wrapper_call
-from argosy.config import Plain, check_choice, check_range, from_plain, replaced, to_plain
+from argosy.config import Checked, Plain, from_plain, limited, replaced, to_plain
 from argosy.env import EnvConfig
 from argosy.env.agents.registry import environment_name
 from argosy.errors import ConfigError
 from argosy.files import write_atomically
 from argosy.named import check_trusted, given_code, take_code, trust_names
 from argosy.net import NetConfig
-from argosy.settings import BufferConfig as BufferConfig
-from argosy.settings import LoggerConfig as LoggerConfig
-from argosy.settings import StopConfig as StopConfig
-from argosy.settings import TrainerConfig as TrainerConfig
+from argosy.settings import (
+    BufferConfig as BufferConfig,
+    LoggerConfig as LoggerConfig,
+    StopConfig as StopConfig,
+    TrainerConfig as TrainerConfig,
+)
 from argosy.synonyms import nearest_setting
 
 FORMAT = 1
@@ -48,7 +51,7 @@ _OWN_CLASS, _OWN_WRAPPERS, _OWN_CODE = "(class)", "(wrappers)", "(code)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment:
+class Experiment(Checked):
     """Everything that says what a run does. Same experiment, same machine, same result.
 
     The fields describe one policy that plays one task. Runs with several policies add fields (agents, policies,
@@ -74,14 +77,14 @@ class Experiment:
     """When to stop."""
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     """Where metrics go."""
-    seed: int = 0
+    seed: int = limited(0, ge=0)
     """Seed of everything random."""
     device: str = "cpu"
     """Where the networks are: cpu, cuda, cuda:1, ..., or auto (a GPU if there is one)."""
-    threads: int = 0
+    threads: int = limited(0, ge=0, le=_MOST_THREADS)
     """Threads that PyTorch computes with; 0: what is fastest for these networks on this machine, measured once and kept
     (fleets and OMP_NUM_THREADS: PyTorch's own choice)."""
-    compile: Literal["update"] | None = None
+    compile: Literal["update"] | None = limited(None, among=(None, "update"))
     """Let torch compile what an update computes (see `argosy.algorithm.compiled`): for GPUs and larger networks, after
     up to a minute of compiling at the first update."""
     wrap: tuple[str, ...] = ()
@@ -101,9 +104,7 @@ class Experiment:
     """Run, or a policy's file, whose parameters the run begins with; optimisers and all else are new."""
 
     def __post_init__(self) -> None:
-        check_range(self, "seed", ge=0)
-        check_range(self, "threads", ge=0, le=_MOST_THREADS)
-        check_choice(self, "compile", (None, "update"))
+        super().__post_init__()
         object.__setattr__(self, "algorithm", algorithm_name(self.algorithm))
         object.__setattr__(self, "task", environment_name(self.task))
         for name in ("wrap", "callbacks"):
@@ -117,7 +118,7 @@ class Experiment:
             raise ConfigError(f"Experiment.config is a {given}; {self.algorithm} takes a {wanted}")
         if cls.kind == "onpolicy":
             for setting, default in _REPLAYING.items():
-                if (value := _at(self, setting)) != default:
+                if (value := attrgetter(setting)(self)) != default:
                     raise ConfigError(
                         f"{setting} is {value}, but {self.algorithm} learns on-policy, once from all that was "
                         f"collected; its own settings say how (`argosy train {self.algorithm} --help`)"
@@ -129,7 +130,7 @@ class Experiment:
                 )
         elif not self.collects:
             for setting, default in _COLLECTING.items():
-                if (value := _at(self, setting)) != default:
+                if (value := attrgetter(setting)(self)) != default:
                     raise ConfigError(
                         f"{setting} is {value}, but {self.algorithm} learns from a data set here and collects nothing; "
                         "leave it out, or go on in the env after `trainer.offline_updates` updates"
@@ -151,7 +152,7 @@ class Experiment:
         if self.data is None:
             name = "offline_updates" if self.trainer.offline_updates else "data_share"
             raise ConfigError(
-                f"trainer.{name} is {_at(self.trainer, name)}, but there is no data set; name it: --data FILE"
+                f"trainer.{name} is {getattr(self.trainer, name)}, but there is no data set; name it: --data FILE"
             )
         if not cls.goes_online:
             raise ConfigError(
@@ -226,7 +227,7 @@ class Experiment:
 
     def settings(self) -> dict[str, object]:
         """Return the value of every setting, by its name with dots."""
-        return {name.removeprefix("config."): _at(self, name) for name in _leaves(self) if name != "algorithm"}
+        return {name.removeprefix("config."): attrgetter(name)(self) for name in _leaves(self) if name != "algorithm"}
 
     def short_names(self) -> list[str]:
         """Return names that need no section: those of the algorithm's settings, `lr` for `optim.lr`, and few others."""
@@ -280,10 +281,7 @@ class Experiment:
             raise ConfigError(f"{str(path)!r} is not a readable JSON file ({error})") from None
         if not isinstance(data, dict):
             raise ConfigError(f"{str(path)!r} holds {type(data).__name__}; an experiment is a JSON object")
-        if trust:
-            trust_names(data)
-        else:
-            check_trusted(data, repr(str(path)), but=NO_CODE)
+        check_trusted(data, repr(str(path)), but=NO_CODE, trust=trust)
         return cls.from_dict(data)
 
     def __getstate__(self) -> dict[str, object]:
@@ -316,13 +314,6 @@ _REPLAYING = _defaults("trainer", TrainerConfig(), "update_per_step", "batch_siz
 _REPLAYING |= _defaults("trainer", TrainerConfig(), "offline_updates", "data_share")
 _COLLECTING = _defaults("trainer", TrainerConfig(), "step_per_collect", "update_per_step", "start_steps") | _BUFFER
 _COLLECTING |= _defaults("trainer", TrainerConfig(), "data_share")
-
-
-def _at(config: object, name: str) -> object:
-    """Return the setting with a dotted name."""
-    for part in name.split("."):
-        config = getattr(config, part)
-    return config
 
 
 def _leaves(config: object, prefix: str = "") -> list[str]:

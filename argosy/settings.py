@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from argosy.config import check_range
+from argosy.config import Checked, limited
 from argosy.data import Hindsight, Priority, VectorReplayBuffer
 from argosy.env.tasks import GoalRules
 from argosy.errors import ConfigError
@@ -17,17 +17,13 @@ from argosy.process import usable_device
 
 
 @dataclass(frozen=True, kw_only=True)
-class HindsightConfig:
+class HindsightConfig(Checked):
     """Hindsight experience replay (Andrychowicz et al., 2017, https://arxiv.org/abs/1707.01495), strategy "future"."""
 
-    future_k: float = 0.0
+    future_k: float = limited(0.0, ge=0.0)
     """Rows with a goal that their episode achieved later, per row that keeps its own (the paper's k; 0: none)."""
-    horizon: int = 100
+    horizon: int = limited(100, ge=1)
     """New goals come from fewer rows than this after the sampled one; e.g. the longest episode's length."""
-
-    def __post_init__(self) -> None:
-        check_range(self, "future_k", ge=0.0)
-        check_range(self, "horizon", ge=1)
 
     def build(self, rules: GoalRules) -> Hindsight:
         """Return what a buffer takes."""
@@ -40,12 +36,12 @@ class HindsightConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BufferConfig:
+class BufferConfig(Checked):
     """Where transitions are kept. An on-policy algorithm keeps just what one collection brings."""
 
-    size: int = 20_000
+    size: int = limited(20_000, ge=1)
     """Transitions that an off-policy algorithm keeps, over all environments."""
-    stack_num: int = 1
+    stack_num: int = limited(1, ge=1, le=1000)
     """Frames stacked when sampling (1: none), for environments that stack; only the newest frame is then stored."""
     ignore_obs_next: bool = False
     """Look the next observation up instead of storing it: half the memory."""
@@ -60,8 +56,7 @@ class BufferConfig:
     memory; removed when the run ends. None: in memory."""
 
     def __post_init__(self) -> None:
-        check_range(self, "size", "stack_num", ge=1)
-        check_range(self, "stack_num", le=1000)
+        super().__post_init__()
         if self.device is not None and self.storage_dir is not None:
             raise ConfigError(
                 f"buffer.device is {self.device!r} and buffer.storage_dir {self.storage_dir!r}; choose one of them"
@@ -101,48 +96,41 @@ class BufferConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainerConfig:
+class TrainerConfig(Checked):
     """The loop: how much to collect, how often to learn, how often to test."""
 
-    max_epoch: int = 10
+    max_epoch: int = limited(10, ge=1)
     """Epochs at most; each ends with a test."""
-    total_steps: int | None = None
+    total_steps: int | None = limited(None, ge=1)
     """Length of the run in steps (offline: updates), whatever `max_epoch` says; the last epoch is as long as is left.
     None: `max_epoch` epochs."""
-    step_per_epoch: int = 10_000
+    step_per_epoch: int = limited(10_000, ge=1)
     """Environment steps (off-policy, on-policy) or updates (offline) per epoch."""
-    step_per_collect: int = 10
+    step_per_collect: int = limited(10, ge=1)
     """Environment steps between two phases of learning, over all environments."""
-    episode_per_test: int = 10
+    episode_per_test: int = limited(10, ge=0)
     """Episodes of each test. 0: a run that learns from data alone tests nothing, and fitted Q evaluation says which
     version of its policy is the best."""
-    update_per_step: float | None = None
+    update_per_step: float | None = limited(None, gt=0, le=1e6)
     """Updates per environment step; off-policy only (None: 1)."""
-    batch_size: int | None = None
+    batch_size: int | None = limited(None, ge=1)
     """Transitions per update; off-policy and offline only (None: 64). On-policy configs have one of their own."""
-    start_steps: int = 0
+    start_steps: int = limited(0, ge=0)
     """Environment steps before the first update, with random actions; off-policy only."""
-    offline_updates: int = 0
+    offline_updates: int = limited(0, ge=0)
     """With a data set: updates from it before the run goes on in the environment (0: it never does). They count in the
     run's length as steps do."""
-    data_share: float | None = None
+    data_share: float | None = limited(None, ge=0.0, le=1.0)
     """Share of each later batch that is drawn from the data set; None: as if all transitions lay in one buffer."""
-    checkpoint_epochs: int = 1
+    checkpoint_epochs: int = limited(1, ge=0)
     """Epochs between two full checkpoints (0: only when the run ends or is interrupted)."""
-    keep_checkpoints: int = 3
+    keep_checkpoints: int = limited(3, ge=1, le=1000)
     """Newest full checkpoints to keep; if the newest one is damaged, the one before it is used."""
-    standstill_s: float | None = 60.0
+    standstill_s: float | None = limited(60.0, gt=0.0)
     """Seconds without any step or update after which the run says so, and where its processes are (None: never)."""
 
     def __post_init__(self) -> None:
-        counts = ("max_epoch", "total_steps", "step_per_epoch", "step_per_collect", "batch_size")
-        for name in counts:
-            check_range(self, name, ge=1)
-        check_range(self, "update_per_step", gt=0, le=1e6)
-        check_range(self, "episode_per_test", "start_steps", "offline_updates", "checkpoint_epochs", ge=0)
-        check_range(self, "data_share", ge=0.0, le=1.0)
-        check_range(self, "keep_checkpoints", ge=1, le=1000)
-        check_range(self, "standstill_s", gt=0.0)
+        super().__post_init__()
         steps = f"{self.max_epoch} x {self.step_per_epoch}" if self.total_steps is None else self.total_steps
         if self.offline_updates >= self.length:
             raise ConfigError(
@@ -167,16 +155,13 @@ class TrainerConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StopConfig:
+class StopConfig(Checked):
     """When a run ends before its last epoch, and how it is evaluated."""
 
     test_return: float | None = None
     """End when the mean test return is this high (None: never)."""
-    episodes: int = 100
+    episodes: int = limited(100, ge=1)
     """Episodes that confirm that return, and evaluate the run at its end."""
-
-    def __post_init__(self) -> None:
-        check_range(self, "episodes", ge=1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,22 +18,22 @@ from argosy.policy.tabular import TabularPolicy
 _ATARI = "frame_stack frame_skip noop_max image_size episodic_life reward_clip fire_reset repeat_action_probability"
 
 
-def warn_of_unread(experiment: Experiment, stacklevel: int = 3) -> None:
+def warn_of_unread(experiment: Experiment) -> None:
     """Warn of every setting of an experiment that differs from its default, though nothing reads it."""
     for name, why in unread(experiment).items():
         value = experiment.settings()[name]
-        warnings.warn(f"{name} is {value!r}, but nothing reads it: {why}", stacklevel=stacklevel)
+        warnings.warn(f"{name} is {value!r}, but nothing reads it: {why}", stacklevel=3)
 
 
 def unread(experiment: Experiment) -> dict[str, str]:
     """Return the settings that differ from their defaults though nothing reads them, and why nothing does."""
-    defaults = _defaults(experiment)
+    usual = defaults(experiment)
     found = {name: why for names, why in _rules(experiment) for name in names}
     settings = experiment.settings()
-    return {name: why for name, why in found.items() if settings[name] != defaults[name]}
+    return {name: why for name, why in found.items() if settings[name] != usual[name]}
 
 
-def _defaults(experiment: Experiment) -> dict[str, object]:
+def defaults(experiment: Experiment) -> dict[str, object]:
     """Return the values that say nothing; of a section those of its class, whatever else stands in it."""
     cls = algorithm_class(str(experiment.algorithm))
     plain = Experiment(task=experiment.task, algorithm=experiment.algorithm, config=cls.config_type())

@@ -5,31 +5,24 @@ An algorithm goes by the name of its file: `dqn`.
 
 from __future__ import annotations
 
-import ast
-import importlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from argosy.errors import ConfigError, nearest
+from argosy.lazy import getter, read_table
 from argosy.named import Registry
 
 if TYPE_CHECKING:
-    from argosy.algorithm.base import Algorithm as Algorithm
-    from argosy.algorithm.base import AlgorithmConfig as AlgorithmConfig
+    from argosy.algorithm.base import Algorithm as Algorithm, AlgorithmConfig as AlgorithmConfig
     from argosy.algorithm.optim import OptimConfig as OptimConfig
     from argosy.algorithm.table import *  # noqa: F403  # all of it, and nothing else
     from argosy.algorithm.task import Task as Task
-    from argosy.algorithm.wrapper import AlgorithmWrapper as AlgorithmWrapper
-    from argosy.algorithm.wrapper import register_algorithm_wrapper as register_algorithm_wrapper
+    from argosy.algorithm.wrapper import (
+        AlgorithmWrapper as AlgorithmWrapper,
+        register_algorithm_wrapper as register_algorithm_wrapper,
+    )
 
 
-def _read_table() -> dict[str, list[str]]:
-    """Return what each module of the table exports, the algorithm's class first."""
-    lines = ast.parse(Path(__file__).with_name("table.pyi").read_text(encoding="utf-8")).body
-    return {str(line.module): [name.name for name in line.names] for line in lines if isinstance(line, ast.ImportFrom)}
-
-
-_TABLE = _read_table()
+_TABLE = read_table(__file__)
 EXPORTS = {name: module for module, names in _TABLE.items() for name in names}
 """Classes and configs of all algorithms, by the modules that define them."""
 
@@ -42,19 +35,11 @@ ALGORITHMS = {module.rpartition(".")[2]: (names[0], module) for module, names in
 
 _REGISTRY = Registry("algorithm", ALGORITHMS)
 
+register_algorithm = _REGISTRY.register
+"""Give an algorithm of one's own a name, for `train`, experiments and fleets."""
 
-def register_algorithm(name: str, cls: type[Algorithm[Any, Any]] | str, *, module: str | None = None) -> None:
-    """Give an algorithm of one's own a name, for `train`, experiments and fleets.
-
-    Args:
-        name: how experiments call it.
-        cls: the class; or its name in `module`, which is imported when it is needed.
-        module: needed with a class's name.
-
-    Raises:
-        ConfigError: the name is taken, or a class's name came without module.
-    """
-    _REGISTRY.register(name, cls, module)
+remember_algorithm = _REGISTRY.remember
+"""Let a name stand for a class in this process, as it does in the one that sent both."""
 
 
 def algorithm_class(algorithm: str | type[Algorithm[Any, Any]]) -> type[Algorithm[Any, Any]]:
@@ -89,18 +74,8 @@ def algorithm_names() -> list[str]:
     return [*ALGORITHMS, *(name for name in _REGISTRY.names() if name not in ALGORITHMS and ":" not in name)]
 
 
-def remember_algorithm(name: str, cls: type[Algorithm[Any, Any]]) -> None:
-    """Let a name stand for a class in this process, as it does in the one that sent both."""
-    _REGISTRY.remember(name, cls)
-
-
 if not TYPE_CHECKING:  # who checks types has read the table
-
-    def __getattr__(name: str) -> object:
-        module = _SHARED.get(name) or EXPORTS.get(name)
-        if module is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(module), name)
+    __getattr__ = getter(__name__, _SHARED | EXPORTS)
 
 
 def __dir__() -> list[str]:

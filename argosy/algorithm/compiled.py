@@ -45,7 +45,7 @@ def compile_update(algorithm: Algorithm) -> None:
                 left_out = torch.compiler.disable(getattr(owner, method))  # type: ignore[no-untyped-call]  # torch's own
                 setattr(owner, method, left_out)
             compiled = torch.compile(plain)
-        algorithm.prepare = _as_it_is  # type: ignore[method-assign]  # of this object, for this call
+        algorithm.prepare = lambda batch: batch  # type: ignore[method-assign]  # of this object, for this call
         try:
             stats = compiled(prepared)
         except ArgosyError:
@@ -61,7 +61,3 @@ def compile_update(algorithm: Algorithm) -> None:
         return stats
 
     algorithm.update = update  # type: ignore[method-assign]
-
-
-def _as_it_is(batch: Any) -> Any:
-    return batch

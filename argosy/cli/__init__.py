@@ -1,4 +1,7 @@
-"""The `argosy` command: a thin dispatcher, so that help needs no torch. Each command is a function of its arguments."""
+"""The `argosy` command: a thin dispatcher, so that help needs no torch.
+
+Each command is a dataclass of its flags that is called, or where there is more to it a function of the arguments.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +15,23 @@ from argosy.errors import ArgosyError, CheckpointError, ConfigError, MissingExtr
 
 COMMANDS = {
     "train": ("argosy.cli.train", "train ALGO --task TASK: learn, test, draw the curve"),
-    "resume": ("argosy.cli.train:resume", "resume RUN: go on with a run that was stopped"),
-    "eval": ("argosy.cli.saved:evaluate", "eval RUN --episodes N: play with a policy that a run has saved"),
-    "watch": ("argosy.cli.saved:watch", "watch RUN --video FILE: film a policy that a run has saved"),
-    "export": ("argosy.cli.saved:export", "export RUN -o FILE: a policy as ONNX or TorchScript, to act without argosy"),
-    "pack": ("argosy.cli.saved:pack", "pack RUN -o FILE: a policy with its card, to be shared; takes the run's place"),
-    "collect": ("argosy.cli.saved:collect", "collect RUN --steps N -o FILE: a data set of a run's best policy"),
+    "resume": ("argosy.cli.train:Resume", "resume RUN: go on with a run that was stopped"),
+    "eval": ("argosy.cli.saved:Eval", "eval RUN --episodes N: play with a policy that a run has saved"),
+    "watch": ("argosy.cli.saved:Watch", "watch RUN --video FILE: film a policy that a run has saved"),
+    "export": ("argosy.cli.saved:Export", "export RUN -o FILE: a policy as ONNX or TorchScript, to act without argosy"),
+    "pack": ("argosy.cli.saved:Pack", "pack RUN -o FILE: a policy with its card, to be shared; takes the run's place"),
+    "collect": ("argosy.cli.saved:Collect", "collect RUN --steps N -o FILE: a data set of a run's best policy"),
     "data": ("argosy.cli.data", "data FILE: what a data set holds, what is wrong with it | data convert SRC DST"),
     "bench": ("argosy.cli.many", "bench SUITE: algorithms x tasks x seeds, side by side; runs what is missing"),
     "tune": ("argosy.cli.tune", "tune ALGO --task TASK --trials N: look for better settings"),
-    "report": ("argosy.cli.report", "report RUN... -o FILE: curves, scores and how sure they are, as one page"),
-    "compare": ("argosy.cli.report:compare", "compare A B: are these runs better than those?"),
-    "dash": ("argosy.cli.live", "dash [RUNS]: the report on runs that go on, in the browser"),
-    "launch": ("argosy.cli.launch", "launch FILE [--address A]: run a fleet on this machine or a Ray cluster"),
-    "fleet": ("argosy.cli.fleet", "fleet status [NAME] | stop NAME: look at running fleets, or end one"),
-    "algorithms": ("argosy.cli.help", "list the algorithms and what they are for"),
-    "doctor": ("argosy.cli.doctor", "versions, cores, GPU, extras: what works, what is missing"),
-    "check-env": ("argosy.cli.check_env", "check-env MODULE:ENV: is this environment sound?"),
+    "report": ("argosy.cli.report:Report", "report RUN... -o FILE: curves, scores and how sure they are, as one page"),
+    "compare": ("argosy.cli.report:Compare", "compare A B: are these runs better than those?"),
+    "dash": ("argosy.cli.live:Dash", "dash [RUNS]: the report on runs that go on, in the browser"),
+    "launch": ("argosy.cli.launch:Launch", "launch FILE [--address A]: run a fleet on this machine or a Ray cluster"),
+    "fleet": ("argosy.cli.fleet:FleetCommand", "fleet status [NAME] | stop NAME: look at running fleets, or end one"),
+    "algorithms": ("argosy.cli.help:Algorithms", "list the algorithms and what they are for"),
+    "doctor": ("argosy.cli.doctor:Doctor", "versions, cores, GPU, extras: what works, what is missing"),
+    "check-env": ("argosy.cli.check_env:CheckEnv", "check-env MODULE:ENV: is this environment sound?"),
 }
 
 USER_ERRORS = (ConfigError, SpaceError, CheckpointError, MissingExtraError, TrustError)
@@ -66,8 +69,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         if args[0] not in COMMANDS:
             raise ConfigError(f"unknown command {args[0]!r}: {nearest(args[0], COMMANDS)}")
-        module, _, function = COMMANDS[args[0]][0].partition(":")
-        code: int = getattr(importlib.import_module(module), function or "main")(args[1:])
+        module, _, name = COMMANDS[args[0]][0].partition(":")
+        command = getattr(importlib.import_module(module), name or "main")
+        if isinstance(command, type):
+            from argosy.cli.flags import parse  # here: tyro takes a while
+
+            code: int = parse(command, args[1:], prog=f"argosy {args[0]}")()
+        else:
+            code = command(args[1:])
         return code
     except ArgosyError as error:
         if debug:

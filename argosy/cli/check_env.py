@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 import tyro
 
-from argosy.cli.flags import parse
 from argosy.env import Environment, registered_environments, test_environment
 from argosy.env.check import check_env
 from argosy.errors import ConfigError
@@ -16,7 +14,7 @@ from argosy.named import import_module
 
 
 @dataclass(frozen=True)
-class CheckFlags:
+class CheckEnv:
     """Say what is wrong with an environment."""
 
     env: Annotated[str, tyro.conf.Positional]
@@ -26,19 +24,17 @@ class CheckFlags:
     seed: int = 0
     """Seed of the environment and of the actions."""
 
-
-def main(args: Sequence[str]) -> int:
-    """Print what was found; 1 when an error is among it."""
-    flags = parse(CheckFlags, args, prog="argosy check-env")
-    if _is_multi_agent(flags.env):
-        sentences = [f"error: {sentence}" for sentence in test_environment(flags.env, seed=flags.seed)]
-    else:
-        sentences = [str(finding) for finding in check_env(flags.env, steps=flags.steps, seed=flags.seed)]
-    for sentence in sentences:
-        print(sentence)
-    errors = sum(sentence.startswith("error") for sentence in sentences)
-    print(f"{flags.env}: {errors} error(s)" if errors else f"{flags.env}: sound")
-    return 1 if errors else 0
+    def __call__(self) -> int:
+        """Print what was found; 1 when an error is among it."""
+        if _is_multi_agent(self.env):
+            sentences = [f"error: {sentence}" for sentence in test_environment(self.env, seed=self.seed)]
+        else:
+            sentences = [str(finding) for finding in check_env(self.env, steps=self.steps, seed=self.seed)]
+        for sentence in sentences:
+            print(sentence)
+        errors = sum(sentence.startswith("error") for sentence in sentences)
+        print(f"{self.env}: {errors} error(s)" if errors else f"{self.env}: sound")
+        return 1 if errors else 0
 
 
 def _is_multi_agent(name: str) -> bool:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from argosy import __version__
-from argosy.cli.flags import parse
 
 CORE = ("numpy", "torch", "gymnasium", "tqdm", "tyro", "safetensors")
 
@@ -39,25 +38,23 @@ EXTRAS: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 @dataclass(frozen=True)
-class DoctorFlags:
+class Doctor:
     """Show what works here, what is missing and how to get it."""
 
-
-def main(args: Sequence[str]) -> int:
-    """Print the report; 1 when a core dependency does not work."""
-    parse(DoctorFlags, args, prog="argosy doctor")
-    print(f"argosy {__version__}, Python {platform.python_version()}, {platform.platform()}")
-    print(f"cores: {usable_cores()}")
-    faults = {module: fault for module in CORE if (fault := import_fault(module))}
-    print("core:  " + ", ".join(f"{m} {'BROKEN' if m in faults else importlib.metadata.version(m)}" for m in CORE))
-    for module, fault in faults.items():
-        print(f"       {module}: {fault}")
-    if "torch" not in faults:
-        print(f"GPU:   {_gpu()}")
-    print("extras:")
-    for extra, modules in EXTRAS.items():
-        print(f"  {extra:<12} {extra_report(extra, modules)}", flush=True)
-    return 1 if faults else 0
+    def __call__(self) -> int:
+        """Print the report; 1 when a core dependency does not work."""
+        print(f"argosy {__version__}, Python {platform.python_version()}, {platform.platform()}")
+        print(f"cores: {usable_cores()}")
+        faults = {module: fault for module in CORE if (fault := import_fault(module))}
+        print("core:  " + ", ".join(f"{m} {'BROKEN' if m in faults else importlib.metadata.version(m)}" for m in CORE))
+        for module, fault in faults.items():
+            print(f"       {module}: {fault}")
+        if "torch" not in faults:
+            print(f"GPU:   {_gpu()}")
+        print("extras:")
+        for extra, modules in EXTRAS.items():
+            print(f"  {extra:<12} {extra_report(extra, modules)}", flush=True)
+        return 1 if faults else 0
 
 
 def usable_cores() -> int:

@@ -6,21 +6,20 @@ import json
 import os
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 
-from argosy.cli.flags import parse
 from argosy.cli.fleetview import table
 from argosy.errors import CheckpointError, ConfigError, nearest
 from argosy.files import damage_named, read_json
 
 
 @dataclass(frozen=True, kw_only=True)
-class FleetFlags:
+class FleetCommand:
     """Look at a running fleet, or end it."""
 
     action: Annotated[Literal["status", "stop"], tyro.conf.Positional]
@@ -33,16 +32,14 @@ class FleetFlags:
     json: bool = False
     """status: print the whole snapshot as one line of JSON."""
 
-
-def main(args: Sequence[str]) -> int:
-    """Run the command."""
-    options = parse(FleetFlags, args, prog="argosy fleet")
-    if options.name is None:
-        if options.action == "stop":
-            raise ConfigError("which fleet? argosy fleet stop NAME; `argosy fleet status` lists them")
-        return _list(Path(options.runs))
-    folder = _find(Path(options.runs), options.name)
-    return _stop(folder, options.wait_s) if options.action == "stop" else _status(folder, options.json)
+    def __call__(self) -> int:
+        """Run the command."""
+        if self.name is None:
+            if self.action == "stop":
+                raise ConfigError("which fleet? argosy fleet stop NAME; `argosy fleet status` lists them")
+            return _list(Path(self.runs))
+        folder = _find(Path(self.runs), self.name)
+        return _stop(folder, self.wait_s) if self.action == "stop" else _status(folder, self.json)
 
 
 def _find(runs: Path, name: str) -> Path:

@@ -33,17 +33,13 @@ _HELP = ("-h", "--help")
 
 
 @dataclasses.dataclass(frozen=True)
-class AlgorithmsFlags:
+class Algorithms:
     """List the algorithms and what they are for."""
 
-
-def main(args: Sequence[str]) -> int:
-    """Print a line per algorithm."""
-    from argosy.cli.flags import parse  # here: tyro takes a while
-
-    parse(AlgorithmsFlags, args, prog="argosy algorithms")
-    print(f"{table()}\n\n`argosy train NAME --help` lists an algorithm's settings.")
-    return 0
+    def __call__(self) -> int:
+        """Print a line per algorithm."""
+        print(f"{table()}\n\n`argosy train NAME --help` lists an algorithm's settings.")
+        return 0
 
 
 def stored(args: Sequence[str]) -> str | None:

@@ -10,14 +10,13 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from argosy.cli.flags import parse
 from argosy.cli.fleetview import Screen, view
 from argosy.errors import ConfigError
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LaunchFlags:
+class Launch:
     """Run the fleet that a Python file describes."""
 
     file: Annotated[str, tyro.conf.Positional]
@@ -46,29 +45,30 @@ class LaunchFlags:
     json: bool = False
     """Print one line of JSON last, the view to standard error."""
 
+    def __call__(self) -> int:
+        """Run the command."""
+        if self.in_threads and self.address:
+            raise ConfigError("--in-threads runs in this process; --address names a cluster: give one of them")
 
-def main(args: Sequence[str]) -> int:
-    """Run the command."""
-    options = parse(LaunchFlags, args, prog="argosy launch")
-    if options.in_threads and options.address:
-        raise ConfigError("--in-threads runs in this process; --address names a cluster: give one of them")
+        from argosy.distributed.fleet import Fleet
+        from argosy.distributed.folder import FolderClaim
+        from argosy.distributed.run import FleetRun
 
-    from argosy.distributed.folder import FolderClaim
-    from argosy.distributed.run import FleetRun
-
-    module = load(options.file)
-    fleet = fleet_of(module, options.file)
-    if options.name:
-        fleet = dataclasses.replace(fleet, name=options.name)
-    directory = Path(options.runs) / fleet.name
-    FolderClaim.check(directory, resume=options.resume)
-    launcher = _launcher(fleet, module, options.address, options.in_threads)
-    signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        with FleetRun(fleet, directory, launcher, resume=options.resume) as run:
-            return _watch(run, options.json)
-    finally:
-        launcher.close()
+        module = load(self.file)
+        fleet = getattr(module, "fleet", None)
+        if not isinstance(fleet, Fleet):
+            raise ConfigError(f"{self.file!r} defines no `fleet = argosy.distributed.Fleet(...)`")
+        if self.name:
+            fleet = dataclasses.replace(fleet, name=self.name)
+        directory = Path(self.runs) / fleet.name
+        FolderClaim.check(directory, resume=self.resume)
+        launcher = _launcher(fleet, module, self.address, self.in_threads)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            with FleetRun(fleet, directory, launcher, resume=self.resume) as run:
+                return _watch(run, self.json)
+        finally:
+            launcher.close()
 
 
 def load(file: str) -> ModuleType:
@@ -91,20 +91,6 @@ def load(file: str) -> ModuleType:
     except (SyntaxError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file!r} is no Python file: {error}") from error
     return module
-
-
-def fleet_of(module: ModuleType, file: str) -> Fleet:
-    """Return what the file describes.
-
-    Raises:
-        ConfigError: it defines no `fleet`.
-    """
-    from argosy.distributed.fleet import Fleet
-
-    fleet = getattr(module, "fleet", None)
-    if not isinstance(fleet, Fleet):
-        raise ConfigError(f"{file!r} defines no `fleet = argosy.distributed.Fleet(...)`")
-    return fleet
 
 
 def _launcher(fleet: Fleet, module: ModuleType, address: str | None, in_threads: bool) -> Launcher:
@@ -183,7 +169,3 @@ def line(snapshot: Snapshot) -> str:
     if snapshot.done:
         parts.append(snapshot.reason)
     return ", ".join(parts)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

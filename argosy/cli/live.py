@@ -20,7 +20,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import tyro
 
-from argosy.cli.flags import parse
 from argosy.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ _AT_FIRST = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta 
 
 
 @dataclass(frozen=True, kw_only=True)
-class DashFlags:
+class Dash:
     """Follow runs in the browser; ends with Ctrl-C."""
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional] = ("runs",)
@@ -61,15 +60,13 @@ class DashFlags:
         if not 0 <= self.port <= 65535 or not self.every_s >= 1:
             raise ConfigError(f"port is {self.port}, every_s {self.every_s}; they must be 0 to 65535, and >= 1")
 
-
-def main(args: Sequence[str]) -> int:
-    """Serve the page until Ctrl-C."""
-    flags = parse(DashFlags, args, prog="argosy dash")
-    make = page_maker(flags.runs, flags.threshold, flags.every_s)
-    server = Dashboard(make, flags.every_s, flags.host, flags.port, new_token() if flags.token else None)
-    print(f"dash: {server.url}", flush=True)
-    server.run()
-    return 0
+    def __call__(self) -> int:
+        """Serve the page until Ctrl-C."""
+        make = page_maker(self.runs, self.threshold, self.every_s)
+        server = Dashboard(make, self.every_s, self.host, self.port, new_token() if self.token else None)
+        print(f"dash: {server.url}", flush=True)
+        server.run()
+        return 0
 
 
 class Dashboard(ThreadingHTTPServer):

@@ -11,13 +11,12 @@ from typing import Annotated
 import tyro
 
 from argosy import report
-from argosy.cli.flags import parse
 from argosy.errors import CheckpointError
 from argosy.files import write_atomically
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportFlags:
+class Report:
     """Write one page on what runs have come to."""
 
     runs: Annotated[tuple[str, ...], tyro.conf.Positional] = ("runs",)
@@ -27,21 +26,19 @@ class ReportFlags:
     threshold: float | None = None
     """Return to whose first time steps and seconds are told; none: the runs' target, or near the best return."""
 
-
-def main(args: Sequence[str]) -> int:
-    """Write the page."""
-    flags = parse(ReportFlags, args, prog="argosy report")
-    studies, said = report.read_studies(flags.runs)
-    fleets, of_fleets = report.read_fleets(flags.runs)
-    runs, more = _readable(flags.runs, or_studies=bool(studies))
-    html = report.render(runs, [*said, *of_fleets, *more], flags.threshold, studies, fleets)
-    write_atomically(Path(flags.output), html.encode("utf-8", "replace"))
-    print(f"report: {flags.output} ({len(runs)} runs)")
-    return 0
+    def __call__(self) -> int:
+        """Write the page."""
+        studies, said = report.read_studies(self.runs)
+        fleets, of_fleets = report.read_fleets(self.runs)
+        runs, more = _readable(self.runs, or_studies=bool(studies))
+        html = report.render(runs, [*said, *of_fleets, *more], self.threshold, studies, fleets)
+        write_atomically(Path(self.output), html.encode("utf-8", "replace"))
+        print(f"report: {self.output} ({len(runs)} runs)")
+        return 0
 
 
 @dataclass(frozen=True)
-class CompareFlags:
+class Compare:
     """Say whether runs A are better than B, and how sure it is."""
 
     a: Annotated[str, tyro.conf.Positional]
@@ -49,12 +46,10 @@ class CompareFlags:
     b: Annotated[str, tyro.conf.Positional]
     """Runs to compare them with."""
 
-
-def compare(args: Sequence[str]) -> int:
-    """Print the answer."""
-    flags = parse(CompareFlags, args, prog="argosy compare")
-    print("\n".join(report.compare(_readable([flags.a])[0], _readable([flags.b])[0])))
-    return 0
+    def __call__(self) -> int:
+        """Print the answer."""
+        print("\n".join(report.compare(_readable([self.a])[0], _readable([self.b])[0])))
+        return 0
 
 
 def _readable(places: Sequence[str], *, or_studies: bool = False) -> tuple[list[report.Run], list[str]]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
-from argosy.cli.flags import parse
 from argosy.run import play
 from argosy.run.collect import collect_data
 from argosy.run.export import export as write_export
@@ -40,7 +38,7 @@ class _SavedFlags(_TaggedFlags):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvalFlags(_SavedFlags):
+class Eval(_SavedFlags):
     """Play with a policy that a run has saved, the best or another."""
 
     episodes: int = 100
@@ -50,31 +48,30 @@ class EvalFlags(_SavedFlags):
     json: bool = False
     """Print the result as one line of JSON, last, on standard output."""
 
-
-def evaluate(args: Sequence[str]) -> int:
-    """Play and report."""
-    options = asdict(parse(EvalFlags, args, prog="argosy eval"))
-    run, as_json, episodes = options.pop("run"), options.pop("json"), options["episodes"]
-    stats = play.evaluate(run, **options)
-    returns, lens = stats.returns_stat, stats.lens_stat
-    assert returns is not None
-    assert lens is not None
-    if as_json:
-        numbers = {"episodes": episodes, "seed": options["seed"], "return_mean": returns.mean}
-        if stats.success_rate is not None:
-            numbers["success_rate"] = stats.success_rate
-        print(json.dumps({**numbers, "return_std": returns.std, "run_dir": run}))
-    else:
-        print(f"return   {returns.mean:.1f} ± {returns.std:.1f} over {episodes} episodes")
-        print(f"range    {returns.min:.1f} to {returns.max:.1f}")
-        if stats.success_rate is not None:
-            print(f"success  {stats.success_rate:.2f}")
-        print(f"length   {lens.mean:.1f} ± {lens.std:.1f} steps")
-    return 0
+    def __call__(self) -> int:
+        """Play and report."""
+        options = asdict(self)
+        run, as_json, episodes = options.pop("run"), options.pop("json"), options["episodes"]
+        stats = play.evaluate(run, **options)
+        returns, lens = stats.returns_stat, stats.lens_stat
+        assert returns is not None
+        assert lens is not None
+        if as_json:
+            numbers = {"episodes": episodes, "seed": options["seed"], "return_mean": returns.mean}
+            if stats.success_rate is not None:
+                numbers["success_rate"] = stats.success_rate
+            print(json.dumps({**numbers, "return_std": returns.std, "run_dir": run}))
+        else:
+            print(f"return   {returns.mean:.1f} ± {returns.std:.1f} over {episodes} episodes")
+            print(f"range    {returns.min:.1f} to {returns.max:.1f}")
+            if stats.success_rate is not None:
+                print(f"success  {stats.success_rate:.2f}")
+            print(f"length   {lens.mean:.1f} ± {lens.std:.1f} steps")
+        return 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class WatchFlags(_SavedFlags):
+class Watch(_SavedFlags):
     """Film a policy that a run has saved."""
 
     video: str = ""
@@ -86,21 +83,20 @@ class WatchFlags(_SavedFlags):
     max_steps: int = 2000
     """Steps of the film at most."""
 
-
-def watch(args: Sequence[str]) -> int:
-    """Film the policy."""
-    options = asdict(parse(WatchFlags, args, prog="argosy watch"))
-    run = Path(options.pop("run"))
-    path = options.pop("video") or str(run.with_suffix(".gif") if run.is_file() else run / "video.gif")
-    stats = play.film(run, path, **options)
-    for number, (episode_return, length) in enumerate(zip(stats.returns, stats.lens, strict=True), 1):
-        print(f"episode {number}: return {episode_return:.1f} in {length} steps")
-    print(f"film: {path}")
-    return 0
+    def __call__(self) -> int:
+        """Film the policy."""
+        options = asdict(self)
+        run = Path(options.pop("run"))
+        path = options.pop("video") or str(run.with_suffix(".gif") if run.is_file() else run / "video.gif")
+        stats = play.film(run, path, **options)
+        for number, (episode_return, length) in enumerate(zip(stats.returns, stats.lens, strict=True), 1):
+            print(f"episode {number}: return {episode_return:.1f} in {length} steps")
+        print(f"film: {path}")
+        return 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportFlags(_SavedFlags):
+class Export(_SavedFlags):
     """Write a policy that a run has saved as a file that acts without argosy."""
 
     output: Annotated[str, tyro.conf.arg(aliases=["-o"])]
@@ -108,16 +104,15 @@ class ExportFlags(_SavedFlags):
     format: Literal["onnx", "torchscript", "program"] | None = None
     """What is written (None: as the file's ending says)."""
 
-
-def export(args: Sequence[str]) -> int:
-    """Write the file."""
-    options = asdict(parse(ExportFlags, args, prog="argosy export"))
-    print(f"policy: {write_export(options.pop('run'), options.pop('output'), **options)}")
-    return 0
+    def __call__(self) -> int:
+        """Write the file."""
+        options = asdict(self)
+        print(f"policy: {write_export(options.pop('run'), options.pop('output'), **options)}")
+        return 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class PackFlags(_TaggedFlags):
+class Pack(_TaggedFlags):
     """Pack a policy with its settings, a card and pictures into a file that takes the run's place."""
 
     output: Annotated[str, tyro.conf.arg(aliases=["-o"])] = "agent.zip"
@@ -129,17 +124,16 @@ class PackFlags(_TaggedFlags):
     video: bool = True
     """Film an episode, where the environment draws."""
 
-
-def pack(args: Sequence[str]) -> int:
-    """Write the file."""
-    options = asdict(parse(PackFlags, args, prog="argosy pack"))
-    path = write_agent(options.pop("run"), options.pop("output"), **options)
-    print(f"agent: {path} ({path.stat().st_size / 1e6:.1f} MB)")
-    return 0
+    def __call__(self) -> int:
+        """Write the file."""
+        options = asdict(self)
+        path = write_agent(options.pop("run"), options.pop("output"), **options)
+        print(f"agent: {path} ({path.stat().st_size / 1e6:.1f} MB)")
+        return 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class CollectFlags(_RunFlags):
+class Collect(_RunFlags):
     """Write what a run's best policy does, without exploration, to a file for `argosy train --data`."""
 
     steps: int
@@ -153,15 +147,14 @@ class CollectFlags(_RunFlags):
     quiet: bool = False
     """No progress bar and no report."""
 
-
-def collect(args: Sequence[str]) -> int:
-    """Play, write and report."""
-    options = asdict(parse(CollectFlags, args, prog="argosy collect"))
-    quiet, path = options.pop("quiet"), options.pop("output")
-    stats = collect_data(options.pop("run"), path, show_progress=not quiet, **options)
-    if not quiet:
-        returns = stats.returns_stat
-        shown = "no episode ended" if returns is None else f"{returns.mean:.1f} ± {returns.std:.1f}"
-        print(f"return   {shown} over {stats.n_collected_episodes} episodes")
-        print(f"steps    {stats.n_collected_steps:,}\nfile     {path}")
-    return 0
+    def __call__(self) -> int:
+        """Play, write and report."""
+        options = asdict(self)
+        quiet, path = options.pop("quiet"), options.pop("output")
+        stats = collect_data(options.pop("run"), path, show_progress=not quiet, **options)
+        if not quiet:
+            returns = stats.returns_stat
+            shown = "no episode ended" if returns is None else f"{returns.mean:.1f} ± {returns.std:.1f}"
+            print(f"return   {shown} over {stats.n_collected_episodes} episodes")
+            print(f"steps    {stats.n_collected_steps:,}\nfile     {path}")
+        return 0

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from argosy.experiment import Experiment
+from argosy.unread import defaults
 
 if TYPE_CHECKING:
     from argosy.run.result import Result
@@ -20,11 +19,15 @@ def show_start(experiment: Experiment, source: str, *, to_stderr: bool) -> None:
     for name, path in (("data", experiment.data), ("expert", experiment.expert), ("init", experiment.init)):
         if path is not None:
             print(f"  {name:<8} {path}", file=stream)
-    for section in ("config", "net", "env", "buffer", "trainer", "stop"):
-        config = getattr(experiment, section)
-        shown = [f"{name.replace('_', '-')} {_short(value)}" for name, value in _changed(config, type(config)())]
-        if shown:
-            print(f"  {experiment.algorithm if section == 'config' else section:<8} {'  '.join(shown)}", file=stream)
+    usual, sections = defaults(experiment), ("config", "net", "env", "buffer", "trainer", "stop")
+    shown: dict[str, list[str]] = {section: [] for section in sections}
+    for name, value in experiment.settings().items():
+        section, _, last = experiment.full_name(name).partition(".")
+        if section in shown and value != usual[name]:
+            shown[section].append(f"{last.replace('_', '-')} {_short(value)}")
+    for section, changed in shown.items():
+        if changed:
+            print(f"  {experiment.algorithm if section == 'config' else section:<8} {'  '.join(changed)}", file=stream)
     print("  (the rest are defaults; all settings are in the run's config.json)", file=stream, flush=True)
 
 
@@ -52,16 +55,6 @@ def table(result: Result) -> str:
     if result.curve:
         rows.append(("picture", result.curve))
     return "\n" + "\n".join(f"  {name:<8} {value}" for name, value in rows)
-
-
-def _changed(config: Any, default: Any) -> Iterator[tuple[str, object]]:
-    """Yield the settings that are not as in `default`, nested ones with dots."""
-    for name in (field.name for field in dataclasses.fields(config)):
-        value, usual = getattr(config, name), getattr(default, name)
-        if dataclasses.is_dataclass(value):
-            yield from ((f"{name}.{inner}", changed) for inner, changed in _changed(value, usual))
-        elif value != usual:
-            yield name, value
 
 
 def _short(value: object) -> str:

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import tyro
 
@@ -18,9 +18,6 @@ from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.named import trust_names
 from argosy.presets import own_settings, preset, preset_name
-
-if TYPE_CHECKING:
-    from argosy.run.result import Result
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -117,7 +114,7 @@ def run_and_report(experiment: Experiment, output: Output, source: str) -> int:
 
         group = many.new_group(experiment, output.seeds, output.runs)
         return many.run_and_report(group, output.jobs, output.address, as_json=output.json, quiet=output.quiet)
-    result: Result = train(experiment, runs=output.runs, show_progress=not output.quiet, profile=output.profile)
+    result = train(experiment, runs=output.runs, show_progress=not output.quiet, profile=output.profile)
     if output.profile and not output.quiet:
         from argosy.run.profile import profile_table
 
@@ -126,7 +123,7 @@ def run_and_report(experiment: Experiment, output: Output, source: str) -> int:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ResumeFlags(SideBySide):
+class Resume(SideBySide):
     """Go on with a run that was stopped, from its checkpoint."""
 
     run: Annotated[str, tyro.conf.Positional]
@@ -140,24 +137,22 @@ class ResumeFlags(SideBySide):
     quiet: bool = False
     """No progress bar and no report."""
 
+    def __call__(self) -> int:
+        """Go on with the run."""
+        from argosy.cli import many
+        from argosy.run import train as runs
+        from argosy.run.many import find_group
 
-def resume(args: Sequence[str]) -> int:
-    """Go on with the run."""
-    from argosy.cli import many
-    from argosy.run import train as runs
-    from argosy.run.many import find_group
-
-    flags = parse(ResumeFlags, args, prog="argosy resume")
-    if group := find_group(flags.run, trust=flags.trust):
-        if flags.total_steps is not None:
-            raise ConfigError(
-                f"{flags.run} holds many runs, whose length stays; --total-steps takes one of their folders"
-            )
-        return many.run_and_report(group, flags.jobs, flags.address, as_json=flags.json, quiet=flags.quiet)
-    if flags.address is not None:
-        raise ConfigError(f"--address is for a folder of many runs, and {flags.run} is none")
-    result = runs.resume(flags.run, total_steps=flags.total_steps, show_progress=not flags.quiet, trust=flags.trust)
-    return finish(result, json=flags.json, quiet=flags.quiet)
+        if group := find_group(self.run, trust=self.trust):
+            if self.total_steps is not None:
+                raise ConfigError(
+                    f"{self.run} holds many runs, whose length stays; --total-steps takes one of their folders"
+                )
+            return many.run_and_report(group, self.jobs, self.address, as_json=self.json, quiet=self.quiet)
+        if self.address is not None:
+            raise ConfigError(f"--address is for a folder of many runs, and {self.run} is none")
+        result = runs.resume(self.run, total_steps=self.total_steps, show_progress=not self.quiet, trust=self.trust)
+        return finish(result, json=self.json, quiet=self.quiet)
 
 
 def help_of(default: Experiment, output: Common) -> tuple[str, str]:

@@ -80,9 +80,5 @@ def main(args: Sequence[str]) -> int:
 def line(trial: Trial) -> str:
     """One trial."""
     score = "no return" if trial.score is None else f"return {trial.score:.1f}"
-    settings = ", ".join(f"{name} {_short(value)}" for name, value in trial.settings.items())
+    settings = ", ".join(f"{name} {value}" for name, value in trial.shown.items())
     return f"trial {trial.number}: {score}, {trial.state}{f' ({trial.why})' if trial.why else ''}: {settings}"
-
-
-def _short(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 
 from argosy.collect.recorder import Fields
-from argosy.config import check_range
+from argosy.config import Checked, check_range, limited
 from argosy.data import Batch, ReplayBuffer, as_tensors, to_numpy, tree
 from argosy.data.buffer.replay import n_step_weights
 from argosy.errors import ConfigError, DataError
@@ -36,7 +36,7 @@ class Postprocess(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GAE:
+class GAE(Checked):
     """Add `adv` and `returns` [T, B]: generalised advantages (https://arxiv.org/abs/1506.02438) and targets of values.
 
     Values are those that the policy stored when it acted, if it did; the successor of a row that was cut off is valued
@@ -46,13 +46,10 @@ class GAE:
         ConfigError: a value is out of range; or, when it is called, the policy has no values.
     """
 
-    gamma: float = 0.99
+    gamma: float = limited(0.99, ge=0.0, le=1.0)
     """Discount factor."""
-    gae_lambda: float = 0.95
+    gae_lambda: float = limited(0.95, ge=0.0, le=1.0)
     """0 is the one-step advantage, 1 the Monte-Carlo one."""
-
-    def __post_init__(self) -> None:
-        check_range(self, "gamma", "gae_lambda", ge=0.0, le=1.0)
 
     def __call__(self, fields: Fields, policy: Policy) -> Fields:
         """Add the two fields."""

@@ -32,6 +32,8 @@ class SafeLogger(ABC):
     """
 
     retries: ClassVar[bool] = True
+    place: object = None
+    """Where to, for the warning."""
     _warned = False
 
     def log(self, metrics: Mapping[str, float], *, env_step: int, gradient_step: int = 0) -> None:
@@ -64,7 +66,7 @@ class SafeLogger(ABC):
                 )
 
     def __repr__(self) -> str:
-        return type(self).__name__
+        return f"{type(self).__name__}{'' if self.place is None else f'({str(self.place)!r})'}"
 
 
 class _Guarded(SafeLogger):

@@ -22,7 +22,7 @@ class JSONLLogger(SafeLogger):
     """
 
     def __init__(self, path: str | Path, *, resume_step: int | None = None) -> None:
-        self.path = Path(path)
+        self.path = self.place = Path(path)
         self._fd: int | None = None
         self._torn = False
         self._resume_step = resume_step
@@ -54,9 +54,6 @@ class JSONLLogger(SafeLogger):
         if self._fd is not None:
             fd, self._fd = self._fd, None
             os.close(fd)
-
-    def __repr__(self) -> str:
-        return f"JSONLLogger({str(self.path)!r})"
 
 
 def read_jsonl(path: str | Path) -> list[dict[str, float | None]]:

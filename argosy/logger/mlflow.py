@@ -39,7 +39,8 @@ class MlflowLogger(SafeLogger):
         config: Mapping[str, object] | None = None,
     ) -> None:
         self._mlflow = require("mlflow", "mlflow")
-        self.tracking_uri, self._experiment, self._name = tracking_uri, experiment, name
+        self.tracking_uri = self.place = tracking_uri
+        self._experiment, self._name = experiment, name
         self._config = {key: str(value)[:500] for key, value in (config or {}).items()}
         self._client: MlflowClient | None = None
         self._run_id = ""
@@ -69,6 +70,3 @@ class MlflowLogger(SafeLogger):
         if self._client is not None:
             client, self._client = self._client, None
             client.set_terminated(self._run_id)
-
-    def __repr__(self) -> str:
-        return f"MlflowLogger({self.tracking_uri!r})"

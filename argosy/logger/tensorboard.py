@@ -29,7 +29,7 @@ class TensorBoardLogger(SafeLogger):
 
     def __init__(self, log_dir: str | Path, *, resume_step: int | None = None) -> None:
         require("tensorboard", "tensorboard")
-        self.log_dir = Path(log_dir)
+        self.log_dir = self.place = Path(log_dir)
         self._purge_step = None if resume_step is None else resume_step + 1
         self._writer: SummaryWriter | None = None
 
@@ -46,6 +46,3 @@ class TensorBoardLogger(SafeLogger):
         if self._writer is not None:
             writer, self._writer = self._writer, None
             writer.close()
-
-    def __repr__(self) -> str:
-        return f"TensorBoardLogger({str(self.log_dir)!r})"

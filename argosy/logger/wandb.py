@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal
 
 from argosy.errors import require
 from argosy.logger.base import SafeLogger
 
-
-class _Run(Protocol):
-    """The part of wandb's run that is used here."""
-
-    def log(self, data: dict[str, float]) -> None: ...
-    def define_metric(self, name: str, step_metric: str | None = None) -> object: ...
-    def finish(self) -> None: ...
+if TYPE_CHECKING:
+    from wandb import Run
 
 
 class WandbLogger(SafeLogger):
@@ -46,20 +41,19 @@ class WandbLogger(SafeLogger):
         run_id: str | None = None,
     ) -> None:
         self._wandb = require("wandb", "wandb")
-        self.project = project
+        self.project = self.place = project
         self._settings = {"name": name, "config": dict(config or {}), "mode": mode, "id": run_id}
         self._save_dir = Path(save_dir)
-        self._run: _Run | None = None
+        self._run: Run | None = None
 
     def _write(self, metrics: Mapping[str, float], env_step: int, gradient_step: int) -> None:
         if self._run is None:
             self._save_dir.mkdir(parents=True, exist_ok=True)
-            run = self._wandb.init(
+            self._run = run = self._wandb.init(
                 project=self.project, dir=str(self._save_dir), resume="allow", reinit="create_new", **self._settings
             )
-            self._run = cast(_Run, run)
-            self._run.define_metric("env_step")
-            self._run.define_metric("*", step_metric="env_step")
+            run.define_metric("env_step")
+            run.define_metric("*", step_metric="env_step")
         row = {key: float(value) for key, value in metrics.items()}
         self._run.log({**row, "env_step": env_step, "gradient_step": gradient_step})
 
@@ -67,6 +61,3 @@ class WandbLogger(SafeLogger):
         if self._run is not None:
             run, self._run = self._run, None
             run.finish()
-
-    def __repr__(self) -> str:
-        return f"WandbLogger({self.project!r})"

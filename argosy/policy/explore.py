@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from argosy.config import check_limits, limited
+from argosy.config import Checked, limited
 from argosy.rng import Rng
 
 States: TypeAlias = np.ndarray | None
@@ -50,7 +50,7 @@ class Exploration(nn.Module, ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EpsilonConfig:
+class EpsilonConfig(Checked):
     """Epsilon-greedy exploration: its rate falls linearly."""
 
     eps_start: float = limited(1.0, ge=0.0, le=1.0)
@@ -61,9 +61,6 @@ class EpsilonConfig:
     """Env steps over which it falls."""
     eps_test: float = limited(0.0, ge=0.0, le=1.0)
     """Probability of a random action in evaluation."""
-
-    def __post_init__(self) -> None:
-        check_limits(self)
 
     def build(self, num_actions: int) -> EpsilonGreedy:
         """Make the exploration for a Discrete space of so many actions."""

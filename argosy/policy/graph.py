@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from functools import reduce
+from operator import getitem
 from typing import Any, cast
 
 import numpy as np
@@ -39,7 +41,7 @@ class PolicyGraph(nn.Module):
         self.policy = copy.deepcopy(policy).cpu().eval().requires_grad_(False)
         self.parts = {f"obs.{leaf}" if leaf else "obs": (shape, dtype) for leaf, shape, dtype in leaves(self.space)}
         """Inputs: shape of one, and dtype, of each part of an observation."""
-        self.act_dtype = _torch_dtype(np.dtype(policy.action_space.dtype))
+        self.act_dtype = torch.from_numpy(np.empty(0, policy.action_space.dtype)).dtype
         self.start, self.low, self.high, self.width = (nn.Buffer(torch.zeros(0)) for _ in range(4))
         if policy._box is not None:
             self.low, self.high, self.width = (
@@ -65,13 +67,12 @@ class PolicyGraph(nn.Module):
         """Return inputs [rows, ...]: elements of the observation space, and states in the midst of an episode."""
         space = copy.deepcopy(self.space)
         space.seed(seed)
-        inputs = tuple(
-            torch.from_numpy(np.stack([_leaf(sample, name) for sample in samples]).astype(dtype))
-            for samples in [[space.sample() for _ in range(rows)]]
-            for name, (_, dtype) in self.parts.items()
-        )
+        samples, inputs = [space.sample() for _ in range(rows)], list[torch.Tensor]()
+        for name, (_, dtype) in self.parts.items():
+            column = [reduce(getitem, name.split(".")[1:], sample) for sample in samples]
+            inputs.append(torch.from_numpy(np.stack(column).astype(dtype)))
         if not self.has_state:
-            return inputs
+            return tuple(inputs)
         state: torch.Tensor = self._asked(*inputs, None).state
         return (*inputs, state)
 
@@ -92,14 +93,3 @@ class PolicyGraph(nn.Module):
                     "exported goes from tensors to one tensor each. Write a forward(batch, state) in torch alone"
                 )
         self.has_state = state is not None
-
-
-def _leaf(sample: Any, name: str) -> Any:
-    """Return the part of an element of a space that an input's name says."""
-    for key in name.split(".")[1:]:
-        sample = sample[key]
-    return sample
-
-
-def _torch_dtype(dtype: np.dtype[Any]) -> torch.dtype:
-    return torch.from_numpy(np.empty(0, dtype)).dtype

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from argosy.config import check_limits, limited
+from argosy.config import Checked, limited
 from argosy.errors import ConfigError
 from argosy.policy.explore import BY_HAND, Exploration, States
 from argosy.rng import Rng
@@ -19,7 +19,7 @@ Size = int | Sequence[int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoiseConfig:
+class NoiseConfig(Checked):
     """Noise that is added to continuous actions in [-1, 1]; its deviation may fall linearly."""
 
     noise: Literal["gaussian", "ou", "none"] = limited("gaussian", among=("gaussian", "ou", "none"))
@@ -32,9 +32,6 @@ class NoiseConfig:
     """Env steps over which the deviation changes."""
     ou_theta: float = limited(0.15, gt=0.0, le=1.0)
     """Ornstein-Uhlenbeck only: share of the noise that is lost per step."""
-
-    def __post_init__(self) -> None:
-        check_limits(self)
 
     def build(self, action_dim: int) -> ActionNoise:
         """Make the exploration for actions of so many elements."""

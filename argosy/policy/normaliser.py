@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import reduce
+from operator import getitem
 from typing import Any, cast
 
 import torch
@@ -74,10 +76,7 @@ class Normaliser(nn.Module):
     def take_in(self, obs: Any, mask: torch.Tensor | None = None) -> None:
         """Let observations [..., *obs] wait for the end of the next update; a `mask` [...] says which ones count."""
         for path, part in zip(self.paths, self.parts, strict=True):
-            leaf = obs
-            for key in path:
-                leaf = leaf[key]
-            rows = torch.as_tensor(leaf)
+            rows = torch.as_tensor(reduce(getitem, path, obs))
             cast(RunningStatistics, part).take_in(rows if mask is None else rows[mask])
 
     def merge(self) -> None:

@@ -37,8 +37,8 @@ def predict(self: Policy, obs: Any, state: PolicyState = None, deterministic: bo
     """
     rows, is_one = _rows(self.observation_space, obs, "obs")
     if is_one:
-        rows = tree.map_leaves(_first_axis, rows)
-        state = tree.map_leaves(_first_axis, state)
+        rows = tree.map_leaves(lambda leaf: leaf[None], rows)
+        state = tree.map_leaves(lambda leaf: leaf[None], state)
     first = self.default_policy_state
     if state is not None and isinstance(first, np.ndarray):
         shape, wanted = np.shape(state), (_count(rows), *first.shape)
@@ -79,10 +79,6 @@ def _with_noise(after: Any, before: Any) -> Any:
 
 def _count(rows: Any) -> int:
     return len(next(leaf for _, leaf in tree.leaves(rows)))
-
-
-def _first_axis(leaf: Any) -> Any:
-    return leaf[None]
 
 
 def _rows(space: Space, obs: Any, name: str) -> tuple[Any, bool]:

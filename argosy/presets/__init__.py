@@ -24,7 +24,7 @@ from argosy.env.agents.registry import environment_name
 from argosy.env.tasks import TaskOf
 from argosy.errors import ConfigError, nearest
 from argosy.experiment import NO_CODE, Experiment
-from argosy.named import check_trusted, trust_names
+from argosy.named import check_trusted
 
 MEMORY = "-memory"
 """Sections of this ending stand on their family's where `net.memory` is asked for."""
@@ -91,9 +91,7 @@ def own_settings(file: str | Path, *, trust: bool = False) -> dict[str, Any]:
     settings = _read(Path(file))
     if about := settings.keys() & {"algorithm", "task"}:
         raise ConfigError(f"{str(file)!r} holds {' and '.join(sorted(about))}; it can hold settings only")
-    if trust:
-        trust_names(settings)
-    check_trusted(settings, repr(str(file)), but=NO_CODE)
+    check_trusted(settings, repr(str(file)), but=NO_CODE, trust=trust)
     return settings
 
 

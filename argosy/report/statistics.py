@@ -36,22 +36,13 @@ def iqm(scores: FloatArray) -> FloatArray:
     return np.asarray(np.sort(scores, axis=-1)[..., cut : count - cut].mean(axis=-1))
 
 
-def interval(
-    scores: npt.ArrayLike,
-    statistic: Statistic = iqm,
-    *,
-    confidence: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
-) -> Interval:
-    """Return a statistic of scores [runs, tasks] (or [runs], of one task) with its bootstrapped interval.
+def interval(scores: npt.ArrayLike, *, resamples: int = 2000, seed: int = 0) -> Interval:
+    """Return the interquartile mean of scores [runs, tasks] (or [runs], of one task) with its bootstrapped interval.
 
-    Percentiles of the statistic over resamples of the runs within each task.
+    Percentiles of the mean over resamples of the runs within each task; 95 % of such intervals hold the true value.
 
     Args:
         scores: all finite.
-        statistic: of scores [..., runs * tasks] -> [...].
-        confidence: share of such intervals that hold the true value.
         resamples: draws, of which the interval is made.
         seed: of the draws.
 
@@ -62,16 +53,16 @@ def interval(
     table = _table(scores)
 
     def of_tasks(*tasks: FloatArray) -> FloatArray:
-        return statistic(np.concatenate(tasks, axis=-1))
+        return iqm(np.concatenate(tasks, axis=-1))
 
-    low, high = _bounds(tuple(table.T), of_tasks, confidence, resamples, seed)
-    return Interval(float(statistic(table.ravel())), float(low), float(high))
+    low, high = _bounds(tuple(table.T), of_tasks, resamples, seed)
+    return Interval(float(iqm(table.ravel())), float(low), float(high))
 
 
-def band(curves: npt.ArrayLike, *, resamples: int = 500) -> tuple[FloatArray, FloatArray, FloatArray]:
+def band(curves: npt.ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the interquartile mean [points] over the runs of curves [runs, points], and its bounds at each point."""
     table = _table(curves)
-    return iqm(table.T), *_bounds((table.T,), iqm, 0.95, resamples, 0)
+    return iqm(table.T), *_bounds((table.T,), iqm, 500, 0)
 
 
 def difference(scores: npt.ArrayLike, others: npt.ArrayLike) -> Interval:
@@ -87,7 +78,7 @@ def difference(scores: npt.ArrayLike, others: npt.ArrayLike) -> Interval:
         return iqm(np.concatenate(columns[:tasks], axis=-1)) - iqm(np.concatenate(columns[tasks:], axis=-1))
 
     samples = (*ours.T, *theirs.T)
-    low, high = _bounds(samples, apart, 0.95, 2000, 0)
+    low, high = _bounds(samples, apart, 2000, 0)
     return Interval(float(apart(*samples)), float(low), float(high))
 
 
@@ -111,7 +102,7 @@ def improvement(scores: npt.ArrayLike, others: npt.ArrayLike) -> float:
 
 
 def _bounds(
-    samples: tuple[FloatArray, ...], statistic: Statistic, confidence: float, resamples: int, seed: int
+    samples: tuple[FloatArray, ...], statistic: Statistic, resamples: int, seed: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return the bounds [...] of a statistic of samples [..., runs], which are independent of one another."""
     if min(sample.shape[-1] for sample in samples) == 1:  # one run says nothing about others
@@ -121,7 +112,7 @@ def _bounds(
         samples,
         lambda *drawn, axis: statistic(*drawn),
         n_resamples=resamples,
-        confidence_level=confidence,
+        confidence_level=0.95,
         method="percentile",
         rng=np.random.default_rng(seed),
         vectorized=True,

@@ -13,18 +13,9 @@ from argosy.errors import CheckpointError
 from argosy.files import damage_named, read_json
 from argosy.report.figure import Line, figure, short, table
 from argosy.report.runs import STUDY, below, number
+from argosy.run.tune import Trial
 
 _SHOWN = 10
-
-
-@dataclass(frozen=True)
-class TrialSeen:
-    """What a report knows of a trial."""
-
-    number: int
-    settings: Mapping[str, object]
-    state: str
-    score: float | None
 
 
 @dataclass(frozen=True)
@@ -33,7 +24,7 @@ class StudySeen:
 
     name: str
     """Algorithm and task."""
-    trials: Sequence[TrialSeen]
+    trials: Sequence[Trial]
     importance: Mapping[str, float]
     """Of each setting; {}: not known yet."""
 
@@ -47,7 +38,7 @@ def read_studies(places: Sequence[str | Path]) -> tuple[list[StudySeen], list[st
             with damage_named(folder / STUDY):
                 experiment = data["experiment"]
                 trials = [
-                    TrialSeen(int(one["number"]), dict(one["settings"]), str(one["state"]), number(one["score"]))
+                    Trial(int(one["number"]), dict(one["settings"]), str(one["state"]), number(one["score"]))
                     for one in data["trials"]
                 ]
                 importance = {str(name): float(share) for name, share in data["importance"].items()}
@@ -76,12 +67,6 @@ def study_section(study: StudySeen) -> str:
     if scored:
         names = list(scored[0][1].settings)
         top = sorted(scored, key=lambda one: -one[0])[:_SHOWN]
-        rows = [
-            [str(one.number), short(score), *(_text(one.settings.get(name)) for name in names)] for score, one in top
-        ]
+        rows = [[str(one.number), short(score), *(one.shown.get(name, "None") for name in names)] for score, one in top]
         parts.append(table("The best trials", ["trial", "score", *names], rows))
     return "".join(parts) + "</section>"
-
-
-def _text(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)

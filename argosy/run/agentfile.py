@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from argosy.errors import CheckpointError
+from argosy.files import replacing
 
 CARD, CONFIG, SPACES, POLICY, CURVE, VIDEO = NAMES = (
     "README.md",
@@ -28,39 +29,33 @@ _SMALL = 1 << 26
 """Bytes of a member other than the policy at most."""
 
 
-def is_agent(path: str | Path) -> bool:
-    """Whether a path is that of such a file, by its name."""
-    return Path(path).suffix == ".zip" and Path(path).is_file()
-
-
 def write_agent(path: Path, folder: Path) -> None:
     """Write what lies in a folder under the known names into a file, uncompressed.
 
     Raises:
         CheckpointError: the disk refuses.
     """
-    part = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as packed:
+        with replacing(path) as whole, zipfile.ZipFile(whole, "w", zipfile.ZIP_STORED) as packed:
             for name in NAMES:
                 file = folder / name
                 if file.is_file() and (name == POLICY or file.stat().st_size <= _SMALL):
                     packed.write(file, name)
-        part.replace(path)
     except OSError as error:
         raise CheckpointError(f"{str(path)!r} could not be written: {error}") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def unpacked(path: str | Path) -> Iterator[Path]:
-    """Give a folder with what a file holds; it goes in the end.
+def opened(path: Path) -> Iterator[Path]:
+    """Give a policy's file with what belongs beside it: one that `pack` wrote is unpacked, until the end.
 
     Raises:
-        CheckpointError: the file is damaged, or not as `write_agent` writes one.
+        CheckpointError: what should be one that `pack` wrote is damaged, or something else.
     """
+    if path.suffix != ".zip" or not path.is_file():
+        yield path
+        return
     with tempfile.TemporaryDirectory(prefix="argosy-agent-", ignore_cleanup_errors=True) as folder:
         try:
             with zipfile.ZipFile(path) as packed:
@@ -69,7 +64,7 @@ def unpacked(path: str | Path) -> Iterator[Path]:
             if isinstance(error, CheckpointError):
                 raise CheckpointError(f"{str(path)!r} is no agent that argosy packed: {error}") from None
             raise CheckpointError(f"{str(path)!r} is damaged: {error}") from error
-        yield Path(folder)
+        yield Path(folder) / POLICY
 
 
 def _unpack(packed: zipfile.ZipFile, folder: Path) -> None:

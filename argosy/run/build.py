@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from argosy.algorithm import algorithm_class
-from argosy.algorithm.base import Algorithm
 from argosy.collect import AsyncCollector, Collector
 from argosy.collect.labels import LabellingCollector
 from argosy.data import VectorReplayBuffer
@@ -126,7 +125,11 @@ def build(
         on_error.callback(env.close)
         if config.norm_rew:
             env = VectorEnvNormReward(env, experiment.config.gamma)
-        buffer = _make_buffer(experiment, algorithm, seeds[1])
+        if kind == "onpolicy":  # room for one rollout
+            rows = -(-settings.step_per_collect // config.num_envs)
+            buffer = VectorReplayBuffer(rows * config.num_envs, config.num_envs, seed=seeds[1])
+        else:
+            buffer = make_buffer(experiment, config.num_envs, seeds[1])
         collector: Callable[..., Collector] = Collector if config.wait_num is None else AsyncCollector
         if experiment.expert is not None:
             collector = partial(LabellingCollector, expert=_load_expert(experiment, test_env))
@@ -151,15 +154,6 @@ def build(
                 trainer = OfflineToOnlineTrainer(data=data, offline_updates=updates, data_share=share, **common)
         on_error.pop_all()
     return trainer
-
-
-def _make_buffer(experiment: Experiment, algorithm: Algorithm, seed: int) -> VectorReplayBuffer:
-    """Make room for one rollout (on-policy) or for `buffer.size` transitions."""
-    num_envs = experiment.env.num_envs
-    if algorithm.kind == "onpolicy":
-        rows = -(-experiment.trainer.step_per_collect // num_envs)
-        return VectorReplayBuffer(rows * num_envs, num_envs, seed=seed)
-    return make_buffer(experiment, num_envs, seed)
 
 
 def _load_expert(experiment: Experiment, env: VectorEnv) -> Policy:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ import torch
 import argosy
 from argosy.env.plain import space_to_plain
 from argosy.errors import ArgosyError, ConfigError, require
+from argosy.files import replacing
 from argosy.policy import Policy
 from argosy.policy.graph import PolicyGraph
 from argosy.run.saved import Which, load
@@ -71,12 +71,10 @@ def export(
     if not isinstance(source, Policy):
         source = load(source, trust=trust, **which)
     graph = PolicyGraph(source)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _quiet(), torch.no_grad():
-            _check(graph, _WRITERS[chosen](graph, part, _metadata(graph, source)))
-        part.replace(path)
+        with _quiet(), torch.no_grad(), replacing(path) as file:
+            _check(graph, _WRITERS[chosen](graph, Path(file.name), _metadata(graph, source)))
     except ArgosyError:
         raise
     except OSError as error:
@@ -86,8 +84,6 @@ def export(
             f"{type(source).__name__} cannot be exported as {chosen}; its forward() must go through torch alone, and "
             f"take the same way whatever the values: {type(error).__name__}: {error}"
         ) from error
-    finally:
-        part.unlink(missing_ok=True)
     return path
 
 

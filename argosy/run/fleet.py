@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
 
@@ -16,27 +15,11 @@ from argosy.config import to_plain
 from argosy.data import CollectStats
 from argosy.errors import ConfigError
 from argosy.files import damage_named, read_json, write_atomically
-from argosy.policy import Policy
 from argosy.process import computing_threads
 from argosy.run.folder import environment_of
 from argosy.run.saved import Which, find_policy, fleet_policies, named_policy, read_saved
 
 FILE = "agents.json"
-
-
-@dataclass(frozen=True)
-class Played:
-    """A fleet's environments, and a policy for each of its seats."""
-
-    path: Path
-    """The run's folder."""
-    source: EnvSource
-    policies: list[Policy]
-    """Of each agent spec."""
-    judged: list[bool]
-    """Which of the specs play with the policy that is asked about."""
-    num_envs: int
-    threads: int
 
 
 def write_agents(
@@ -58,8 +41,26 @@ def write_agents(
     write_atomically(directory / FILE, (text + "\n").encode())
 
 
-def read_fleet(path: Path, *, trust: bool = False, **which: Unpack[Which]) -> Played:
-    """Make the policies of a fleet's run; those that are not asked about play in their best version.
+def play(
+    path: Path,
+    episodes: int,
+    seed: int,
+    *,
+    trust: bool = False,
+    on_step: Callable[[Arena], bool] = lambda arena: True,
+    render_mode: str | None = None,
+    **which: Unpack[Which],
+) -> CollectStats:
+    """Play without exploration; policies that are not asked about play in their best version.
+
+    Args:
+        path: the run's folder.
+        episodes: of the policy that is asked about, at least; every environment plays equally many.
+        seed: of the environments.
+        trust: import the code that the run names, though nobody has named it in this process.
+        on_step: called before each step; False ends it.
+        render_mode: "rgb_array": one environment that gives pictures.
+        which: policy, version and tag of the one that is asked about.
 
     Raises:
         TrustError: the run names code that nobody has named in this process, and `trust` is not set.
@@ -71,47 +72,19 @@ def read_fleet(path: Path, *, trust: bool = False, **which: Unpack[Which]) -> Pl
     with damage_named(path / FILE):
         if data["env_args"] is None:
             raise ConfigError(f"the environments of {str(path)!r} were made with arguments that JSON cannot hold")
-        files = {name: find_policy(path, policy=name) for name in {spec["policy"] for spec in data["agents"]}}
-        files[asked] = chosen
+        names = [spec["policy"] for spec in data["agents"]]
+        files = {name: find_policy(path, policy=name) for name in set(names)} | {asked: chosen}
         saved = {name: read_saved(file, trust=trust) for name, file in files.items()}
         experiment = saved[data["experiment_of"]].experiment
         policies = {name: one.policy(one.experiment.device).eval() for name, one in saved.items()}
         agents = [Agents(spec["agents"], spec["frame_stack"]) for spec in data["agents"]]
-        return Played(
-            path=path,
-            source=EnvSource.of(experiment.task, data["env_args"], experiment.env, agents),
-            policies=[policies[spec["policy"]] for spec in data["agents"]],
-            judged=[spec["policy"] == asked for spec in data["agents"]],
-            num_envs=experiment.env.test_num_envs,
-            threads=experiment.threads,
-        )
-
-
-def play(
-    fleet: Played,
-    episodes: int,
-    seed: int,
-    *,
-    on_step: Callable[[Arena], bool] = lambda arena: True,
-    render_mode: str | None = None,
-) -> CollectStats:
-    """Play without exploration.
-
-    Args:
-        fleet: who, and where.
-        episodes: of the policy that is asked about, at least; every environment plays equally many.
-        seed: of the environments.
-        on_step: called before each step; False ends it.
-        render_mode: "rgb_array": one environment that gives pictures.
-    """
-    num_envs = 1 if render_mode is not None else min(fleet.num_envs, episodes)
-    with environment_of(fleet.path):
-        arena = fleet.source.arena(num_envs, seed, test=True, render_mode=render_mode)
-    with contextlib.closing(arena), computing_threads(fleet.threads):
-        players = [
-            Player(seat, fleet.policies[seat.spec], Inline(fleet.policies[seat.spec]), deterministic=True)
-            for seat in arena.seats
-        ]
+        source = EnvSource.of(experiment.task, data["env_args"], experiment.env, agents)
+    num_envs = 1 if render_mode is not None else min(experiment.env.test_num_envs, episodes)
+    with environment_of(path):
+        arena = source.arena(num_envs, seed, test=True, render_mode=render_mode)
+    with contextlib.closing(arena), computing_threads(experiment.threads):
+        seats = [(seat, policies[names[seat.spec]]) for seat in arena.seats]
+        players = [Player(seat, policy, Inline(policy), deterministic=True) for seat, policy in seats]
         played = play_out(arena, players, -(-episodes // num_envs), on_step)
-    judged = [stats for stats, seat in zip(played, arena.seats, strict=True) if fleet.judged[seat.spec]]
+    judged = [stats for stats, seat in zip(played, arena.seats, strict=True) if names[seat.spec] == asked]
     return CollectStats.merged(judged) or CollectStats()

@@ -20,7 +20,7 @@ from argosy.errors import CheckpointError, ConfigError, EnvError
 from argosy.experiment import Experiment
 from argosy.policy import Policy
 from argosy.process import computing_threads
-from argosy.run.fleet import play, read_fleet
+from argosy.run.fleet import play
 from argosy.run.folder import RunFolder, environment_of
 from argosy.run.saved import POLICY, Saved, Which, fleet_policies, read_policy
 from argosy.trainer.statefile import write_state
@@ -76,7 +76,7 @@ def evaluate(
     if episodes < 1:
         raise ConfigError(f"episodes is {episodes}; it must be >= 1")
     if fleet_policies(run_dir):
-        return play(read_fleet(Path(run_dir), trust=trust, **which), episodes, seed)
+        return play(Path(run_dir), episodes, seed, trust=trust, **which)
     saved = read_policy(run_dir, trust=trust, **which)
     experiment = saved.experiment
     num_envs = min(experiment.env.test_num_envs, episodes)
@@ -120,9 +120,8 @@ def film(
             run_dir, saved.experiment, lambda env: load_policy(saved, env), path, episodes, max_steps, seed
         )
     camera = Film(path, episodes, max_steps)
-    fleet = read_fleet(Path(run_dir), trust=trust, **which)
     with _drawn():
-        stats = play(fleet, episodes, seed, on_step=camera.take, render_mode="rgb_array")
+        stats = play(Path(run_dir), episodes, seed, trust=trust, on_step=camera.take, render_mode="rgb_array", **which)
     write_video(path, camera.frames, camera.fps)
     return stats
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -28,8 +28,7 @@ from argosy.files import damage_named, numbered, read_json, write_atomically
 from argosy.named import check_trusted, trust_names
 from argosy.policy import Policy, PolicyCheckpoint, policy_class
 from argosy.process import usable_device
-from argosy.run.agentfile import POLICY as PACKED
-from argosy.run.agentfile import is_agent, unpacked
+from argosy.run.agentfile import opened
 from argosy.run.folder import RunFolder
 from argosy.trainer.blob import decode
 from argosy.trainer.parts import make_algorithm
@@ -95,7 +94,7 @@ class Own:
         return make_algorithm(experiment, *spaces, 0, device, make, own).policy
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Contents:
     """What one file holds."""
 
@@ -106,8 +105,8 @@ class Contents:
     """Of a full checkpoint: all that the algorithm holds, by name."""
 
 
-@dataclass(frozen=True)
-class Saved:
+@dataclass(frozen=True, kw_only=True)
+class Saved(Contents):
     """A saved policy, and all that making it takes."""
 
     path: Path
@@ -115,9 +114,6 @@ class Saved:
     experiment: Experiment
     spaces: tuple[Space, Space]
     """Of observations and actions."""
-    checkpoint: PolicyCheckpoint
-    env: Any = None
-    """See `Contents`."""
     own: Own | None = None
 
     def policy(self, device: str = "cpu") -> Policy:
@@ -232,20 +228,6 @@ def named_policy(path: Path, names: list[str], policy: str | None) -> str:
     return policy or names[0]
 
 
-@contextlib.contextmanager
-def opened(path: Path) -> Iterator[Path]:
-    """Give a policy's file with what belongs beside it: one that `pack` wrote is unpacked, until the end.
-
-    Raises:
-        CheckpointError: what should be one that `pack` wrote is damaged, or something else.
-    """
-    if not is_agent(path):
-        yield path
-        return
-    with unpacked(path) as folder:
-        yield folder / PACKED
-
-
 def read_saved(path: Path, *, trust: bool = False) -> Saved:
     """Read a policy's file, and what lies beside it.
 
@@ -263,8 +245,7 @@ def read_saved(path: Path, *, trust: bool = False) -> Saved:
         experiment = folder.experiment(trust=trust)
         own = _read_own(folder.path, trust=trust)
         spaces = read_spaces(folder.path) or task_spaces(experiment.task, experiment.env)
-        contents = read_file(file)
-        return Saved(path, experiment, spaces, contents.checkpoint, contents.env, own)
+        return Saved(**vars(read_file(file)), path=path, experiment=experiment, spaces=spaces, own=own)
 
 
 def read_checkpoint(path: Path) -> PolicyCheckpoint:
@@ -287,7 +268,7 @@ def read_file(path: Path) -> Contents:
     """
     if path in numbered(path.parent).values():
         try:
-            return Contents(decode(np.fromfile(path, np.uint8)))
+            return Contents(checkpoint=decode(np.fromfile(path, np.uint8)))
         except OSError as error:
             raise CheckpointError(f"{str(path)!r} cannot be read: {error}") from error
     with damage_named(path):
@@ -296,9 +277,9 @@ def read_file(path: Path) -> Contents:
             while POLICY not in state["parts"]:  # of an algorithm around another one
                 state = state["parts"]["inner"]
             checkpoint: PolicyCheckpoint = {"version": state["version"], "state_dict": state["parts"][POLICY]}
-            return Contents(checkpoint, algorithm=state["parts"])
+            return Contents(checkpoint=checkpoint, algorithm=state["parts"])
         state = read_state(path, POLICY)
-        return Contents(state["policy"], env=state["env"])
+        return Contents(checkpoint=state["policy"], env=state["env"])
 
 
 def check_alone(path: Path, env: object) -> None:
@@ -341,9 +322,7 @@ def read_spaces(folder: Path) -> tuple[Space, Space] | None:
 def _read_own(folder: Path, *, trust: bool) -> Own | None:
     """Return the code of the user's own that made the policies in a folder."""
     data = _description(folder)
-    if trust:
-        trust_names(data)
-    check_trusted(data, repr(str(folder / "policy.json")))
+    check_trusted(data, repr(str(folder / "policy.json")), trust=trust)
     with damage_named(folder / "policy.json"):
         return None if data["own"] is None else Own(**data["own"])
 

@@ -15,7 +15,7 @@ from argosy.algorithm import Algorithm
 from argosy.algorithm.optim import Optim
 from argosy.errors import CheckpointError
 from argosy.experiment import Experiment
-from argosy.files import write_atomically
+from argosy.files import read_json, write_atomically
 from argosy.process import computing_threads, num_cores
 from argosy.run.machine import machine
 
@@ -110,10 +110,7 @@ def _file() -> Path:
 
 def _kept() -> dict[str, int]:
     """Read what was measured before; a file that is damaged or not there counts as empty."""
-    try:
-        kept = json.loads(_file().read_text())
-    except (OSError, ValueError):
-        return {}
-    most = num_cores()
-    kept = kept if isinstance(kept, dict) else {}
+    kept, most = {}, num_cores()
+    with contextlib.suppress(CheckpointError):
+        kept = read_json(_file())
     return {key: count for key, count in kept.items() if isinstance(count, int) and 1 <= count <= most}

@@ -34,13 +34,10 @@ from argosy.run.many import Job, Outcome, Start, make_group, run_many
 if TYPE_CHECKING:
     import optuna
 
-Sampler = Literal["tpe", "random"]
-Pruner = Literal["median", "none"]
-State = Literal["complete", "given up", "failed"]
 _TEST = "test/return_mean"
 _LOOK_S = 2.0
 """Seconds between two looks at a trial's tests, for which all of its metrics are read."""
-_STATES: Mapping[str, State] = {"COMPLETE": "complete", "PRUNED": "given up"}
+_STATES = {"COMPLETE": "complete", "PRUNED": "given up"}
 _OF_A_RUN = ("task", "data", "expert", "init", "seed", "device", "threads", "callbacks", "logger")  # not a preset's
 
 
@@ -51,11 +48,19 @@ class Trial:
     number: int
     """Names the folder of its run."""
     settings: Mapping[str, object]
-    state: State
+    state: str
+    """complete, given up or failed."""
     score: float | None
     """Mean return of its best policy's fresh episodes; of one that was given up: of its last test."""
     why: str = ""
     """Of one that failed."""
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """The settings in few characters."""
+        return {
+            name: f"{value:.3g}" if isinstance(value, float) else str(value) for name, value in self.settings.items()
+        }
 
 
 @dataclasses.dataclass
@@ -92,8 +97,8 @@ class Study:
         experiment: Experiment,
         space: Mapping[str, Range],
         *,
-        sampler: Sampler = "tpe",
-        pruner: Pruner = "median",
+        sampler: Literal["tpe", "random"] = "tpe",
+        pruner: Literal["median", "none"] = "median",
     ) -> None:
         require("optuna", "tune")
         import optuna
@@ -102,9 +107,8 @@ class Study:
         self.folder, self.experiment, self.space = folder, experiment, space
         self._file, self._states = folder / "study.json", optuna.trial.TrialState
         described = {key: value for key, value in experiment.to_dict().items() if key not in ("argosy", "format")}
-        about = {"experiment": described, "space": to_plain(space)}
-        self._about: dict[str, Any] = json.loads(json.dumps(about))
-        if self._file.is_file() and {name: read_json(self._file).get(name) for name in about} != self._about:
+        self._about: dict[str, Any] = {"experiment": described, "space": to_plain(space)}
+        if self._file.is_file() and {name: read_json(self._file).get(name) for name in self._about} != self._about:
             raise ConfigError(f"{str(folder)!r} holds a study of other settings or another space; give another --name")
         make_folder(folder)
         optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -16,8 +16,9 @@ from argosy.data import RunningMeanStd
 from argosy.env.spaces import Space, leaves, normal_form
 from argosy.errors import CheckpointError
 from argosy.policy import Policy
+from argosy.run.agentfile import opened
 from argosy.run.folder import RunFolder
-from argosy.run.saved import check_alone, find_policy, opened, read_file, read_spaces
+from argosy.run.saved import check_alone, find_policy, read_file, read_spaces
 
 _OWN = "exploration."
 """Part of a policy that a new run begins anew, as its schedule says."""

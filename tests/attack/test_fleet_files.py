@@ -13,7 +13,8 @@ import pytest
 from tally import none_raw, tally
 from test_configs import changed
 
-from argosy.cli import fleet as command
+from argosy.cli.flags import parse
+from argosy.cli.fleet import FleetCommand
 from argosy.distributed.curriculum import Curriculum, CurriculumStage
 from argosy.distributed.folder import FolderClaim
 from argosy.distributed.run import _counted_before, _results_of
@@ -42,6 +43,10 @@ def text_of(tree, rng):
     return text
 
 
+def command(*args):
+    return parse(FleetCommand, args, prog="argosy fleet")()
+
+
 def made_up_fleets(count, seed, folder):
     """Let the readers of a fleet's folder, in turn, read made-up files."""
     rng, run = np.random.default_rng(seed), folder / "f"
@@ -50,11 +55,11 @@ def made_up_fleets(count, seed, folder):
     stages = [CurriculumStage(name="one", return_mean={"p": 1.0}), CurriculumStage(name="two")]
     readers = [
         lambda: FolderClaim(run, "f", resume=True).release(),
-        lambda: command.main(["status", "f", "--runs", runs]),
-        lambda: command.main(["status", "f", "--runs", runs, "--json"]),
+        lambda: command("status", "f", "--runs", runs),
+        lambda: command("status", "f", "--runs", runs, "--json"),
         lambda: Curriculum(stages, run, []),
-        lambda: command.main(["status", "--runs", runs]),
-        lambda: command.main(["stop", "f", "--runs", runs, "--wait-s", "0"]),
+        lambda: command("status", "--runs", runs),
+        lambda: command("stop", "f", "--runs", runs, "--wait-s", "0"),
         lambda: _counted_before(status),
         lambda: _results_of(run / "evaluations.jsonl"),
         lambda: read_jsonl(run / "metrics.jsonl"),

@@ -133,10 +133,10 @@ def test_an_algorithm_on_the_wrong_action_space_says_which_fit(capsys, tmp_path)
 
 
 def test_other_errors_give_exit_code_1_and_debug_a_traceback(capsys, monkeypatch):
-    def fails(args):
+    def fails(flags):
         raise EnvError("env 3 died")
 
-    monkeypatch.setattr("argosy.cli.doctor.main", fails)
+    monkeypatch.setattr("argosy.cli.doctor.Doctor.__call__", fails)
     assert error_of(capsys, "doctor") == (1, "env 3 died")
     with pytest.raises(EnvError):
         cli.main(["doctor", "--debug"])

@@ -8,8 +8,7 @@ import own
 import pytest
 
 import argosy
-from argosy import algorithm as algorithms
-from argosy import named
+from argosy import algorithm as algorithms, named
 from argosy.algorithm import ALGORITHMS, algorithm_class, algorithm_name, algorithm_names
 from argosy.cli import main
 from argosy.distributed import AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec
@@ -31,7 +30,7 @@ def later(monkeypatch):
     """Another process, later on: it knows the table's algorithms only, and nobody has named anything in it."""
     monkeypatch.setattr(named, "_TRUSTED", set())
     monkeypatch.setattr(named, "_GIVEN", {})
-    monkeypatch.setattr(algorithms, "_REGISTRY", named.Registry("algorithm", ALGORITHMS))
+    monkeypatch.setattr(algorithms._REGISTRY, "_sources", dict(ALGORITHMS))
 
 
 @pytest.fixture(autouse=True)

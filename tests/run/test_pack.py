@@ -16,7 +16,7 @@ import torch
 import argosy
 from argosy import cli
 from argosy.errors import CheckpointError, ConfigError, TrustError
-from argosy.run.agentfile import NAMES, unpacked
+from argosy.run.agentfile import NAMES, opened
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +176,7 @@ def test_damaged_files_are_named(agent, tmp_path):
         target.writestr("config.json", "{}")
         with pytest.warns(UserWarning, match="Duplicate"):
             target.writestr("config.json", "{}")
-    with pytest.raises(CheckpointError, match="a name twice"), unpacked(path):
+    with pytest.raises(CheckpointError, match="a name twice"), opened(path):
         pass
 
 
@@ -219,9 +219,9 @@ AGENTS = Path(__file__).parents[2] / "agents"
 def test_the_agents_that_come_with_the_code_are_whole_small_and_play_as_their_cards_say(name, bar):
     file = AGENTS / name
     assert file.stat().st_size < 500_000
-    with unpacked(file) as folder:
-        assert {one.name for one in folder.iterdir()} == set(NAMES)
-        card = (folder / "README.md").read_text(encoding="utf-8")
+    with opened(file) as policy:
+        assert {one.name for one in policy.parent.iterdir()} == set(NAMES)
+        card = policy.with_name("README.md").read_text(encoding="utf-8")
     assert f"`{name}`" in (AGENTS / "README.md").read_text(encoding="utf-8")
     assert float(re.search(r"mean return (\S+) over 100 episodes", card)[1]) > bar
     assert argosy.evaluate(file, episodes=5).returns.mean() > bar

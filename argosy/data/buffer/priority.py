@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from argosy.config import check_range
+from argosy.config import Checked, limited
 from argosy.data.buffer.columns import as_array
 from argosy.data.buffer.rings import IntArray
 from argosy.data.tree import State
@@ -22,23 +22,19 @@ DoubleArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Priority:
+class Priority(Checked):
     """How priorities become probabilities and importance weights."""
 
-    alpha: float = 0.6
+    alpha: float = limited(0.6, ge=0.0, le=10.0)
     """Exponent of the priorities; 0 is uniform."""
-    beta: float = 0.4
+    beta: float = limited(0.4, ge=0.0, le=10.0)
     """Exponent of the importance weights; 1 corrects the bias of the draw fully."""
-    beta_final: float | None = None
+    beta_final: float | None = limited(None, ge=0.0, le=10.0)
     """Value that beta reaches linearly after `beta_samples` samples; None keeps it."""
-    beta_samples: int = 100_000
+    beta_samples: int = limited(100_000, ge=1)
     """Number of `sample` calls over which beta moves."""
     weight_norm: bool = True
     """Divide the weights by the largest of the batch, so that they only scale down."""
-
-    def __post_init__(self) -> None:
-        check_range(self, "alpha", "beta", "beta_final", ge=0.0, le=10.0)
-        check_range(self, "beta_samples", ge=1)
 
 
 class Priorities:
