@@ -25,12 +25,10 @@ from argosy.errors import ConfigError
 from argosy.files import write_atomically
 from argosy.named import check_trusted, given_code, take_code, trust_names
 from argosy.net import NetConfig
-from argosy.settings import (
-    BufferConfig as BufferConfig,
-    LoggerConfig as LoggerConfig,
-    StopConfig as StopConfig,
-    TrainerConfig as TrainerConfig,
-)
+from argosy.settings import BufferConfig as BufferConfig
+from argosy.settings import LoggerConfig as LoggerConfig
+from argosy.settings import StopConfig as StopConfig
+from argosy.settings import TrainerConfig as TrainerConfig
 from argosy.synonyms import nearest_setting
 
 FORMAT = 1

@@ -5,9 +5,7 @@ mkdocs calls the hooks while it builds the pages; `python tools/docs.py` writes 
 
 from __future__ import annotations
 
-import ast
 import importlib
-import inspect
 import json
 import re
 import shlex
@@ -103,12 +101,10 @@ def names_of(package: str) -> str:
 
 
 def public_names(package: str) -> list[str]:
-    """Return the names that a package offers, those that it imports as themselves; of a module, those it defines."""
+    """Return the names that a package offers, without its modules and what it has from others."""
     module = importlib.import_module(package)
-    imports = (node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.ImportFrom))
-    again = [alias.name for node in imports for alias in node.names if alias.asname == alias.name]
-    own = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == package]
-    return [name for name in getattr(module, "__all__", again or own) if not name.startswith("_")]
+    here = [name for name, value in vars(module).items() if getattr(value, "__module__", "").startswith(package)]
+    return [name for name in getattr(module, "__all__", here) if not name.startswith("_")]
 
 
 def references() -> str:

@@ -12,14 +12,13 @@ from argosy.lazy import getter, read_table
 from argosy.named import Registry
 
 if TYPE_CHECKING:
-    from argosy.algorithm.base import Algorithm as Algorithm, AlgorithmConfig as AlgorithmConfig
+    from argosy.algorithm.base import Algorithm as Algorithm
+    from argosy.algorithm.base import AlgorithmConfig as AlgorithmConfig
     from argosy.algorithm.optim import OptimConfig as OptimConfig
     from argosy.algorithm.table import *  # noqa: F403  # all of it, and nothing else
     from argosy.algorithm.task import Task as Task
-    from argosy.algorithm.wrapper import (
-        AlgorithmWrapper as AlgorithmWrapper,
-        register_algorithm_wrapper as register_algorithm_wrapper,
-    )
+    from argosy.algorithm.wrapper import AlgorithmWrapper as AlgorithmWrapper
+    from argosy.algorithm.wrapper import register_algorithm_wrapper as register_algorithm_wrapper
 
 
 _TABLE = read_table(__file__)

@@ -3,23 +3,42 @@
 Importing this package needs no Ray; running a fleet in threads does not either.
 """
 
-from argosy.collect.postprocess import GAE as GAE, NStep as NStep
-from argosy.distributed.curriculum import CurriculumStage as CurriculumStage
-from argosy.distributed.fleet import Fleet as Fleet
-from argosy.distributed.host.base import Resources as Resources, ThreadLauncher as ThreadLauncher
-from argosy.distributed.host.supervisor import (
-    Failure as Failure,
-    FleetError as FleetError,
-    RestartConfig as RestartConfig,
-)
-from argosy.distributed.run import FleetRun as FleetRun, Snapshot as Snapshot, test_pipeline as test_pipeline
+from argosy.collect.postprocess import GAE, NStep
+from argosy.distributed.curriculum import CurriculumStage
+from argosy.distributed.fleet import Fleet
+from argosy.distributed.host.base import Resources, ThreadLauncher
+from argosy.distributed.host.supervisor import Failure, FleetError, RestartConfig
+from argosy.distributed.run import FleetRun, Snapshot, test_pipeline
 from argosy.distributed.specs import (
-    ActorGroup as ActorGroup,
-    AgentSpec as AgentSpec,
-    EvalGroup as EvalGroup,
-    FleetStop as FleetStop,
-    PolicySpec as PolicySpec,
-    StalenessConfig as StalenessConfig,
+    ActorGroup,
+    AgentSpec,
+    EvalGroup,
+    FleetStop,
+    PolicySpec,
+    StalenessConfig,
 )
-from argosy.distributed.store.parameters import ParameterStore as ParameterStore
-from argosy.distributed.workers.evaluation import EvalResult as EvalResult
+from argosy.distributed.store.parameters import ParameterStore
+from argosy.distributed.workers.evaluation import EvalResult
+
+__all__ = [
+    "GAE",
+    "ActorGroup",
+    "AgentSpec",
+    "CurriculumStage",
+    "EvalGroup",
+    "EvalResult",
+    "Failure",
+    "Fleet",
+    "FleetError",
+    "FleetRun",
+    "FleetStop",
+    "NStep",
+    "ParameterStore",
+    "PolicySpec",
+    "Resources",
+    "RestartConfig",
+    "Snapshot",
+    "StalenessConfig",
+    "ThreadLauncher",
+    "test_pipeline",
+]

@@ -21,7 +21,8 @@ from argosy.distributed.folder import FolderClaim, check_describable, describe
 from argosy.distributed.host.base import Beat, Launcher, ThreadLauncher
 from argosy.distributed.host.supervisor import Failure, FleetError, RestartConfig, Supervisor, check_resources
 from argosy.distributed.roles import Plan, worker_name
-from argosy.distributed.snapshot import Rates, Snapshot as Snapshot, Standstill, logged
+from argosy.distributed.snapshot import Rates, Standstill, logged
+from argosy.distributed.snapshot import Snapshot as Snapshot
 from argosy.distributed.specs import EvalGroup, FleetStop
 from argosy.distributed.store.parameters import ParameterStore
 from argosy.distributed.workers.evaluation import EvalResult, Listener

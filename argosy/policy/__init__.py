@@ -1,35 +1,49 @@
 """Policies: observation -> action, with and without exploration. What is shipped to whoever acts."""
 
-from argosy.policy.actor_critic import (
-    ActorCriticAnalysis as ActorCriticAnalysis,
-    ActorCriticPolicy as ActorCriticPolicy,
-)
+from argosy.policy.actor_critic import ActorCriticAnalysis, ActorCriticPolicy
 from argosy.policy.base import (
-    NetPolicy as NetPolicy,
-    Policy as Policy,
-    PolicyCheckpoint as PolicyCheckpoint,
-    PolicyState as PolicyState,
-    RolloutRequest as RolloutRequest,
-    RolloutResult as RolloutResult,
+    NetPolicy,
+    Policy,
+    PolicyCheckpoint,
+    PolicyState,
+    RolloutRequest,
+    RolloutResult,
 )
-from argosy.policy.boxes import ActionBound as ActionBound
-from argosy.policy.explore import (
-    EpsilonConfig as EpsilonConfig,
-    EpsilonGreedy as EpsilonGreedy,
-    Exploration as Exploration,
-)
-from argosy.policy.forward import ForwardPolicy as ForwardPolicy, RandomPolicy as RandomPolicy
-from argosy.policy.noise import (
-    ActionNoise as ActionNoise,
-    GaussianNoise as GaussianNoise,
-    NoiseConfig as NoiseConfig,
-    OUNoise as OUNoise,
-)
-from argosy.policy.normaliser import Normaliser as Normaliser
-from argosy.policy.q import QAnalysis as QAnalysis, QPolicy as QPolicy
-from argosy.policy.registry import policy_class as policy_class, register_policy as register_policy
-from argosy.policy.single import SingleModelPytorchPolicy as SingleModelPytorchPolicy
-from argosy.policy.squashed_gaussian import (
-    SquashedGaussianAnalysis as SquashedGaussianAnalysis,
-    SquashedGaussianPolicy as SquashedGaussianPolicy,
-)
+from argosy.policy.boxes import ActionBound
+from argosy.policy.explore import EpsilonConfig, EpsilonGreedy, Exploration
+from argosy.policy.forward import ForwardPolicy, RandomPolicy
+from argosy.policy.noise import ActionNoise, GaussianNoise, NoiseConfig, OUNoise
+from argosy.policy.normaliser import Normaliser
+from argosy.policy.q import QAnalysis, QPolicy
+from argosy.policy.registry import policy_class, register_policy
+from argosy.policy.single import SingleModelPytorchPolicy
+from argosy.policy.squashed_gaussian import SquashedGaussianAnalysis, SquashedGaussianPolicy
+
+__all__ = [
+    "ActionBound",
+    "ActionNoise",
+    "ActorCriticAnalysis",
+    "ActorCriticPolicy",
+    "EpsilonConfig",
+    "EpsilonGreedy",
+    "Exploration",
+    "ForwardPolicy",
+    "GaussianNoise",
+    "NetPolicy",
+    "NoiseConfig",
+    "Normaliser",
+    "OUNoise",
+    "Policy",
+    "PolicyCheckpoint",
+    "PolicyState",
+    "QAnalysis",
+    "QPolicy",
+    "RandomPolicy",
+    "RolloutRequest",
+    "RolloutResult",
+    "SingleModelPytorchPolicy",
+    "SquashedGaussianAnalysis",
+    "SquashedGaussianPolicy",
+    "policy_class",
+    "register_policy",
+]

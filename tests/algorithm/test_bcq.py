@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from probes import BOX as PROBE_BOX, FAST_CRITIC, Probed, greedy
+from probes import BOX as PROBE_BOX
+from probes import FAST_CRITIC, Probed, greedy
 from stand_ins import BOX, NET, OBS, batch, parameters, recorded
 
 from argosy.algorithm import BCQ, BCQConfig, OptimConfig, Task

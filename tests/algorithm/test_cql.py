@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from probes import BOX as PROBE_BOX, COOL, FAST_CRITIC, Probed
+from probes import BOX as PROBE_BOX
+from probes import COOL, FAST_CRITIC, Probed
 from stand_ins import BOX, NET, OBS, FixedCritic, batch, fixed_actor, learn_what_ends, recorded
 
 from argosy.algorithm import CQL, CQLConfig, OptimConfig, Task

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 import torch
-from probes import BOX as PROBE_BOX, COOL, FAST_BANDIT, GAMMA, PROBES, Probed
+from probes import BOX as PROBE_BOX
+from probes import COOL, FAST_BANDIT, GAMMA, PROBES, Probed
 from stand_ins import BOX, NET, OBS, Recorder, batch, fixed_actor, recorded, two_rows
 
 from argosy.algorithm import CrossQ, CrossQConfig, OptimConfig, Task

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from probes import BOX as PROBE_BOX, FAST_CRITIC, Probed
+from probes import BOX as PROBE_BOX
+from probes import FAST_CRITIC, Probed
 from stand_ins import BOX, NET, OBS, FixedCritic, batch, recorded, two_rows
 
 from argosy.algorithm import DDPG, DDPGConfig, OptimConfig, Task

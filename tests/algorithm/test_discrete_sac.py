@@ -5,7 +5,8 @@ import pytest
 import torch
 from gymnasium import spaces
 from probes import COOL, FAST_CRITIC, Probed
-from stand_ins import NET, OBS, FixedValues, Recorder, batch as continuous, recorded
+from stand_ins import NET, OBS, FixedValues, Recorder, recorded
+from stand_ins import batch as continuous
 
 from argosy.algorithm import DiscreteSAC, DiscreteSACConfig, OptimConfig, Task
 from argosy.data import Batch

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import argosy
-from argosy.algorithm import ALGORITHMS, algorithm_class, base as algorithm_base
+from argosy.algorithm import ALGORITHMS, algorithm_class
+from argosy.algorithm import base as algorithm_base
 from argosy.presets import preset
 
 PACKAGE = Path(algorithm_base.__file__).parents[1]

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 import torch
-from probes import BOX as PROBE_BOX, COOL, FAST_BANDIT, FAST_CRITIC, Probed
+from probes import BOX as PROBE_BOX
+from probes import COOL, FAST_BANDIT, FAST_CRITIC, Probed
 from stand_ins import BOX, NET, OBS, FixedCritic, batch, fixed_actor, recorded
 
 from argosy.algorithm import REDQ, REDQConfig, Task

@@ -3,7 +3,8 @@ import math
 import numpy as np
 import pytest
 from gymnasium import spaces
-from probes import BOX as PROBE_BOX, COOL, FAST_BANDIT, FAST_CRITIC, Probed
+from probes import BOX as PROBE_BOX
+from probes import COOL, FAST_BANDIT, FAST_CRITIC, Probed
 from stand_ins import BOX, NET, OBS, FixedCritic, Recorder, batch, fixed_actor, recorded, two_rows
 
 from argosy.algorithm import SAC, OptimConfig, SACConfig, Task

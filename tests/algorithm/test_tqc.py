@@ -1,6 +1,7 @@
 import pytest
 import torch
-from probes import BOX as PROBE_BOX, COOL, FAST_BANDIT, FAST_CRITIC, Probed
+from probes import BOX as PROBE_BOX
+from probes import COOL, FAST_BANDIT, FAST_CRITIC, Probed
 from stand_ins import BOX, NET, OBS, batch, fixed_actor, recorded, two_rows
 
 from argosy.algorithm import TQC, Task, TQCConfig

@@ -5,10 +5,12 @@ import pickle
 
 import numpy as np
 import torch
-from hypothesis import settings, strategies as st
+from hypothesis import settings
+from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from argosy.data import Batch, as_tensors, to_numpy, tree as trees
+from argosy.data import Batch, as_tensors, to_numpy
+from argosy.data import tree as trees
 
 # Every field: its path, and how to make one row of it from a number. Values are small integers, so all sums are exact.
 FIELDS = {

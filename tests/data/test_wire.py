@@ -7,7 +7,8 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from argosy.data import Batch, NamedArray, dumps, loads, namedarray

@@ -11,7 +11,8 @@ import pytest
 
 from argosy import cli
 from argosy.errors import CheckpointError, ConfigError
-from argosy.report import compare, difference, read_runs, render, runs as runs_module
+from argosy.report import compare, difference, read_runs, render
+from argosy.report import runs as runs_module
 from argosy.report.runs import labels
 from argosy.report.statistics import band
 

@@ -8,7 +8,8 @@ import own
 import pytest
 
 import argosy
-from argosy import algorithm as algorithms, named
+from argosy import algorithm as algorithms
+from argosy import named
 from argosy.algorithm import ALGORITHMS, algorithm_class, algorithm_name, algorithm_names
 from argosy.cli import main
 from argosy.distributed import AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec

@@ -1,5 +1,7 @@
 """The env checker: says in sentences what is wrong with an environment, of one agent or of several."""
 
-from argosy.env.check.agents import test_environment as test_environment
-from argosy.env.check.checker import check_env as check_env
-from argosy.env.check.finding import Finding as Finding
+from argosy.env.check.agents import test_environment
+from argosy.env.check.checker import check_env
+from argosy.env.check.finding import Finding
+
+__all__ = ["Finding", "check_env", "test_environment"]
