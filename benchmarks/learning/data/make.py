@@ -3,8 +3,8 @@
     python benchmarks/learning/data/make.py sac Pendulum-v1 --stages 2000 4000 20000
 
 Writes benchmarks/learning/runs/data/TASK/ (ignored by git): `expert.zip`, the agent after the last stage, and
-`expert.hdf5`, what it does; `medium.hdf5`, what it did at the stage in the middle; `mixed.hdf5`, as many transitions, an
-equal share of every stage, the earlier ones with random actions (`--eps`) between the agent's own.
+`expert.hdf5`, what it does; `medium.hdf5`, what it did at the stage in the middle; `mixed.hdf5`, as many transitions,
+an equal share of every stage, the earlier ones with random actions (`--eps`) between the agent's own.
 """
 
 from __future__ import annotations
