@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from gymnasium import spaces
 
+from argosy.data import tree
 from argosy.env import Environment, StepResult, VectorEnv
 from argosy.env.spaces import allocate, copy_rows, take, write
 from argosy.env.vector.border import Border
@@ -177,7 +178,7 @@ class AgentArena:
             acted.append(place)
             pending |= seat.acting
             seat.acting, seat.on_reset = np.zeros(seat.rows, bool), np.zeros(seat.rows, bool)
-            seat.obs = take(seat.obs, slice(None)) if isinstance(seat.obs, dict) else seat.obs.copy()
+            seat.obs = tree.map_leaves(np.copy, seat.obs)  # the old ones may be stored
         finished: list[list[tuple[int, StepResult]]] = [[] for _ in self.seats]
         for number, env in enumerate(self._envs):
             given: list[object] = []
