@@ -9,7 +9,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Literal
 
-from argosy.config import check_range
+from argosy.config import check_limits, limited
 from argosy.distributed.host.base import Beat, Build, Handle, Launcher, PeerLostError, Resources, end
 from argosy.errors import ArgosyError, ConfigError
 
@@ -25,37 +25,29 @@ class FleetError(ArgosyError, RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class RestartConfig:
-    """When and how often failed workers are started again.
+    """When and how often failed workers are started again."""
 
-    Raises:
-        ConfigError: a value is out of range.
-    """
-
-    budget: int = 10
+    budget: int = limited(10, ge=0)
     """Restarts of one worker within `window_s` before the fleet gives up."""
-    window_s: float = 600.0
+    window_s: float = limited(600.0, gt=0.0)
     """Seconds after which a restart counts no more."""
-    backoff_s: float = 0.2
+    backoff_s: float = limited(0.2, gt=0.0)
     """Seconds before the first restart; doubles with each one within the window."""
-    max_backoff_s: float = 30.0
+    max_backoff_s: float = limited(30.0, gt=0.0)
     """Longest wait before a restart."""
-    beat_s: float = 0.5
+    beat_s: float = limited(0.5, gt=0.0)
     """Seconds between two questions how a worker is."""
-    silence_s: float = 20.0
+    silence_s: float = limited(20.0, gt=0.0)
     """Seconds without an answer after which a worker counts as dead."""
-    watchdog_s: float = 60.0
+    watchdog_s: float = limited(60.0, gt=0.0)
     """Seconds that one poll may take before the worker counts as hanging."""
-    start_s: float = 120.0
+    start_s: float = limited(120.0, gt=0.0)
     """Seconds that starting a worker may take."""
-    failed_starts: int = 3
+    failed_starts: int = limited(3, ge=1)
     """Starts of one worker in a row that may fail before the fleet gives up, however long they take."""
 
     def __post_init__(self) -> None:
-        check_range(self, "budget", ge=0)
-        check_range(self, "failed_starts", ge=1)
-        check_range(
-            self, "window_s", "backoff_s", "max_backoff_s", "beat_s", "silence_s", "watchdog_s", "start_s", gt=0.0
-        )
+        check_limits(self)
 
 
 @dataclass(frozen=True)
