@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import Any
 
 from argosy.distributed.host.ray import RayLauncher
-from argosy.errors import require
 from argosy.run.many import Job, arguments
 from argosy.run.process import LocalProcess, Process
 
@@ -24,8 +23,8 @@ class RayMachines:
     """
 
     def __init__(self, address: str | None) -> None:
-        self._ray: Any = require("ray", "fleet")
         self._launcher = RayLauncher(address, namespace=f"argosy-many-{os.getpid()}")
+        self._ray: Any = self._launcher.ray
 
     @property
     def room(self) -> int:

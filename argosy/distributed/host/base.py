@@ -22,7 +22,6 @@ from argosy.errors import ArgosyError
 from argosy.stacks import shown, thread_stack
 
 T = TypeVar("T")
-U = TypeVar("U")
 _IDLE_SLEEP_S = (0.001, 0.005)
 """From the first to all later waits of a worker with nothing to do: each wake-up takes a core from who has."""
 RETRY_S = 0.1
@@ -97,10 +96,6 @@ class Worker(Protocol):
 
 class Peer(Protocol):
     """A worker somewhere, found by name."""
-
-    @property
-    def name(self) -> str:
-        """The worker's name."""
 
     def call(self, method: str, *args: object) -> Future[Any]:
         """Call a public method. The future fails with PeerLostError where the worker is not there."""
@@ -350,23 +345,3 @@ def failed(error: Exception) -> Future[Any]:
     future: Future[Any] = Future()
     future.set_exception(error)
     return future
-
-
-def then(first: Future[T], follow: Callable[[T], Future[U]]) -> Future[U]:
-    """Return the future of what follows on the first one's result; it fails where either of the two does."""
-    last: Future[U] = Future()
-
-    def take(second: Future[U]) -> None:
-        if (error := second.exception()) is not None:
-            last.set_exception(error)
-        else:
-            last.set_result(second.result())
-
-    def go_on(_: Future[T]) -> None:
-        try:
-            follow(first.result()).add_done_callback(take)
-        except Exception as error:
-            last.set_exception(error)
-
-    first.add_done_callback(go_on)
-    return last
