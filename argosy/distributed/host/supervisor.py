@@ -160,8 +160,7 @@ class Supervisor:
         ]
         if now - self._looked_at > _PLACED_S:  # the nodes are asked for over the network
             nodes, self._looked_at = self._launcher.nodes() if late else None, now
-            said = [] if nodes is None else [lacking(role.name, role.resources, nodes) for role in late]
-            self._unplaced = "; ".join(filter(None, said))
+            self._unplaced = "; ".join(filter(None, (lacking(role.name, role.resources, nodes) for role in late)))
         return self._unplaced if late else ""
 
     def stacks(self, timeout_s: float = 5.0) -> dict[str, str]:
@@ -240,8 +239,8 @@ class Supervisor:
         if len(charge.restarts) >= config.budget:
             said = f"it was restarted {len(charge.restarts)} times within {config.window_s:.0f} s"
             said += ", more are not allowed (restart.budget)"
-        nodes = self._launcher.nodes() if charge.never_heard else None
-        return "; ".join(filter(None, [said, "" if nodes is None else lacking(role.name, role.resources, nodes)]))
+        why = lacking(role.name, role.resources, self._launcher.nodes() if charge.never_heard else None)
+        return f"{said}; {why}" if why else said
 
     def _note(self, charge: _Charge, reason: str, traceback: str) -> None:
         failure = Failure(
@@ -295,10 +294,10 @@ def check_resources(launcher: Launcher, wanted: Mapping[str, Resources]) -> None
         )
 
 
-def lacking(name: str, resources: Resources, nodes: Sequence[Resources]) -> str:
+def lacking(name: str, resources: Resources, nodes: Sequence[Resources] | None) -> str:
     """Say what a worker asks for, and what there is, if no node has as much; "" where one has, in use or not."""
-    asked, has = resources.amounts(), [node.amounts() for node in nodes]
-    if any(_fits(asked, node) for node in has):
+    asked, has = resources.amounts(), [node.amounts() for node in nodes or ()]
+    if nodes is None or any(_fits(asked, node) for node in has):
         return ""
     there = "; ".join(_shown(node) for node in has) or "no nodes"
     return f"worker {name!r} asks for {_shown(asked)}, and no node has as much; there are {there}"

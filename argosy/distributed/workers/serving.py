@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
@@ -88,7 +88,9 @@ class PolicyWorker(_Serving[RolloutRequest, Reply]):
             batch.append(self._mail.take())
             rows += _rows(batch[-1][0])
         try:
-            result = self._policy.rollout(join_requests([request for request, _ in batch]))
+            # Flags that only some of the requests have are False in the others
+            joined = cat([request for request, _ in batch], like=batch[0][0]) if len(batch) > 1 else batch[0][0]
+            result = self._policy.rollout(joined)
         except Exception as error:
             for _, answer in batch:  # those who ask must hear of it before this worker is restarted
                 answer.set_exception(PeerLostError(f"the policy failed: {error!r}"))
@@ -105,11 +107,6 @@ class PolicyWorker(_Serving[RolloutRequest, Reply]):
         """Let those who wait know that no answer will come."""
         super().close()
         self._shared.close()  # last: answers go out through it
-
-
-def join_requests(requests: Sequence[RolloutRequest]) -> RolloutRequest:
-    """Put requests under one another; flags that only some of them have are False in the others."""
-    return requests[0] if len(requests) == 1 else cat(requests, like=requests[0])
 
 
 def _rows(request: RolloutRequest) -> int:

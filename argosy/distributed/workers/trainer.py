@@ -227,7 +227,9 @@ class TrainerWorker:
         if segment is None:
             return False
         if not self._sync:
-            if self._fresh(segment):
+            if self._spec.staleness.rule == "drop" and self._lag(segment) > self._spec.staleness.max_lag:
+                self._done.dropped += 1
+            else:
                 self._take([segment])
             return False
         self._round[segment.producer].append(segment)
@@ -259,12 +261,6 @@ class TrainerWorker:
             self._lags.append(lag := self._lag(segment))
             self._all_lags[1 << lag.bit_length() >> 1] += segment.steps  # 0, 1, 2 (to 3), 4 (to 7), ...
         self._learning.take(segments)
-
-    def _fresh(self, segment: Segment) -> bool:
-        if self._spec.staleness.rule == "drop" and self._lag(segment) > self._spec.staleness.max_lag:
-            self._done.dropped += 1
-            return False
-        return True
 
     def _lag(self, segment: Segment) -> int:
         # A segment that a policy made before this trainer went back to a saved state is newer than the trainer.
