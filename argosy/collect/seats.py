@@ -262,15 +262,13 @@ class AgentArena:
             write(obs_next, at, result.obs)
         rows = np.array([row for row, _ in pairs], np.int64)
         border.check_obs(obs_next, rows, "obs_next", np.ones(count, bool))  # masks are looked at when rows act
-        info = np.empty(count, object)
-        info[:] = [result.info for _, result in pairs]
         return Stepped(
             rows=rows,
             obs_next=obs_next,
             rew=np.array([result.reward for _, result in pairs], np.float32),
             terminated=np.array([result.terminated for _, result in pairs], bool),
             truncated=np.array([result.truncated for _, result in pairs], bool),
-            info=info,
+            info=tree.object_array([result.info for _, result in pairs]),
         )
 
 

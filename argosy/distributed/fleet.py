@@ -27,7 +27,7 @@ class Workers(NamedTuple):
     kind: str
     policy: str
     """The one that they are for; "": all."""
-    count: int
+    number: int
     resources: Resources
 
 
@@ -133,7 +133,7 @@ class Fleet:
 
     def num_cpus(self) -> float:
         """Return how many CPUs all workers ask for."""
-        return sum(workers.count * workers.resources.num_cpus for workers in self.workers)
+        return sum(workers.number * workers.resources.num_cpus for workers in self.workers)
 
     def samples(self, agent: AgentSpec) -> tuple[str, ...]:
         """Return the policies whose trainers get this spec's experience."""

@@ -285,15 +285,17 @@ class Launcher(Protocol):
 
     def nodes(self) -> list[Resources] | None:
         """Return what each node has that workers can be placed on; None: nothing is counted."""
+        return None
 
     def lost(self) -> str:
         """Say what all workers need and that is gone for good; "" while it is there. Called many times a second."""
+        return ""
 
     def close(self) -> None:
         """Free what belongs to no single worker."""
 
 
-class ThreadLauncher:
+class ThreadLauncher(Launcher):
     """Runs all workers as threads of this process: for tests, debugging and `test_pipeline`."""
 
     def __init__(self) -> None:
@@ -307,14 +309,6 @@ class ThreadLauncher:
     def connect(self, name: str) -> Peer:
         """Return a peer that looks the worker up at each call, so that it survives restarts."""
         return _ThreadPeer(name, self._hosts)
-
-    def nodes(self) -> list[Resources] | None:
-        """Threads are not counted."""
-        return None
-
-    def lost(self) -> str:
-        """Threads live as long as this process."""
-        return ""
 
     def close(self) -> None:
         """Forget the workers."""

@@ -11,13 +11,13 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from argosy.collect.player import Reply
+from argosy.collect.player import InferenceStream, Reply
 from argosy.distributed.host.base import Fetch, Peer, PeerLostError, Repeated
 from argosy.policy import Policy, RolloutRequest
 from argosy.trainer.blob import Blob, decode
 
 
-class Remote:
+class Remote(InferenceStream):
     """The policy is in a worker anywhere; if that one is lost, the next one is asked the same.
 
     Args:
@@ -39,9 +39,6 @@ class Remote:
         """Return the answer, None if it is not there after `timeout_s`."""
         answer = self._answer.poll(timeout_s)
         return None if answer is None else answer.result()
-
-    def close(self) -> None:
-        """Nothing to free."""
 
     def _ask(self) -> Future[Reply]:
         if not self._is_first:  # who was asked before is lost

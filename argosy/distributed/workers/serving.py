@@ -83,10 +83,10 @@ class PolicyWorker(_Serving[RolloutRequest, Reply]):
     def _answer(self) -> None:
         """One forward pass over all that has arrived."""
         batch = [self._mail.take()]
-        rows = _rows(batch[0][0])
-        while self._mail and rows + _rows(self._mail.peek()) <= _MAX_BATCH:
+        rows = len(batch[0][0])
+        while self._mail and rows + len(self._mail.peek()) <= _MAX_BATCH:
             batch.append(self._mail.take())
-            rows += _rows(batch[-1][0])
+            rows += len(batch[-1][0])
         try:
             # Flags that only some of the requests have are False in the others
             joined = cat([request for request, _ in batch], like=batch[0][0]) if len(batch) > 1 else batch[0][0]
@@ -97,7 +97,7 @@ class PolicyWorker(_Serving[RolloutRequest, Reply]):
             raise
         start = 0
         for request, answer in batch:
-            end = start + _rows(request)
+            end = start + len(request)
             answer.set_result(Reply(tree.index(result, slice(start, end)), self._policy.version))
             start = end
         self._counts["batches"] += 1
@@ -107,10 +107,6 @@ class PolicyWorker(_Serving[RolloutRequest, Reply]):
         """Let those who wait know that no answer will come."""
         super().close()
         self._shared.close()  # last: answers go out through it
-
-
-def _rows(request: RolloutRequest) -> int:
-    return int(next(len(leaf) for _, leaf in tree.leaves(request.obs) if leaf is not None))
 
 
 class BufferWorker(_Serving[Segment, bool]):
