@@ -171,11 +171,9 @@ class AgentArena:
 
     def step(self, actions: Sequence[np.ndarray]) -> list[Stepped]:
         """Step all envs; those in which nobody is left start anew."""
-        acted = []  # per seat: row -> its action's place, -1 for rows that do not act
+        acting = [seat.acting for seat in self.seats]
+        left = [iter(own) for own in actions]  # rows of a seat are numbered as they are gone through below
         for seat, pending in zip(self.seats, self._pending, strict=True):
-            place = np.full(seat.rows, -1)
-            place[seat.acting] = np.arange(np.count_nonzero(seat.acting))
-            acted.append(place)
             pending |= seat.acting
             seat.acting, seat.on_reset = np.zeros(seat.rows, bool), np.zeros(seat.rows, bool)
             seat.obs = tree.map_leaves(np.copy, seat.obs)  # the old ones may be stored
@@ -183,12 +181,8 @@ class AgentArena:
         for number, env in enumerate(self._envs):
             given: list[object] = []
             for agent, (seat_number, row) in enumerate(self._where[number]):
-                at = acted[seat_number][row]
-                if at < 0:
-                    given.append(None)
-                else:
-                    action = actions[seat_number][at]
-                    given.append(int(action) if self._discrete[agent] else action)
+                action = next(left[seat_number]) if acting[seat_number][row] else None
+                given.append(int(action) if action is not None and self._discrete[agent] else action)
             with _named(number, "step"):
                 self._take(number, env.step(given), finished)
             if self._done[number].all():
