@@ -249,8 +249,6 @@ class FleetRun:
             env_steps=counted("env_steps", None),
             updates=counted("updates", 1),
             gradient_steps=counted("gradient_steps", 1),
-            steps_per_s=0.0,
-            updates_per_s=0.0,
             evaluations={result.policy: result for result in self._results},
             workers=workers,
             stage=self.curriculum.stage,

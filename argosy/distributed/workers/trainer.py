@@ -76,7 +76,7 @@ class TrainerWorker:
         group: TrainerGroup | None = None,
     ) -> None:
         self._name, self._spec, self._algorithm, self._learning, self._store = name, spec, algorithm, learning, store
-        self._state_file, self._producers, self._sync, self._group = state_file, list(producers), sync, group
+        self._state_file, self._sync, self._group = state_file, sync, group
         self._finishing = False
         self._inbox = Inbox(capacity)
         self._round: dict[str, collections.deque[Segment]] = {producer: collections.deque() for producer in producers}
@@ -235,7 +235,7 @@ class TrainerWorker:
         self._round[segment.producer].append(segment)
         if not all(self._round.values()):
             return False
-        self._take([self._round[producer].popleft() for producer in self._producers])
+        self._take([waiting.popleft() for waiting in self._round.values()])
         return not self._learning.due
 
     def _join(self, group: TrainerGroup) -> Progress:
