@@ -29,7 +29,7 @@ class RayMachines:
     @property
     def room(self) -> int:
         """How many runs of one core find room side by side."""
-        return max(1, sum(int(node.num_cpus) for node in self._launcher.nodes()))
+        return max(1, sum(int(node.get("CPU", 0.0)) for node in self._launcher.nodes()))
 
     def start(self, job: Job, slot: int, slots: int) -> Process:
         """Begin a run, or go on with it, where its cores, and the GPU that it asks for, are free; wait for them."""

@@ -283,8 +283,8 @@ class Launcher(Protocol):
     def connect(self, name: str) -> Peer:
         """Return the peer of that name, whether or not it runs yet."""
 
-    def nodes(self) -> list[Resources] | None:
-        """Return what each node has that workers can be placed on; None: nothing is counted."""
+    def nodes(self) -> list[dict[str, float]] | None:
+        """Return the amounts that each node has, see `Resources.amounts`; None: nothing is counted."""
         return None
 
     def lost(self) -> str:

@@ -200,15 +200,10 @@ class RayLauncher:
                 "~/.ray/auth_token, in RAY_AUTH_TOKEN or in the file RAY_AUTH_TOKEN_PATH"
             ) from error
 
-    def nodes(self) -> list[Resources]:
-        """Return what each node of the cluster has."""
-        found = []
-        for node in self.ray.nodes():
-            if node["Alive"]:
-                has = {str(key): float(value) for key, value in node["Resources"].items()}
-                cpus, gpus, memory = (has.pop(key, 0.0) for key in ("CPU", "GPU", "memory"))
-                found.append(Resources(num_cpus=cpus, num_gpus=gpus, memory_bytes=int(memory), custom=has))
-        return found
+    def nodes(self) -> list[dict[str, float]]:
+        """Return the amounts that each node of the cluster has."""
+        nothing = Resources(num_cpus=0.0).amounts()
+        return [nothing | node["Resources"] for node in self.ray.nodes() if node["Alive"]]
 
     def start(self, name: str, incarnation: int, build: Build, resources: Resources) -> Handle:
         """Start an actor."""

@@ -286,7 +286,7 @@ def check_resources(launcher: Launcher, wanted: Mapping[str, Resources]) -> None
     for name, resources in wanted.items():
         if why := lacking(name, resources, nodes):
             raise ConfigError(why)
-    in_all, total = _sum([resources.amounts() for resources in wanted.values()]), _sum([n.amounts() for n in nodes])
+    in_all, total = _sum([resources.amounts() for resources in wanted.values()]), _sum(nodes)
     if not _fits(in_all, total):
         raise ConfigError(
             f"the fleet's {len(wanted)} workers ask for {_shown(in_all)} in all, the cluster has {_shown(total)}; use "
@@ -294,12 +294,12 @@ def check_resources(launcher: Launcher, wanted: Mapping[str, Resources]) -> None
         )
 
 
-def lacking(name: str, resources: Resources, nodes: Sequence[Resources] | None) -> str:
+def lacking(name: str, resources: Resources, nodes: Sequence[Mapping[str, float]] | None) -> str:
     """Say what a worker asks for, and what there is, if no node has as much; "" where one has, in use or not."""
-    asked, has = resources.amounts(), [node.amounts() for node in nodes or ()]
-    if nodes is None or any(_fits(asked, node) for node in has):
+    asked = resources.amounts()
+    if nodes is None or any(_fits(asked, node) for node in nodes):
         return ""
-    there = "; ".join(_shown(node) for node in has) or "no nodes"
+    there = "; ".join(map(_shown, nodes)) or "no nodes"
     return f"worker {name!r} asks for {_shown(asked)}, and no node has as much; there are {there}"
 
 

@@ -256,7 +256,7 @@ class Nowhere(ThreadLauncher):
     """Nodes that hold nothing but CPUs; who asks for more is never heard of."""
 
     def nodes(self):
-        return [Resources(num_cpus=2.0)]
+        return [{"CPU": 2.0}]
 
     def start(self, name, incarnation, build, resources):
         handle = super().start(name, incarnation, build, resources)
