@@ -133,7 +133,6 @@ class Beat:
     ready: bool
     """Whether the worker has been built."""
     done: bool
-    polls: int
     busy_s: float
     """For how long the present poll (or the building) has been running."""
     stats: Mapping[str, float]
@@ -151,7 +150,6 @@ class Host:
         self._worker: Worker | None = None
         self._stop = threading.Event()
         self._since = time.monotonic()
-        self._polls = 0
         self._ended: Future[None] = Future()
         self._done = False
         self._error: str | None = None
@@ -182,7 +180,6 @@ class Host:
             node=socket.gethostname(),
             ready=worker is not None,
             done=self._done,
-            polls=self._polls,
             busy_s=0.0 if self._done else time.monotonic() - self._since,
             stats=stats,
             error=error,
@@ -211,7 +208,6 @@ class Host:
             while not self._stop.is_set() and not self._done:
                 self._since = time.monotonic()
                 progress = worker.poll()
-                self._polls += 1
                 if progress is Progress.IDLE:
                     self._stop.wait(sleep_s)
                     sleep_s = min(1.2 * sleep_s, longest_s)
