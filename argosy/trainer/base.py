@@ -14,7 +14,7 @@ import numpy as np
 from argosy.algorithm import Algorithm
 from argosy.collect import Collector
 from argosy.config import check_limits, limited
-from argosy.data import ReplayBuffer
+from argosy.data import ReplayBuffer, Sampling
 from argosy.data.stats import (
     CollectStats,
     EpochStats,
@@ -310,11 +310,13 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
             call(self, stats)
         return stats
 
-    def _update_from(self, data: ReplayBuffer, batch_size: int, epoch: EpochRecord[TrainingStatsT]) -> None:
+    def _update_from(
+        self, data: ReplayBuffer, batch_size: int, sampling: Sampling, epoch: EpochRecord[TrainingStatsT]
+    ) -> None:
         """Make one update from a sample of a data set, without a step in an env."""
         start = time.perf_counter()
         self.algorithm.schedule(self.position, self.length)
-        batch, _ = data.sample(batch_size, self.algorithm.sampling)
+        batch, _ = data.sample(batch_size, sampling)
         self._update(batch, epoch)
         self.state.update_time += time.perf_counter() - start
 

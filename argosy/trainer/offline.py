@@ -31,6 +31,7 @@ class OfflineTrainer(BaseTrainer[TrainingStatsT]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._sampling = self.algorithm.sampling
         self._bar = ProgressBar(self.show_progress, unit="update")
         begin_with_data(self.algorithm, self.buffer, self.batch_size)
 
@@ -44,7 +45,7 @@ class OfflineTrainer(BaseTrainer[TrainingStatsT]):
         return self.state.update_step
 
     def _training_step(self, epoch: EpochRecord[TrainingStatsT]) -> None:
-        self._update_from(self.buffer, self.batch_size, epoch)
+        self._update_from(self.buffer, self.batch_size, self._sampling, epoch)
 
 
 def begin_with_data(algorithm: Algorithm, data: ReplayBuffer, batch_size: int) -> None:

@@ -51,7 +51,7 @@ class OfflineToOnlineTrainer(OffpolicyTrainer[TrainingStatsT]):
         if self.state.update_step >= self.offline_updates:
             super()._training_step(epoch)
         else:
-            self._update_from(self.data, self.batch_size, epoch)
+            self._update_from(self.data, self.batch_size, self._sampling, epoch)
 
     def _sample(self) -> tuple[Batch, np.ndarray]:
         """Draw a batch from both, the data set's rows first."""

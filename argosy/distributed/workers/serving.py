@@ -11,7 +11,7 @@ import functools
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import Generic, TypeVar
+from typing import Generic
 
 from argosy.collect.player import Reply
 from argosy.collect.postprocess import Postprocess
@@ -20,15 +20,13 @@ from argosy.data import NamedArray, tree
 from argosy.data.join import cat
 from argosy.distributed.host.base import Peer, PeerLostError, Progress
 from argosy.distributed.streams.inference import ParameterReader
-from argosy.distributed.streams.samples import Mailbox
+from argosy.distributed.streams.samples import AnswerT, Mailbox, QuestionT
 from argosy.distributed.streams.shared_memory import SharedServer
 from argosy.policy import RolloutRequest
 
 _MAX_BATCH = 4096
 """Rows per forward pass at most (a single larger request passes whole)."""
 _WAIT_S = 0.005
-QuestionT = TypeVar("QuestionT")
-AnswerT = TypeVar("AnswerT")
 
 
 class _Serving(Generic[QuestionT, AnswerT]):
