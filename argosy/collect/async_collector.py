@@ -9,7 +9,7 @@ import numpy as np
 from argosy.collect.collector import Collector, Ended
 from argosy.collect.rows import Rows, put_rows
 from argosy.data import tree
-from argosy.env import AsyncVectorEnv, EnvPoolVectorEnv, Infos, Received
+from argosy.env import AsyncVectorEnv, EnvPoolVectorEnv, Received
 from argosy.env.spaces import take
 from argosy.errors import ConfigError, EnvError
 
@@ -109,7 +109,7 @@ class AsyncCollector(Collector):
             return first, ids, ids
         part = rows.take(ids)
         flags = got.terminated[which], got.truncated[which]
-        outcome = (take(got.obs, which), got.rew[which], *flags, _select(got.info, which))
+        outcome = (take(got.obs, which), got.rew[which], *flags, tree.index(got.info, which))
         last = {name: tree.index(value, ids) for name, value in self._acted.items()}
         act = last["act"]
         assert isinstance(act, np.ndarray)
@@ -117,10 +117,3 @@ class AsyncCollector(Collector):
         part.advance(outcome[0], last.get("state"))
         rows.put(ids, part)
         return first, ids, ids[:0] if done is None else ids[done]
-
-
-def _select(info: Infos, which: np.ndarray) -> Infos:
-    if isinstance(info, dict):
-        return {key: column[which] for key, column in info.items()}
-    rows: np.ndarray = info[which]
-    return rows

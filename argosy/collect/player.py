@@ -37,10 +37,11 @@ class InferenceStream(Protocol):
         """Return the answer, once; None if it is not there after `timeout_s`."""
 
     def close(self) -> None:
-        """Free everything."""
+        """Free everything, if there is something to free."""
+        return
 
 
-class Inline:
+class Inline(InferenceStream):
     """The policy is here: answers are there at once."""
 
     def __init__(self, policy: Policy) -> None:
@@ -53,9 +54,6 @@ class Inline:
     def reply(self, timeout_s: float) -> Reply:
         """Return what was done."""
         return self._reply
-
-    def close(self) -> None:
-        """Nothing to free."""
 
 
 class Player:

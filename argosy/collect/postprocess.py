@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +28,8 @@ Indices = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
 
 
-class Postprocess(Protocol):
-    """What an agent spec takes."""
-
-    def __call__(self, fields: Fields, policy: Policy, /) -> Fields:
-        """Return the fields to send, [T, B, ...] each."""
+Postprocess: TypeAlias = Callable[[Fields, Policy], Fields]
+"""What an agent spec takes: returns the fields to send, [T, B, ...] each."""
 
 
 @dataclass(frozen=True, kw_only=True)

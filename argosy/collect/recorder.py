@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from argosy.config import check_range
+from argosy.config import check_limits, limited
 from argosy.data import Batch, NamedArray, tree
 from argosy.data.join import join
 from argosy.data.stats import CollectStats
@@ -68,11 +68,11 @@ class SegmentSpec:
         ConfigError: a value is out of range, or contradicts another one.
     """
 
-    sample_steps: int = 32
+    sample_steps: int = limited(32, ge=1)
     """T: steps per segment to learn from; with `whole_episodes` the longest part of an episode that is sent."""
-    burn_in_steps: int = 0
+    burn_in_steps: int = limited(0, ge=0)
     """Steps before them that only warm a recurrent state up; `mask` [T, B] in the batch hides them."""
-    bootstrap_steps: int = 0
+    bootstrap_steps: int = limited(0, ge=0)
     """Steps behind them to look ahead, for post-processors and algorithms that need it; `mask` hides them, too. (A
     transition's own successor is always there, as `obs_next`.)"""
     whole_episodes: bool = False
@@ -86,8 +86,7 @@ class SegmentSpec:
     """Entries of the env's info at an episode's end whose means the trainer reports as `info/NAME`."""
 
     def __post_init__(self) -> None:
-        check_range(self, "sample_steps", ge=1)
-        check_range(self, "burn_in_steps", "bootstrap_steps", ge=0)
+        check_limits(self)
         if self.whole_episodes and (self.burn_in_steps or self.bootstrap_steps or self.send_after_done):
             raise ConfigError(
                 f"{type(self).__name__}.whole_episodes=True sends all that there is: burn_in_steps, bootstrap_steps and"

@@ -96,10 +96,7 @@ class Rows:
         copy_rows(part.obs, self.obs, which)
         if self.on_reset is not None and part.on_reset is not None:
             self.on_reset[which] = part.on_reset
-            if isinstance(self.policy_state, np.ndarray):
-                self.policy_state[which] = part.policy_state
-            else:
-                tree.assign(self.policy_state, which, part.policy_state)
+            put_rows(self.policy_state, len(self), which, part.policy_state)
         if self.returns.ndim != part.returns.ndim:
             self.returns = np.zeros((len(self), *part.returns.shape[1:]))
         self.returns[which] = part.returns
@@ -108,7 +105,7 @@ class Rows:
     def restart(self, which: np.ndarray, obs: Obs, *, in_place: bool = False) -> None:
         """Begin new episodes in the rows `which` (mask or indices), from their first observations."""
         if not in_place:  # the last observations are the env's, and others may hold on to them
-            self.obs = self.obs.copy() if isinstance(self.obs, np.ndarray) else tree.map_leaves(np.copy, self.obs)
+            self.obs = tree.map_leaves(np.copy, self.obs)
         copy_rows(obs, self.obs, which)
         self.returns[which] = 0
         self.lens[which] = 0

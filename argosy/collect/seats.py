@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from gymnasium import spaces
 
+from argosy.data import tree
 from argosy.env import Environment, StepResult, VectorEnv
 from argosy.env.spaces import allocate, copy_rows, take, write
 from argosy.env.vector.border import Border
@@ -170,24 +171,18 @@ class AgentArena:
 
     def step(self, actions: Sequence[np.ndarray]) -> list[Stepped]:
         """Step all envs; those in which nobody is left start anew."""
-        acted = []  # per seat: row -> its action's place, -1 for rows that do not act
+        acting = [seat.acting for seat in self.seats]
+        left = [iter(own) for own in actions]  # rows of a seat are numbered as they are gone through below
         for seat, pending in zip(self.seats, self._pending, strict=True):
-            place = np.full(seat.rows, -1)
-            place[seat.acting] = np.arange(np.count_nonzero(seat.acting))
-            acted.append(place)
             pending |= seat.acting
             seat.acting, seat.on_reset = np.zeros(seat.rows, bool), np.zeros(seat.rows, bool)
-            seat.obs = take(seat.obs, slice(None)) if isinstance(seat.obs, dict) else seat.obs.copy()
+            seat.obs = tree.map_leaves(np.copy, seat.obs)  # the old ones may be stored
         finished: list[list[tuple[int, StepResult]]] = [[] for _ in self.seats]
         for number, env in enumerate(self._envs):
             given: list[object] = []
             for agent, (seat_number, row) in enumerate(self._where[number]):
-                at = acted[seat_number][row]
-                if at < 0:
-                    given.append(None)
-                else:
-                    action = actions[seat_number][at]
-                    given.append(int(action) if self._discrete[agent] else action)
+                action = next(left[seat_number]) if acting[seat_number][row] else None
+                given.append(int(action) if action is not None and self._discrete[agent] else action)
             with _named(number, "step"):
                 self._take(number, env.step(given), finished)
             if self._done[number].all():
@@ -261,15 +256,13 @@ class AgentArena:
             write(obs_next, at, result.obs)
         rows = np.array([row for row, _ in pairs], np.int64)
         border.check_obs(obs_next, rows, "obs_next", np.ones(count, bool))  # masks are looked at when rows act
-        info = np.empty(count, object)
-        info[:] = [result.info for _, result in pairs]
         return Stepped(
             rows=rows,
             obs_next=obs_next,
             rew=np.array([result.reward for _, result in pairs], np.float32),
             terminated=np.array([result.terminated for _, result in pairs], bool),
             truncated=np.array([result.truncated for _, result in pairs], bool),
-            info=info,
+            info=tree.object_array([result.info for _, result in pairs]),
         )
 
 

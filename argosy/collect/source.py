@@ -66,9 +66,8 @@ class EnvSource:
             self._nobody_for(range(1, len(self.agents)))
             self.register_names()
             return [self._stacked(0, *task_spaces(self.task, self.config))]
-        env = self._make_environment()
-        try:
-            found: dict[int, tuple[Space, Space]] = {}
+        found: dict[int, tuple[Space, Space]] = {}
+        with contextlib.closing(self._make_environment()) as env:
             for agent, spec in enumerate(self._specs(env)):
                 own = (env.observation_spaces[agent], env.action_spaces[agent])
                 if found.setdefault(spec, own) != own:
@@ -76,8 +75,6 @@ class EnvSource:
                         f"agent {agent} has the spaces {own}, another agent of {self.agents[spec].pattern!r} has "
                         f"{found[spec]}; give them specs and policies of their own"
                     )
-        finally:
-            env.close()
         self._nobody_for(set(range(len(self.agents))) - set(found))
         return [self._stacked(i, *found[i]) for i in range(len(self.agents))]
 
@@ -85,27 +82,25 @@ class EnvSource:
         """Return the number of rows of each agent spec in an arena of `num_envs` environments."""
         if self.registered is None:
             return [num_envs]
-        env = self._make_environment()
-        specs = self._specs(env)
-        env.close()
+        with contextlib.closing(self._make_environment()) as env:
+            specs = self._specs(env)
         return [num_envs * specs.count(i) for i in range(len(self.agents))]
 
     def arena(self, num_envs: int, seed: int, *, test: bool = False, render_mode: str | None = None) -> Arena:
         """Make environments that start from `seed`; `render_mode` is for those that know it."""
-        arena = self._arena(num_envs, seed, test, render_mode)
-        depths = [agent.frame_stack for agent in self.agents]
-        return arena if max(depths) == 1 else StackedArena(arena, depths)
-
-    def _arena(self, num_envs: int, seed: int, test: bool, render_mode: str | None) -> Arena:
+        arena: Arena
         if self.registered is None:
             self.register_names()
-            return VectorArena(
+            arena = VectorArena(
                 make_vector_env(self.task, num_envs, seed=seed, test=test, config=self.config, render_mode=render_mode)
             )
-        envs = [self._make_environment(render_mode) for _ in range(num_envs)]
-        for env, own in zip(envs, spawn_seeds(seed, num_envs), strict=True):
-            env.seed(own)
-        return AgentArena(envs, self._specs(envs[0]))
+        else:
+            envs = [self._make_environment(render_mode) for _ in range(num_envs)]
+            for env, own in zip(envs, spawn_seeds(seed, num_envs), strict=True):
+                env.seed(own)
+            arena = AgentArena(envs, self._specs(envs[0]))
+        depths = [agent.frame_stack for agent in self.agents]
+        return arena if max(depths) == 1 else StackedArena(arena, depths)
 
     def register_names(self) -> None:
         """Let this process know the names that the one which described the fleet knew."""

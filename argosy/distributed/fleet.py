@@ -9,14 +9,26 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from argosy.collect.postprocess import NStep
 from argosy.collect.source import Agents, EnvSource
 from argosy.distributed.curriculum import CurriculumStage, check_stages
+from argosy.distributed.host.base import Resources
 from argosy.distributed.host.supervisor import RestartConfig
 from argosy.distributed.specs import ActorGroup, AgentSpec, EvalGroup, FleetStop, PolicySpec
 from argosy.errors import ConfigError, nearest
 from argosy.experiment import Experiment
+
+
+class Workers(NamedTuple):
+    """Workers that differ in their number only."""
+
+    kind: str
+    policy: str
+    """The one that they are for; "": all."""
+    number: int
+    resources: Resources
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,16 +119,21 @@ class Fleet:
         """Environments per group of an actor worker's ring."""
         return self.actors.num_envs or self.experiment.env.num_envs
 
+    @property
+    def workers(self) -> list[Workers]:
+        """All but the parameter server; those that others wait for come first."""
+        found = []
+        for name, spec in self.policies.items():
+            if spec.learns:
+                found.append(Workers("trainer", name, spec.trainers, spec.trainer_resources))
+                found.append(Workers("buffer", name, spec.buffers, spec.buffer_resources))
+            found.append(Workers("policy", name, spec.workers, spec.worker_resources))
+        found.append(Workers("actor", "", self.actors.count, self.actors.resources))
+        return [*found, Workers("eval", "", self.evaluation.count, self.evaluation.resources)]
+
     def num_cpus(self) -> float:
         """Return how many CPUs all workers ask for."""
-        total = self.actors.count * self.actors.resources.num_cpus
-        total += self.evaluation.count * self.evaluation.resources.num_cpus
-        for spec in self.policies.values():
-            total += spec.workers * spec.worker_resources.num_cpus
-            if spec.learns:
-                total += spec.trainers * spec.trainer_resources.num_cpus
-                total += spec.buffers * spec.buffer_resources.num_cpus
-        return total
+        return sum(workers.number * workers.resources.num_cpus for workers in self.workers)
 
     def samples(self, agent: AgentSpec) -> tuple[str, ...]:
         """Return the policies whose trainers get this spec's experience."""

@@ -83,16 +83,6 @@ class FolderClaim:
         return info
 
 
-def check_describable(fleet: Fleet) -> None:
-    """Check, before anything is written, that a fleet's experiments can be.
-
-    Raises:
-        ConfigError: one holds something that JSON cannot.
-    """
-    for spec in fleet.policies.values():
-        spec.experiment.to_dict()
-
-
 def describe(plan: Plan) -> None:
     """Write what evaluation, films and `argosy.load` need to know: the policies, and who plays with which."""
     fleet = plan.fleet

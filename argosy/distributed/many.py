@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import Any
 
 from argosy.distributed.host.ray import RayLauncher
-from argosy.errors import require
 from argosy.run.many import Job, arguments
 from argosy.run.process import LocalProcess, Process
 
@@ -24,13 +23,13 @@ class RayMachines:
     """
 
     def __init__(self, address: str | None) -> None:
-        self._ray: Any = require("ray", "fleet")
         self._launcher = RayLauncher(address, namespace=f"argosy-many-{os.getpid()}")
+        self._ray: Any = self._launcher.ray
 
     @property
     def room(self) -> int:
         """How many runs of one core find room side by side."""
-        return max(1, sum(int(node.num_cpus) for node in self._launcher.nodes()))
+        return max(1, sum(int(node.get("CPU", 0.0)) for node in self._launcher.nodes()))
 
     def start(self, job: Job, slot: int, slots: int) -> Process:
         """Begin a run, or go on with it, where its cores, and the GPU that it asks for, are free; wait for them."""

@@ -83,29 +83,14 @@ class Plan:
 
     def roles(self) -> list[Role]:
         """Return all workers; those that others wait for come first."""
-        fleet = self.fleet
         roles = [Role(STORE, functools.partial(_parameters, self), Resources(num_cpus=0.0))]
-        for name, spec in fleet.policies.items():
-            partial = functools.partial(functools.partial, _threaded, spec.experiment.threads)
-            if spec.learns:
-                for rank in range(spec.trainers):
-                    build = partial(_trainer, self, name, rank)
-                    group = f"trainer.{name}" if spec.trainers > 1 else ""
-                    roles.append(Role(worker_name("trainer", name, rank), build, spec.trainer_resources, group))
-                for index in range(spec.buffers):
-                    build = partial(_buffer_worker, self, name, index)
-                    roles.append(Role(worker_name("buffer", name, index), build, spec.buffer_resources))
-            for index in range(spec.workers):
-                build = partial(_policy_worker, self, name, index)
-                roles.append(Role(worker_name("policy", name, index), build, spec.worker_resources))
-        partial = functools.partial(functools.partial, _threaded, fleet.experiment.threads)
-        roles += [
-            Role(worker_name("actor", index), partial(_actor, self, index), fleet.actors.resources)
-            for index in range(fleet.actors.count)
-        ]
-        for index in range(fleet.evaluation.count):
-            build = partial(_evaluation, self, index)
-            roles.append(Role(worker_name("eval", index), build, fleet.evaluation.resources))
+        for kind, policy, count, resources in self.fleet.workers:
+            of = (policy,) if policy else ()
+            experiment = self.fleet.policies[policy].experiment if policy else self.fleet.experiment
+            group = f"trainer.{policy}" if kind == "trainer" and count > 1 else ""
+            for index in range(count):
+                build = functools.partial(_threaded, experiment.threads, _BUILDERS[kind], self, *of, index)
+                roles.append(Role(worker_name(kind, *of, index), build, resources, group))
         return roles
 
     def producers(self, policy: str) -> dict[str, int]:
@@ -322,6 +307,15 @@ def _evaluation(plan: Plan, index: int, context: Context) -> Worker:
         env_failures=fleet.evaluation.env_failures,
         stage=present_stage(plan.directory),
     )
+
+
+_BUILDERS: Mapping[str, Callable[..., Worker]] = {
+    "trainer": _trainer,
+    "buffer": _buffer_worker,
+    "policy": _policy_worker,
+    "actor": _actor,
+    "eval": _evaluation,
+}
 
 
 def _bound(process: Postprocess | None, policy: Policy) -> Callable[[Fields], Fields] | None:

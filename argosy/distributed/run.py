@@ -17,7 +17,7 @@ import torch
 from argosy.config import from_plain, to_plain
 from argosy.distributed.curriculum import Curriculum
 from argosy.distributed.fleet import Fleet
-from argosy.distributed.folder import FolderClaim, check_describable, describe
+from argosy.distributed.folder import FolderClaim, describe
 from argosy.distributed.host.base import Beat, Launcher, ThreadLauncher
 from argosy.distributed.host.supervisor import Failure, FleetError, RestartConfig, Supervisor, check_resources
 from argosy.distributed.roles import Plan, worker_name
@@ -74,7 +74,8 @@ class FleetRun:
         plan = Plan.make(fleet, directory.absolute())
         roles = plan.roles()
         check_resources(self._launcher, {role.name: role.resources for role in roles})
-        check_describable(fleet)
+        for spec in fleet.policies.values():
+            spec.experiment.to_dict()  # before anything is written: it may hold what JSON cannot
         self._claim = FolderClaim(directory, fleet.name, resume=resume)
         describe(plan)
         learning = {name: spec.trainers for name, spec in fleet.policies.items() if spec.learns}
@@ -249,8 +250,6 @@ class FleetRun:
             env_steps=counted("env_steps", None),
             updates=counted("updates", 1),
             gradient_steps=counted("gradient_steps", 1),
-            steps_per_s=0.0,
-            updates_per_s=0.0,
             evaluations={result.policy: result for result in self._results},
             workers=workers,
             stage=self.curriculum.stage,

@@ -35,9 +35,9 @@ class Snapshot:
     updates: Mapping[str, int]
     """Per learning policy; trainers of a group make each of them together."""
     gradient_steps: Mapping[str, int]
-    steps_per_s: float
+    steps_per_s: float = 0.0
     """Of all actor workers, over the last seconds (see `Rates`)."""
-    updates_per_s: float
+    updates_per_s: float = 0.0
     """Of all policies, over the last seconds."""
     evaluations: Mapping[str, EvalResult]
     """The newest one of each policy."""

@@ -1,6 +1,7 @@
 """What a fleet is made of: policies and how they learn, agents, groups of workers, and when it has done its work.
 
-Plain frozen dataclasses that check themselves.
+Plain frozen dataclasses that check themselves: a value that is out of range, or contradicts another one, is a
+ConfigError.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from argosy.algorithm import algorithm_class
 from argosy.algorithm.base import Algorithm
 from argosy.collect.postprocess import GAE, Postprocess
 from argosy.collect.recorder import SegmentSpec
-from argosy.config import check_choice, check_range
+from argosy.config import check_limits, limited
 from argosy.distributed.host.base import Resources
 from argosy.env.spaces import Space
 from argosy.errors import ConfigError
@@ -26,44 +27,37 @@ from argosy.trainer.players import PlayerSpec
 
 @dataclass(frozen=True, kw_only=True)
 class StalenessConfig:
-    """What happens to experience that an older version of the policy made.
+    """What happens to experience that an older version of the policy made."""
 
-    Raises:
-        ConfigError: a value is out of range.
-    """
-
-    rule: Literal["auto", "accept", "drop", "throttle", "correct"] = "auto"
+    rule: Literal["auto", "accept", "drop", "throttle", "correct"] = limited(
+        "auto", among=("auto", "accept", "drop", "throttle", "correct")
+    )
     """accept: learn from all; drop: throw segments away that lag too much; throttle: let actors wait instead; correct:
     learn from all without letting actors wait, for algorithms that make up for the lag themselves; auto: correct where
     the algorithm does, else accept."""
-    max_lag: int = 2
+    max_lag: int = limited(2, ge=0)
     """Updates that the learner may be ahead of a segment ("drop": exact), or batches that may wait while actors pause
     ("throttle": the lag is about one more, and the time that parameters take to arrive)."""
 
     def __post_init__(self) -> None:
-        check_choice(self, "rule", ("auto", "accept", "drop", "throttle", "correct"))
-        check_range(self, "max_lag", ge=0)
+        check_limits(self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PolicySpec(PlayerSpec):
-    """One policy, and how a fleet lets it learn.
+    """One policy, and how a fleet lets it learn."""
 
-    Raises:
-        ConfigError: a value is out of range.
-    """
-
-    trainers: int = 1
+    trainers: int = limited(1, ge=1)
     """Trainer workers; several average their gradients (NCCL or gloo), each with a batch of its own, of equal size."""
-    workers: int = 0
+    workers: int = limited(0, ge=0)
     """Policy workers; 0: actor workers run the policy themselves."""
-    buffers: int = 0
+    buffers: int = limited(0, ge=0)
     """Buffer workers, which `process` segments on their way to the trainers; 0: segments go there at once."""
     process: Postprocess | None = None
     """What buffer workers apply to the fields [T, B, ...] of segments, with the newest parameters of the policy."""
-    publish_updates: int = 1
+    publish_updates: int = limited(1, ge=1)
     """Updates between two published versions (on-policy: 1 is right)."""
-    save_updates: int = 20
+    save_updates: int = limited(20, ge=1)
     """Updates between two saved states, from which a restarted trainer goes on."""
     save_buffer: bool = True
     """Save the replay buffer, too; without it a restarted trainer collects anew before it learns."""
@@ -81,8 +75,7 @@ class PolicySpec(PlayerSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range(self, "trainers", "publish_updates", "save_updates", ge=1)
-        check_range(self, "workers", "buffers", ge=0)
+        check_limits(self)
         beside = "a data set" if self.kind == "offline" else self.experiment.beside
         if self.learns and beside is not None:
             raise ConfigError(
@@ -181,11 +174,7 @@ class PolicySpec(PlayerSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class AgentSpec(SegmentSpec):
-    """Which agents act with which policy, and how their experience is sent.
-
-    Raises:
-        ConfigError: a value is out of range.
-    """
+    """Which agents act with which policy, and how their experience is sent."""
 
     agents: str = ".*"
     """Regular expression that matches the whole of an agent's number ("0", "1", ...); the first spec that fits wins."""
@@ -193,9 +182,9 @@ class AgentSpec(SegmentSpec):
     """Name of the policy."""
     samples: tuple[str, ...] | None = None
     """Policies whose trainers get the experience (a copy each); None: the own policy's; (): nobody."""
-    inference: Literal["inline", "shared", "ray"] = "inline"
+    inference: Literal["inline", "shared", "ray"] = limited("inline", among=("inline", "shared", "ray"))
     """Where the policy runs: in the actor worker, or in a policy worker on the same machine (shared) or anywhere."""
-    frame_stack: int = 1
+    frame_stack: int = limited(1, ge=1)
     """Observations that are stacked along a new first axis before the policy sees them."""
     deterministic: bool = False
     """Act without exploration."""
@@ -204,8 +193,6 @@ class AgentSpec(SegmentSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_range(self, "frame_stack", ge=1)
-        check_choice(self, "inference", ("inline", "shared", "ray"))
         if isinstance(self.postprocess, GAE) and self.inference != "inline":
             raise ConfigError(
                 "AgentSpec.postprocess=GAE(...) asks the policy for values, so it needs inference='inline'"
@@ -218,73 +205,57 @@ class AgentSpec(SegmentSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class ActorGroup:
-    """Workers that step environments.
+    """Workers that step environments."""
 
-    Raises:
-        ConfigError: a value is out of range.
-    """
-
-    count: int = 1
+    count: int = limited(1, ge=1)
     """Actor workers."""
-    ring: int = 1
+    ring: int = limited(1, ge=1)
     """Groups of environments per worker: while one steps, the others wait for their actions."""
-    num_envs: int | None = None
+    num_envs: int | None = limited(None, ge=1)
     """Environments per group; None: `env.num_envs` of the experiment."""
-    env_failures: int = 100
+    env_failures: int = limited(100, ge=0)
     """Failures of environments that one worker survives by making the group anew."""
     resources: Resources = field(default_factory=Resources)
 
     def __post_init__(self) -> None:
-        check_range(self, "count", "ring", "num_envs", ge=1)
-        check_range(self, "env_failures", ge=0)
+        check_limits(self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvalGroup:
-    """Workers that evaluate versions, each in environments of its own, without exploration.
+    """Workers that evaluate versions, each in environments of its own, without exploration."""
 
-    Raises:
-        ConfigError: a value is out of range.
-    """
-
-    count: int = 1
+    count: int = limited(1, ge=0)
     """Evaluation workers; 0: nothing is evaluated."""
-    num_envs: int | None = None
+    num_envs: int | None = limited(None, ge=1)
     """Environments per worker; None: `env.test_num_envs` of the experiment."""
-    episodes: int | None = None
+    episodes: int | None = limited(None, ge=1)
     """Episodes per version; None: `trainer.episode_per_test` of the experiment."""
-    share: float = 0.1
+    share: float = limited(0.1, gt=0.0, le=1.0)
     """Part of the machine's cores that all evaluation workers together may keep busy: after an evaluation they rest
     until it was no more, and versions in between are passed over. 1: they never rest."""
-    env_failures: int = 100
+    env_failures: int = limited(100, ge=0)
     """Failures of environments that one worker survives by making them anew and beginning the evaluation again."""
     resources: Resources = field(default_factory=Resources)
 
     def __post_init__(self) -> None:
-        check_range(self, "count", ge=0)
-        check_range(self, "num_envs", "episodes", ge=1)
-        check_range(self, "share", gt=0.0, le=1.0)
-        check_range(self, "env_failures", ge=0)
+        check_limits(self)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FleetStop:
-    """When a fleet has done its work: whatever comes first.
+    """When a fleet has done its work: whatever comes first."""
 
-    Raises:
-        ConfigError: a value is out of range.
-    """
-
-    env_steps: int | None = None
+    env_steps: int | None = limited(None, gt=0)
     """Environment steps that every learning policy has been trained with."""
-    updates: int | None = None
+    updates: int | None = limited(None, gt=0)
     """Updates of every learning policy."""
     return_mean: Mapping[str, float] = field(default_factory=dict)
     """Per policy, the mean return of an evaluation; all must be reached (not necessarily at the same time)."""
-    wall_s: float | None = None
+    wall_s: float | None = limited(None, gt=0)
     """Seconds."""
 
     def __post_init__(self) -> None:
-        check_range(self, "env_steps", "updates", "wall_s", gt=0)
+        check_limits(self)
         if not self.return_mean and self.env_steps is None and self.updates is None and self.wall_s is None:
             raise ConfigError("FleetStop says nothing, so the fleet would never end; give env_steps, return_mean, ...")

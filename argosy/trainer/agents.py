@@ -14,7 +14,6 @@ from argosy.collect.seats import Seat
 from argosy.collect.source import Agents, EnvSource
 from argosy.data.stats import CollectStats, EpochStats, TrainingStats, TrainingStatsMean
 from argosy.data.tree import State
-from argosy.env.spaces import Space
 from argosy.errors import ConfigError, nearest
 from argosy.experiment import Experiment
 from argosy.policy import Policy
@@ -70,11 +69,22 @@ class AgentsTrainer:
             raise ConfigError(f"{lead.task!r} is no registered `Environment` of several agents; use argosy.train")
         self._owners = list(agents.values())  # policies, of each regular expression
         self._length = lead.trainer.length
-        self._learners = {name: self._learner(name, spec) for name, spec in specs.items() if spec.learns}
+        self._learners: dict[str, _Learner] = {}
+        self.opponents: dict[str, Policy] = {}
+        """The policies that only play, by name."""
+        spaces, rows = self._source.spaces(), self._source.rows(lead.env.num_envs)
+        for name, spec in specs.items():
+            own = [i for i, owner in enumerate(self._owners) if owner == name]
+            if any(spaces[i] != spaces[own[0]] for i in own):
+                raise ConfigError(f"the agents of policy {name!r} differ in their spaces: {[spaces[i] for i in own]}")
+            made_for = *spaces[own[0]], spawn_seeds(spec.experiment.seed, 4)[0], spec.experiment.device
+            if spec.learns:
+                algorithm, producers = spec.make_algorithm(*made_for), {str(i): rows[i] for i in own}
+                self._learners[name] = _Learner(spec.experiment, algorithm, producers, self._length)
+            else:
+                self.opponents[name] = spec.make_policy(*made_for)
         self.algorithms = {name: learner.algorithm for name, learner in self._learners.items()}
         """By the policy's name, of those that learn."""
-        self.opponents = {name: self._opponent(name, spec) for name, spec in specs.items() if not spec.learns}
-        """The policies that only play, by name."""
         self._policies = {**{name: own.policy for name, own in self.algorithms.items()}, **self.opponents}
         self.epoch = 0
         """Epochs completed."""
@@ -132,23 +142,6 @@ class AgentsTrainer:
         """Close the environments."""
         self._arena.close()
         self._test_arena.close()
-
-    def _spaces(self, name: str) -> tuple[Space, Space]:
-        own = [spaces for spaces, owner in zip(self._source.spaces(), self._owners, strict=True) if owner == name]
-        if any(spaces != own[0] for spaces in own):
-            raise ConfigError(f"the agents of policy {name!r} differ in their spaces: {own}")
-        return own[0]
-
-    def _learner(self, name: str, spec: PlayerSpec) -> _Learner:
-        rows = self._source.rows(self._lead.env.num_envs)
-        producers = {str(i): rows[i] for i, owner in enumerate(self._owners) if owner == name}
-        experiment = spec.experiment
-        algorithm = spec.make_algorithm(*self._spaces(name), spawn_seeds(experiment.seed, 4)[0], experiment.device)
-        return _Learner(experiment, algorithm, producers, self._length)
-
-    def _opponent(self, name: str, spec: PlayerSpec) -> Policy:
-        experiment = spec.experiment
-        return spec.make_policy(*self._spaces(name), spawn_seeds(experiment.seed, 4)[0], experiment.device)
 
     def _player(self, seat: Seat, *, deterministic: bool = False) -> Player:
         policy = self._policies[self._owners[seat.spec]]

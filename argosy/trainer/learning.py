@@ -119,9 +119,8 @@ class OffpolicyLearning:
         if config.size < self._batch_size:
             raise ConfigError(f"buffer.size is {config.size}; batches of {self._batch_size} need more")
         self.buffer = make_buffer(experiment, rows, seed)
-        starts = np.cumsum([0, *producers.values()])
-        self._first_row = dict(zip(producers, starts.tolist(), strict=False))
-        self._rows = dict(producers)
+        ends = np.cumsum(list(producers.values()))
+        self._rows = dict(zip(producers, np.split(np.arange(rows), ends[:-1]), strict=True))  # their sub-buffers
         self._newest: dict[str, tuple[int, int]] = {}
         self._steps = 0
         self._owed = 0.0
@@ -131,7 +130,7 @@ class OffpolicyLearning:
         warming_up = self._steps < self._start_steps
         for segment in segments:
             self._check_continuity(segment)
-        ids = np.concatenate([self._first_row[s.producer] + s.rows for s in segments])
+        ids = np.concatenate([self._rows[s.producer][s.rows] for s in segments])
         data = join_segments(segments)
         length = len(data.rew)
         if data.rew.shape[1] != len(ids):  # segments of unequal lengths came as one long column: store them one by one
@@ -204,8 +203,7 @@ class OffpolicyLearning:
         at = (segment.incarnation, segment.seq)
         before = self._newest.get(segment.producer)
         if before is not None and at != (before[0], before[1] + 1):
-            first = self._first_row[segment.producer]
-            self.buffer.end_episodes(np.arange(first, first + self._rows[segment.producer]))
+            self.buffer.end_episodes(self._rows[segment.producer])
         self._newest[segment.producer] = at
 
 

@@ -12,7 +12,7 @@ import io
 import json
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -220,7 +220,7 @@ def safetensors_header(tensors: Mapping[str, Stored], metadata: Mapping[str, str
     header: dict[str, object] = {"__metadata__": dict(metadata)}
     end = 0
     for name, value in tensors.items():
-        start, end = end, end + _item_size(value) * int(np.prod(value.shape, dtype=np.int64))
+        start, end = end, end + value.dtype.itemsize * int(np.prod(value.shape, dtype=np.int64))
         header[name] = {"dtype": _code(value), "shape": list(value.shape), "data_offsets": [start, end]}
     encoded = json.dumps(header).encode()
     encoded += b" " * (-len(encoded) % 8)
@@ -235,18 +235,29 @@ def tensor_bytes(tensor: torch.Tensor) -> np.ndarray:
 
 def _write_tensors(file: IO[bytes], tensors: Mapping[str, Stored], metadata: Mapping[str, str]) -> None:
     """Write header and tensors in one pass; the checksum is put in afterwards."""
-    names = sorted(tensors, key=lambda name: (-_item_size(tensors[name]), name))  # so that each lies aligned
-    head = safetensors_header({name: tensors[name] for name in names}, {**metadata, "sha256": _DIGEST})
+    head = safetensors_header({name: tensors[name] for name in _order(tensors)}, {**metadata, "sha256": _DIGEST})
     file.write(head)
-    digest = hashlib.sha256(metadata["skeleton"].encode())
-    for name in names:
+    digest = _digest(metadata["skeleton"], tensors, file.write)
+    file.seek(head.index(_DIGEST.encode()))
+    file.write(digest.encode())
+
+
+def _order(tensors: Mapping[str, Stored]) -> list[str]:
+    """Return the names in the order of the file, large items first, so that each lies aligned."""
+    return sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
+
+
+def _digest(skeleton: str, tensors: Mapping[str, Stored], write: Callable[[memoryview], object] | None = None) -> str:
+    """Return the checksum over a skeleton and tensors, whose bytes `write` is given, part by part."""
+    digest = hashlib.sha256(skeleton.encode())
+    for name in _order(tensors):
         value = tensors[name]
-        digest.update(_label(name, _code(value), value.shape))
+        digest.update(f"{name} {_code(value)} {list(value.shape)};".encode())
         for part in _parts(value):
             digest.update(part)
-            file.write(part)
-    file.seek(head.index(_DIGEST.encode()))
-    file.write(digest.hexdigest().encode())
+            if write is not None:
+                write(part)
+    return digest.hexdigest()
 
 
 def _parts(value: Stored) -> Iterator[memoryview]:
@@ -254,38 +265,16 @@ def _parts(value: Stored) -> Iterator[memoryview]:
     if isinstance(value, LazyArray):
         rows = max(1, _CHUNK // max(1, value.nbytes // max(1, value.shape[0])))
         for start in range(0, value.shape[0], rows):
-            yield (
-                np.ascontiguousarray(value.read(start, min(start + rows, value.shape[0])))
-                .reshape(-1)
-                .view(np.uint8)
-                .data
-            )
+            part = np.ascontiguousarray(value.read(start, min(start + rows, value.shape[0])))
+            yield part.reshape(-1).view(np.uint8).data
     elif value.numel():
         flat = tensor_bytes(value)
         for start in range(0, len(flat), _CHUNK):
             yield flat[start : start + _CHUNK].data
 
 
-def _item_size(value: Stored) -> int:
-    return value.element_size() if isinstance(value, torch.Tensor) else value.dtype.itemsize
-
-
 def _code(value: Stored) -> str:
     return DTYPES[value.dtype] if isinstance(value, LazyArray) else TORCH_DTYPES[value.dtype]
-
-
-def _label(name: str, code: str, shape: tuple[int, ...]) -> bytes:
-    return f"{name} {code} {list(shape)};".encode()
-
-
-def _digest(skeleton: str, tensors: Mapping[str, torch.Tensor]) -> str:
-    """Return the checksum of what was read."""
-    digest = hashlib.sha256(skeleton.encode())
-    for name in sorted(tensors, key=lambda name: (-_item_size(tensors[name]), name)):
-        digest.update(_label(name, _code(tensors[name]), tuple(tensors[name].shape)))
-        for part in _parts(tensors[name]):
-            digest.update(part)
-    return digest.hexdigest()
 
 
 def _sync_folder(path: Path) -> None:

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from games import Turns
@@ -59,6 +61,37 @@ def test_agents_that_act_in_turn_have_stacks_of_their_own():
     stacks = [stack for stack, _ in looks if stack is not None]
     assert stacks == [[1, 1], [1, 3], [3, 5], [5, 7]]  # agent 1 acts in odd steps
     assert looks[8][1] == 0  # the next episode
+
+
+def test_a_step_leaves_the_observations_before_it_as_they_were():
+    """Whoever has acted stores them when the step has been made."""
+
+    class Named(Staged):
+        """Shows the number of steps so far, beside which actions there are."""
+
+        observation_spaces = (spaces.Dict({"t": spaces.Box(0, 9, (1,)), "action_mask": spaces.MultiBinary(2)}),)
+
+        def _named(self, results):
+            mask = np.ones(2, np.int8)
+            return [
+                dataclasses.replace(result, obs={"t": np.full(1, self.t, np.float32), "action_mask": mask})
+                for result in results
+            ]
+
+        def reset(self):
+            return self._named(super().reset())
+
+        def step(self, actions):
+            return self._named(super().step(actions))
+
+    arena = AgentArena([Named(), Named()], [0])
+    arena.reset()
+    (seat,) = arena.seats
+    for t in (0, 1, 0):
+        before = seat.obs
+        (stepped,) = arena.step([np.zeros(2, int)])
+        assert before["t"].tolist() == [[t], [t]]
+        assert stepped.obs_next["t"].tolist() == [[t + 1], [t + 1]]
 
 
 def test_only_boxes_are_stacked():

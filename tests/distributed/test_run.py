@@ -243,7 +243,7 @@ def test_a_stop_condition_is_needed():
 def test_more_than_the_cluster_has_is_refused(tmp_path):
     class Small(ThreadLauncher):
         def nodes(self):
-            return [Resources(num_cpus=2, memory_bytes=100), Resources(num_cpus=1)]
+            return [{"CPU": 2.0, "memory": 100.0}, {"CPU": 1.0}]
 
     with pytest.raises(ConfigError, match=r"ask for 42 CPU in all, the cluster has 3 CPU, 100 memory"):
         run(fleet(actors=ActorGroup(count=40)), tmp_path, launcher=Small())

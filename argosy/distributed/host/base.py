@@ -22,7 +22,6 @@ from argosy.errors import ArgosyError
 from argosy.stacks import shown, thread_stack
 
 T = TypeVar("T")
-U = TypeVar("U")
 _IDLE_SLEEP_S = (0.001, 0.005)
 """From the first to all later waits of a worker with nothing to do: each wake-up takes a core from who has."""
 RETRY_S = 0.1
@@ -98,10 +97,6 @@ class Worker(Protocol):
 class Peer(Protocol):
     """A worker somewhere, found by name."""
 
-    @property
-    def name(self) -> str:
-        """The worker's name."""
-
     def call(self, method: str, *args: object) -> Future[Any]:
         """Call a public method. The future fails with PeerLostError where the worker is not there."""
 
@@ -138,7 +133,6 @@ class Beat:
     ready: bool
     """Whether the worker has been built."""
     done: bool
-    polls: int
     busy_s: float
     """For how long the present poll (or the building) has been running."""
     stats: Mapping[str, float]
@@ -156,7 +150,6 @@ class Host:
         self._worker: Worker | None = None
         self._stop = threading.Event()
         self._since = time.monotonic()
-        self._polls = 0
         self._ended: Future[None] = Future()
         self._done = False
         self._error: str | None = None
@@ -187,7 +180,6 @@ class Host:
             node=socket.gethostname(),
             ready=worker is not None,
             done=self._done,
-            polls=self._polls,
             busy_s=0.0 if self._done else time.monotonic() - self._since,
             stats=stats,
             error=error,
@@ -216,7 +208,6 @@ class Host:
             while not self._stop.is_set() and not self._done:
                 self._since = time.monotonic()
                 progress = worker.poll()
-                self._polls += 1
                 if progress is Progress.IDLE:
                     self._stop.wait(sleep_s)
                     sleep_s = min(1.2 * sleep_s, longest_s)
@@ -288,17 +279,19 @@ class Launcher(Protocol):
     def connect(self, name: str) -> Peer:
         """Return the peer of that name, whether or not it runs yet."""
 
-    def nodes(self) -> list[Resources] | None:
-        """Return what each node has that workers can be placed on; None: nothing is counted."""
+    def nodes(self) -> list[dict[str, float]] | None:
+        """Return the amounts that each node has, see `Resources.amounts`; None: nothing is counted."""
+        return None
 
     def lost(self) -> str:
         """Say what all workers need and that is gone for good; "" while it is there. Called many times a second."""
+        return ""
 
     def close(self) -> None:
         """Free what belongs to no single worker."""
 
 
-class ThreadLauncher:
+class ThreadLauncher(Launcher):
     """Runs all workers as threads of this process: for tests, debugging and `test_pipeline`."""
 
     def __init__(self) -> None:
@@ -312,14 +305,6 @@ class ThreadLauncher:
     def connect(self, name: str) -> Peer:
         """Return a peer that looks the worker up at each call, so that it survives restarts."""
         return _ThreadPeer(name, self._hosts)
-
-    def nodes(self) -> list[Resources] | None:
-        """Threads are not counted."""
-        return None
-
-    def lost(self) -> str:
-        """Threads live as long as this process."""
-        return ""
 
     def close(self) -> None:
         """Forget the workers."""
@@ -350,23 +335,3 @@ def failed(error: Exception) -> Future[Any]:
     future: Future[Any] = Future()
     future.set_exception(error)
     return future
-
-
-def then(first: Future[T], follow: Callable[[T], Future[U]]) -> Future[U]:
-    """Return the future of what follows on the first one's result; it fails where either of the two does."""
-    last: Future[U] = Future()
-
-    def take(second: Future[U]) -> None:
-        if (error := second.exception()) is not None:
-            last.set_exception(error)
-        else:
-            last.set_result(second.result())
-
-    def go_on(_: Future[T]) -> None:
-        try:
-            follow(first.result()).add_done_callback(take)
-        except Exception as error:
-            last.set_exception(error)
-
-    first.add_done_callback(go_on)
-    return last

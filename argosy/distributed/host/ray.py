@@ -57,17 +57,10 @@ class _HostActor:
         context = Context(name, incarnation, peers, share, address)
         self.host = Host(build, context)
 
-    async def call(self, method: str, *args: object) -> object:
-        return await asyncio.wrap_future(self.host.call(method, *args))
-
-    async def beat(self) -> Beat:
-        return await asyncio.wrap_future(self.host.beat())
-
-    async def stack(self) -> str:
-        return await asyncio.wrap_future(self.host.stack())
-
-    async def stop(self) -> None:
-        await asyncio.wrap_future(self.host.stop())
+    async def ask(self, what: str, *args: object) -> object:
+        """Ask the host: call, beat, stack or stop."""
+        answer: Future[object] = getattr(self.host, what)(*args)
+        return await asyncio.wrap_future(answer)
 
 
 def _in_background(build: Build, context: Context) -> Worker:
@@ -89,7 +82,7 @@ class _RayPeer:
         try:
             if self._actor is None:
                 self._actor = ray.get_actor(self.name, self._namespace)
-            ref = self._actor.call.remote(method, *args)
+            ref = self._actor.ask.remote("call", method, *args)
         except (ValueError, ray.exceptions.RayError) as error:  # there is no actor of that name (any more)
             self._forget()
             return failed(PeerLostError(f"worker {self.name!r} is not there: {error}"))
@@ -121,30 +114,28 @@ def _translated(ref: Any, name: str, on_lost: Callable[[], None] = lambda: None)
 
 @dataclass(frozen=True)
 class _RayHandle:
-    ray: ModuleType
+    launcher: RayLauncher
     actor: Any
     name: str
-    namespace: str
-    lost: Callable[[], str]
 
     def beat(self) -> Future[Beat]:
-        return _translated(self.actor.beat.remote(), self.name)
+        return _translated(self.actor.ask.remote("beat"), self.name)
 
     def stack(self) -> Future[str]:
-        return _translated(self.actor.stack.remote(), self.name)
+        return _translated(self.actor.ask.remote("stack"), self.name)
 
     def stop(self) -> Future[None]:
-        return _translated(self.actor.stop.remote(), self.name)
+        return _translated(self.actor.ask.remote("stop"), self.name)
 
     def kill(self) -> None:
-        self.ray.kill(self.actor)
-        if self.lost():
+        self.launcher.ray.kill(self.actor)
+        if self.launcher.lost():
             return  # it ends with its raylet, and nobody would answer
         # The name is free a moment later; a successor of the same name has to wait for it.
         deadline = time.monotonic() + 10.0
         while time.monotonic() < deadline:
             try:
-                self.ray.get_actor(self.name, self.namespace)
+                self.launcher.ray.get_actor(self.name, self.launcher.namespace)
             except ValueError:
                 return
             time.sleep(0.01)
@@ -174,7 +165,7 @@ class RayLauncher:
         num_cpus: float | None = None,
         object_store_bytes: int | None = None,
     ) -> None:
-        self._ray = ray = require("ray", "fleet")
+        self.ray = ray = require("ray", "fleet")
         self.namespace = namespace
         self._owns = not ray.is_initialized()
         self._guardian: Guardian | None = None
@@ -209,15 +200,10 @@ class RayLauncher:
                 "~/.ray/auth_token, in RAY_AUTH_TOKEN or in the file RAY_AUTH_TOKEN_PATH"
             ) from error
 
-    def nodes(self) -> list[Resources]:
-        """Return what each node of the cluster has."""
-        found = []
-        for node in self._ray.nodes():
-            if node["Alive"]:
-                has = {str(key): float(value) for key, value in node["Resources"].items()}
-                cpus, gpus, memory = (has.pop(key, 0.0) for key in ("CPU", "GPU", "memory"))
-                found.append(Resources(num_cpus=cpus, num_gpus=gpus, memory_bytes=int(memory), custom=has))
-        return found
+    def nodes(self) -> list[dict[str, float]]:
+        """Return the amounts that each node of the cluster has."""
+        nothing = Resources(num_cpus=0.0).amounts()
+        return [nothing | node["Resources"] for node in self.ray.nodes() if node["Alive"]]
 
     def start(self, name: str, incarnation: int, build: Build, resources: Resources) -> Handle:
         """Start an actor."""
@@ -241,14 +227,11 @@ class RayLauncher:
         if env:
             options["runtime_env"] = {"env_vars": env}
         try:
-            actor = (
-                self._ray.remote(_HostActor)
-                .options(**options)
-                .remote(build, name, incarnation, self.namespace, threads)
-            )
+            host = self.ray.remote(_HostActor).options(**options)
+            actor = host.remote(build, name, incarnation, self.namespace, threads)
         except ValueError as error:
             raise FleetStartError(f"worker {name!r} could not be started: {error}") from error
-        return _RayHandle(self._ray, actor, name, self.namespace, self.lost)
+        return _RayHandle(self, actor, name)
 
     def connect(self, name: str) -> Peer:
         """Return a peer that finds the actor by name."""
@@ -260,9 +243,9 @@ class RayLauncher:
 
     def close(self) -> None:
         """Stop the local Ray that this launcher started."""
-        lost = self.lost() if self._guardian is not None and self._ray.is_initialized() else ""
-        if self._owns and self._ray.is_initialized():
-            self._ray.shutdown()
+        lost = self.lost() if self._guardian is not None and self.ray.is_initialized() else ""
+        if self._owns and self.ray.is_initialized():
+            self.ray.shutdown()
         self._forget_mode()
         if self._guardian is not None:
             if lost:
@@ -273,7 +256,7 @@ class RayLauncher:
     def _forget_mode(self) -> None:
         """The next cluster may ask for something else."""
         if self._chose_mode:
-            set_auth_mode(self._ray, None)
+            set_auth_mode(self.ray, None)
             self._chose_mode = False
 
     def __enter__(self) -> RayLauncher:

@@ -9,7 +9,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Literal
 
-from argosy.config import check_range
+from argosy.config import check_limits, limited
 from argosy.distributed.host.base import Beat, Build, Handle, Launcher, PeerLostError, Resources, end
 from argosy.errors import ArgosyError, ConfigError
 
@@ -25,37 +25,29 @@ class FleetError(ArgosyError, RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class RestartConfig:
-    """When and how often failed workers are started again.
+    """When and how often failed workers are started again."""
 
-    Raises:
-        ConfigError: a value is out of range.
-    """
-
-    budget: int = 10
+    budget: int = limited(10, ge=0)
     """Restarts of one worker within `window_s` before the fleet gives up."""
-    window_s: float = 600.0
+    window_s: float = limited(600.0, gt=0.0)
     """Seconds after which a restart counts no more."""
-    backoff_s: float = 0.2
+    backoff_s: float = limited(0.2, gt=0.0)
     """Seconds before the first restart; doubles with each one within the window."""
-    max_backoff_s: float = 30.0
+    max_backoff_s: float = limited(30.0, gt=0.0)
     """Longest wait before a restart."""
-    beat_s: float = 0.5
+    beat_s: float = limited(0.5, gt=0.0)
     """Seconds between two questions how a worker is."""
-    silence_s: float = 20.0
+    silence_s: float = limited(20.0, gt=0.0)
     """Seconds without an answer after which a worker counts as dead."""
-    watchdog_s: float = 60.0
+    watchdog_s: float = limited(60.0, gt=0.0)
     """Seconds that one poll may take before the worker counts as hanging."""
-    start_s: float = 120.0
+    start_s: float = limited(120.0, gt=0.0)
     """Seconds that starting a worker may take."""
-    failed_starts: int = 3
+    failed_starts: int = limited(3, ge=1)
     """Starts of one worker in a row that may fail before the fleet gives up, however long they take."""
 
     def __post_init__(self) -> None:
-        check_range(self, "budget", ge=0)
-        check_range(self, "failed_starts", ge=1)
-        check_range(
-            self, "window_s", "backoff_s", "max_backoff_s", "beat_s", "silence_s", "watchdog_s", "start_s", gt=0.0
-        )
+        check_limits(self)
 
 
 @dataclass(frozen=True)
@@ -168,8 +160,7 @@ class Supervisor:
         ]
         if now - self._looked_at > _PLACED_S:  # the nodes are asked for over the network
             nodes, self._looked_at = self._launcher.nodes() if late else None, now
-            said = [] if nodes is None else [lacking(role.name, role.resources, nodes) for role in late]
-            self._unplaced = "; ".join(filter(None, said))
+            self._unplaced = "; ".join(filter(None, (lacking(role.name, role.resources, nodes) for role in late)))
         return self._unplaced if late else ""
 
     def stacks(self, timeout_s: float = 5.0) -> dict[str, str]:
@@ -248,8 +239,8 @@ class Supervisor:
         if len(charge.restarts) >= config.budget:
             said = f"it was restarted {len(charge.restarts)} times within {config.window_s:.0f} s"
             said += ", more are not allowed (restart.budget)"
-        nodes = self._launcher.nodes() if charge.never_heard else None
-        return "; ".join(filter(None, [said, "" if nodes is None else lacking(role.name, role.resources, nodes)]))
+        why = lacking(role.name, role.resources, self._launcher.nodes() if charge.never_heard else None)
+        return f"{said}; {why}" if why else said
 
     def _note(self, charge: _Charge, reason: str, traceback: str) -> None:
         failure = Failure(
@@ -295,7 +286,7 @@ def check_resources(launcher: Launcher, wanted: Mapping[str, Resources]) -> None
     for name, resources in wanted.items():
         if why := lacking(name, resources, nodes):
             raise ConfigError(why)
-    in_all, total = _sum([resources.amounts() for resources in wanted.values()]), _sum([n.amounts() for n in nodes])
+    in_all, total = _sum([resources.amounts() for resources in wanted.values()]), _sum(nodes)
     if not _fits(in_all, total):
         raise ConfigError(
             f"the fleet's {len(wanted)} workers ask for {_shown(in_all)} in all, the cluster has {_shown(total)}; use "
@@ -303,12 +294,12 @@ def check_resources(launcher: Launcher, wanted: Mapping[str, Resources]) -> None
         )
 
 
-def lacking(name: str, resources: Resources, nodes: Sequence[Resources]) -> str:
+def lacking(name: str, resources: Resources, nodes: Sequence[Mapping[str, float]] | None) -> str:
     """Say what a worker asks for, and what there is, if no node has as much; "" where one has, in use or not."""
-    asked, has = resources.amounts(), [node.amounts() for node in nodes]
-    if any(_fits(asked, node) for node in has):
+    asked = resources.amounts()
+    if nodes is None or any(_fits(asked, node) for node in nodes):
         return ""
-    there = "; ".join(_shown(node) for node in has) or "no nodes"
+    there = "; ".join(map(_shown, nodes)) or "no nodes"
     return f"worker {name!r} asks for {_shown(asked)}, and no node has as much; there are {there}"
 
 

@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 News: TypeAlias = tuple[int, int, Fetch[Blob]]
 """(token, version, how to get the blob)."""
+_STOPPED = "the parameter server was stopped"
 _NAP_S = 0.1
 """Between two looks whether to go on; a shorter one would take a core from who has something to do."""
 
@@ -60,11 +61,10 @@ class ParameterServer:
         """Return (token, version, shared blob) of the latest version as soon as it is not that of `token`."""
         answer: Future[News] = Future()
         with self._lock:
-            self._waiting.append((name, token, answer))
             if self._closed:
-                self._refuse()
-            else:
-                self._tell()
+                return failed(PeerLostError(_STOPPED))
+            self._waiting.append((name, token, answer))
+            self._tell()
         return answer
 
     def roll_back(self, name: str, version: int) -> Future[list[int]]:
@@ -97,20 +97,16 @@ class ParameterServer:
         """Let those who wait know that no answer will come."""
         with self._lock:
             self._closed = True
-            self._refuse()
+            for _, _, answer in self._waiting:
+                answer.set_exception(PeerLostError(_STOPPED))
+            self._waiting = []
         self._save()
-
-    def _refuse(self) -> None:
-        """Send away those who wait."""
-        for _, _, answer in self._waiting:
-            answer.set_exception(PeerLostError("the parameter server was stopped"))
-        self._waiting = []
 
     def _when_saved(self, value: T) -> Future[T]:
         """Tell the news to those who wait for it; return the future of `value`, there when all is on the disk."""
         self._tell()
         if self._closed:
-            return failed(PeerLostError("the parameter server was stopped"))
+            return failed(PeerLostError(_STOPPED))
         answer: Future[T] = Future()
         self._unsaved.append((answer, value))
         self._changed.set()

@@ -11,13 +11,13 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from argosy.collect.player import Reply
-from argosy.distributed.host.base import Fetch, Peer, Repeated, then
+from argosy.collect.player import InferenceStream, Reply
+from argosy.distributed.host.base import Fetch, Peer, PeerLostError, Repeated
 from argosy.policy import Policy, RolloutRequest
 from argosy.trainer.blob import Blob, decode
 
 
-class Remote:
+class Remote(InferenceStream):
     """The policy is in a worker anywhere; if that one is lost, the next one is asked the same.
 
     Args:
@@ -40,9 +40,6 @@ class Remote:
         answer = self._answer.poll(timeout_s)
         return None if answer is None else answer.result()
 
-    def close(self) -> None:
-        """Nothing to free."""
-
     def _ask(self) -> Future[Reply]:
         if not self._is_first:  # who was asked before is lost
             self._peers.rotate(-1)
@@ -62,21 +59,25 @@ class ParameterReader:
     """
 
     def __init__(self, store: Peer, name: str, policy: Policy) -> None:
-        self._store, self._name, self.policy = store, name, policy
-        self.token = 0
+        self.policy, self.token = policy, 0
         """Changes with each load; 0 before the first."""
-        self._news: Future[tuple[int, int, Fetch[Blob]]]
-        self._blob = Repeated(self._ask)
+        self._news: Repeated[tuple[int, int, Fetch[Blob]]] = Repeated(lambda: store.call("newest", name, self.token))
+        self._blob: tuple[int, Future[Blob]] | None = None  # on its way, and the token that it brings
 
     def poll(self) -> bool:
         """Ask, or load what came; returns whether the policy has new parameters now."""
-        blob = self._blob.poll()
-        if blob is None:
+        if self._blob is None:
+            news = self._news.poll()
+            if news is None:
+                return False
+            token, _, fetch = news.result()
+            self._blob = token, fetch()
+        token, blob = self._blob
+        if not blob.done():
             return False
+        self._blob = None
+        if isinstance(blob.exception(), PeerLostError):
+            return False  # the node that had it is gone: the store is asked again
         self.policy.load_checkpoint(decode(blob.result()))
-        self.token = self._news.result()[0]
+        self.token = token
         return True
-
-    def _ask(self) -> Future[Blob]:
-        self._news = self._store.call("newest", self._name, self.token)
-        return then(self._news, lambda news: news[2]())

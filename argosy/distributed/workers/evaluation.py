@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from argosy.collect.player import Player, Scores
@@ -70,7 +71,8 @@ class EvalWorker:
         self._busy_s = self._spent_s = self._rest_until = 0.0
         self._results: list[EvalResult] = []
         self._evaluated: dict[str, int] = {}
-        self._running = False
+        self._evaluation: Iterator[None] | None = None
+        """The one under way."""
         self._steps = 0
 
     def results(self, incarnation: int, start: int) -> tuple[int, list[EvalResult]]:
@@ -89,17 +91,15 @@ class EvalWorker:
     def poll(self) -> Progress:
         """Play some steps of the evaluation under way, or begin one if there are new parameters."""
         start = time.monotonic()
-        if not self._running and (start < self._rest_until or not self._begin()):
-            return Progress.IDLE
-        for _ in range(_STEPS_PER_POLL):
-            if not self._step():
-                break
-            if all(scores.complete for scores in self._scores):
-                self._end()
-                break
+        if self._evaluation is None:
+            if start < self._rest_until or not self._begin():
+                return Progress.IDLE
+            self._evaluation = self._evaluate()
+        steps = sum(1 for _ in itertools.islice(self._evaluation, _STEPS_PER_POLL))
         now = time.monotonic()
         self._busy_s += now - start
-        if not self._running:
+        if steps < _STEPS_PER_POLL:
+            self._evaluation = None
             spent, self._spent_s = self._busy_s - self._spent_s, self._busy_s
             self._rest_until = now + max(0.0, spent / self._cores - spent)
         return Progress.BUSY
@@ -128,34 +128,31 @@ class EvalWorker:
         if not self._call_store([("tag", name, version, self._name) for name, version in versions.items()]):
             return False  # dropped meanwhile: there is a newer one
         self._group.set_stage(self._stage)
-        return self._play(self._episodes)
+        return True
 
-    def _play(self, episodes: int) -> bool:
-        """Begin to play with the parameters that are there; returns whether the environments could be reset."""
-        self._group.reset(self._tolerance)
-        quota = -(-episodes // self._num_envs)
-        self._scores = [Scores(player.seat.rows, quota) for player in self._group.seated]
-        return self._goes_on()
+    def _evaluate(self) -> Iterator[None]:
+        """Play the episodes, and more to confirm a return; yields after each step."""
+        group, episodes = self._group, self._episodes
+        while episodes:
+            group.reset(self._tolerance)
+            quota = -(-episodes // self._num_envs)
+            scores = [Scores(player.seat.rows, quota) for player in group.seated]
+            while not group.fresh and not all(own.complete for own in scores):
+                outcome = group.step([player.play() for player in group.seated], self._tolerance)
+                for own, stepped in zip(scores, outcome, strict=False):  # none where an environment failed
+                    self._steps += len(stepped.rows)
+                    own.add(stepped)
+                yield
+            if group.fresh:  # new environments begin the evaluation again
+                self._evaluated = {}
+                return
+            episodes = self._report(scores)
 
-    def _step(self) -> bool:
-        """Step all environments; returns whether they did."""
-        outcome = self._group.step([player.play() for player in self._group.seated], self._tolerance)
-        for scores, stepped in zip(self._scores, outcome, strict=False):  # none where an environment failed
-            self._steps += len(stepped.rows)
-            scores.add(stepped)
-        return self._goes_on()
-
-    def _goes_on(self) -> bool:
-        """Return whether the environments are as they were; new ones begin the evaluation again."""
-        self._running = not self._group.fresh
-        if not self._running:
-            self._evaluated = {}
-        return self._running
-
-    def _end(self) -> None:
-        self._running, confirming = False, 0
+    def _report(self, played_by_seat: Sequence[Scores]) -> int:
+        """Say how every policy has done; return how many episodes are to confirm a return, 0 for none."""
+        confirming = 0
         for name, reader in self._readers.items():
-            seated = zip(self._scores, self._group.seated, strict=True)
+            seated = zip(played_by_seat, self._group.seated, strict=True)
             own = [scores.stats() for scores, player in seated if player.policy is reader.policy]
             played = CollectStats.merged(own)
             assert played is not None
@@ -174,8 +171,7 @@ class EvalWorker:
             target, wanted = self._targets.get(name, (math.inf, 0))
             if result.return_mean >= target and result.episodes < wanted:
                 confirming = max(confirming, wanted)
-        if confirming:
-            self._play(confirming)
+        return confirming
 
     def _tell(self, result: EvalResult) -> None:
         """Let the store know; it may have gone back behind this version meanwhile, then nobody needs to know."""

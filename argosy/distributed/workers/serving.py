@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import Generic, TypeVar
+from typing import Generic
 
 from argosy.collect.player import Reply
 from argosy.collect.postprocess import Postprocess
@@ -20,15 +20,13 @@ from argosy.data import NamedArray, tree
 from argosy.data.join import cat
 from argosy.distributed.host.base import Peer, PeerLostError, Progress
 from argosy.distributed.streams.inference import ParameterReader
-from argosy.distributed.streams.samples import Mailbox
+from argosy.distributed.streams.samples import AnswerT, Mailbox, QuestionT
 from argosy.distributed.streams.shared_memory import SharedServer
 from argosy.policy import RolloutRequest
 
 _MAX_BATCH = 4096
 """Rows per forward pass at most (a single larger request passes whole)."""
 _WAIT_S = 0.005
-QuestionT = TypeVar("QuestionT")
-AnswerT = TypeVar("AnswerT")
 
 
 class _Serving(Generic[QuestionT, AnswerT]):
@@ -83,19 +81,21 @@ class PolicyWorker(_Serving[RolloutRequest, Reply]):
     def _answer(self) -> None:
         """One forward pass over all that has arrived."""
         batch = [self._mail.take()]
-        rows = _rows(batch[0][0])
-        while self._mail and rows + _rows(self._mail.peek()) <= _MAX_BATCH:
+        rows = len(batch[0][0])
+        while self._mail and rows + len(self._mail.peek()) <= _MAX_BATCH:
             batch.append(self._mail.take())
-            rows += _rows(batch[-1][0])
+            rows += len(batch[-1][0])
         try:
-            result = self._policy.rollout(join_requests([request for request, _ in batch]))
+            # Flags that only some of the requests have are False in the others
+            joined = cat([request for request, _ in batch], like=batch[0][0]) if len(batch) > 1 else batch[0][0]
+            result = self._policy.rollout(joined)
         except Exception as error:
             for _, answer in batch:  # those who ask must hear of it before this worker is restarted
                 answer.set_exception(PeerLostError(f"the policy failed: {error!r}"))
             raise
         start = 0
         for request, answer in batch:
-            end = start + _rows(request)
+            end = start + len(request)
             answer.set_result(Reply(tree.index(result, slice(start, end)), self._policy.version))
             start = end
         self._counts["batches"] += 1
@@ -105,15 +105,6 @@ class PolicyWorker(_Serving[RolloutRequest, Reply]):
         """Let those who wait know that no answer will come."""
         super().close()
         self._shared.close()  # last: answers go out through it
-
-
-def join_requests(requests: Sequence[RolloutRequest]) -> RolloutRequest:
-    """Put requests under one another; flags that only some of them have are False in the others."""
-    return requests[0] if len(requests) == 1 else cat(requests, like=requests[0])
-
-
-def _rows(request: RolloutRequest) -> int:
-    return int(next(len(leaf) for _, leaf in tree.leaves(request.obs) if leaf is not None))
 
 
 class BufferWorker(_Serving[Segment, bool]):

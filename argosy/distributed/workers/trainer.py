@@ -76,7 +76,7 @@ class TrainerWorker:
         group: TrainerGroup | None = None,
     ) -> None:
         self._name, self._spec, self._algorithm, self._learning, self._store = name, spec, algorithm, learning, store
-        self._state_file, self._producers, self._sync, self._group = state_file, list(producers), sync, group
+        self._state_file, self._sync, self._group = state_file, sync, group
         self._finishing = False
         self._inbox = Inbox(capacity)
         self._round: dict[str, collections.deque[Segment]] = {producer: collections.deque() for producer in producers}
@@ -227,13 +227,15 @@ class TrainerWorker:
         if segment is None:
             return False
         if not self._sync:
-            if self._fresh(segment):
+            if self._spec.staleness.rule == "drop" and self._lag(segment) > self._spec.staleness.max_lag:
+                self._done.dropped += 1
+            else:
                 self._take([segment])
             return False
         self._round[segment.producer].append(segment)
         if not all(self._round.values()):
             return False
-        self._take([self._round[producer].popleft() for producer in self._producers])
+        self._take([waiting.popleft() for waiting in self._round.values()])
         return not self._learning.due
 
     def _join(self, group: TrainerGroup) -> Progress:
@@ -259,12 +261,6 @@ class TrainerWorker:
             self._lags.append(lag := self._lag(segment))
             self._all_lags[1 << lag.bit_length() >> 1] += segment.steps  # 0, 1, 2 (to 3), 4 (to 7), ...
         self._learning.take(segments)
-
-    def _fresh(self, segment: Segment) -> bool:
-        if self._spec.staleness.rule == "drop" and self._lag(segment) > self._spec.staleness.max_lag:
-            self._done.dropped += 1
-            return False
-        return True
 
     def _lag(self, segment: Segment) -> int:
         # A segment that a policy made before this trainer went back to a saved state is newer than the trainer.

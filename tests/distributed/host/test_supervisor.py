@@ -256,7 +256,7 @@ class Nowhere(ThreadLauncher):
     """Nodes that hold nothing but CPUs; who asks for more is never heard of."""
 
     def nodes(self):
-        return [Resources(num_cpus=2.0)]
+        return [{"CPU": 2.0}]
 
     def start(self, name, incarnation, build, resources):
         handle = super().start(name, incarnation, build, resources)
@@ -287,7 +287,7 @@ def test_who_waits_for_a_node_in_vain_is_named_with_what_it_asks_for(monkeypatch
 
 def test_stacks_say_where_each_worker_is(supervise, launcher):
     supervisor = supervise(role("a"), role("b", hang_at=2), config=RestartConfig(beat_s=0.05))
-    until(supervisor, lambda: supervisor.beats().keys() == {"a", "b"} and supervisor.beats()["b"].polls == 1)
+    until(supervisor, lambda: supervisor.beats().keys() == {"a", "b"} and supervisor.beats()["b"].stats["polls"] == 2)
     stacks = supervisor.stacks()
     assert "time.sleep(1000)" in stacks["b"]
     assert "small_workers.py" in stacks["b"]

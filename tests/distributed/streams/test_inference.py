@@ -12,7 +12,7 @@ import torch
 from policies import OBS, Server, Store, SumPolicy, inline
 
 from argosy.data import NamedArray
-from argosy.distributed.host.base import PeerLostError, Resources, ThreadLauncher, end, resolved, then
+from argosy.distributed.host.base import PeerLostError, Resources, ThreadLauncher, end, resolved
 from argosy.distributed.streams.inference import ParameterReader, Remote
 from argosy.distributed.streams.shared_memory import Shared
 from argosy.errors import ConfigError
@@ -107,7 +107,7 @@ def test_dead_server_is_replaced_by_another(kind, serve, ray_launcher):
     peers = serve("ray", 2, names=["mortal.0", "mortal.1"])
     stream = kind(peers)
     assert asked(stream, request([1.0])).result.action.tolist() == [1]
-    os.kill(ray_launcher._ray.get(ray_launcher._ray.get_actor("mortal.0").beat.remote()).pid, signal.SIGKILL)
+    os.kill(ray_launcher.ray.get(ray_launcher.ray.get_actor("mortal.0").ask.remote("beat")).pid, signal.SIGKILL)
     # the same question, state and all, is put to the other one
     assert asked(stream, request([2.0], np.array([[5.0]], np.float32)), 60).result.action.tolist() == [7]
     stream.close()
@@ -203,15 +203,17 @@ def test_reader_never_waits_for_a_blob_and_asks_again_where_its_owner_is_lost(mo
     assert (owners.asked, reader.token, policy.weight.item()) == (2, 2, 3.0)
 
 
-def test_future_of_what_follows():
-    first, second = Future(), Future()
-    last = then(first, lambda value: second if value else 1 / value)
-    first.set_result(1)
-    assert not last.done()
-    second.set_result("there")
-    assert last.result(0) == "there"
-    assert isinstance(then(resolved(0), lambda value: 1 / value).exception(0), ZeroDivisionError)
+def test_reader_says_what_went_wrong_elsewhere():
+    owners = Owners()
+    reader = ParameterReader(owners, "sum", SumPolicy(OBS))
+    owners.blobs[0].set_exception(ZeroDivisionError("planted"))
+    with pytest.raises(ZeroDivisionError, match="planted"):
+        reader.poll()
+    owners.call = lambda *_: 1 / 0
+    with pytest.raises(ZeroDivisionError, match="division"):
+        reader.poll()
     failed = Future()
-    failed.set_exception(PeerLostError("planted"))
-    assert isinstance(then(failed, resolved).exception(0), PeerLostError)
-    assert isinstance(then(resolved(1), lambda _: failed).exception(0), PeerLostError)
+    failed.set_exception(KeyError("planted"))
+    owners.call = lambda *_: failed
+    with pytest.raises(KeyError, match="planted"):
+        reader.poll()
