@@ -418,6 +418,10 @@ def _check_rewards_of_several_agents(algorithm: Any) -> None:
     before = flat(algorithm.state_dict())
     with pytest.raises(DataError, match=r"batch\.rew has shape"):
         algorithm.update(batch)
+    if algorithm.kind != "onpolicy":  # samples need not say where episodes end: their discounts do
+        del batch.terminated
+        with pytest.raises(DataError, match=r"batch\.rew has shape .*, batch\.discount"):
+            algorithm.update(batch)
     assert not differences(before, flat(algorithm.state_dict()))
 
 
