@@ -251,13 +251,10 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
         return dict.fromkeys(metrics) | values
 
 
-def _optimisers(held: object) -> Iterator[Optim]:
-    """Yield the optimisers in dicts, lists and tuples, however deep."""
-    if isinstance(held, Optim):
-        yield held
-    elif isinstance(held, dict | list | tuple):
-        for part in held.values() if isinstance(held, dict) else held:
-            yield from _optimisers(part)
+def _optimisers(held: object) -> list[Optim]:
+    """Return the optimisers in dicts, lists and tuples, however deep."""
+    parts = held.values() if isinstance(held, dict) else held if isinstance(held, list | tuple) else ()
+    return [held] if isinstance(held, Optim) else [found for part in parts for found in _optimisers(part)]
 
 
 def batch_mean(x: torch.Tensor, batch: SampleBatch) -> torch.Tensor:

@@ -8,14 +8,13 @@ states between by itself, so that the gradient runs through time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
 
 import torch
 
 from argosy.data import Batch, TrajectoryBatch, channels_last, take_rows, tree
 from argosy.net import ScaledLinear
 from argosy.ops import gae, values_next
-from argosy.policy.actor_critic import ActorCriticAnalysis
+from argosy.policy.actor_critic import ActorCriticPolicy
 from argosy.policy.base import Policy
 from argosy.rng import Rng
 
@@ -30,7 +29,7 @@ def starts(cut: torch.Tensor) -> torch.Tensor:
 
 @torch.no_grad()
 def rollout_values(
-    policy: Policy, rollout: TrajectoryBatch, *, anew: bool = False
+    policy: ActorCriticPolicy, rollout: TrajectoryBatch, *, anew: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return V(obs) and V(obs_next) [T, B] of a rollout.
 
@@ -47,24 +46,20 @@ def rollout_values(
     if not anew and "value" in rollout.policy:
         value = rollout.policy.value
     elif policy.is_recurrent:
-        value = _value(policy.analyze(rollout))
+        value = policy.analyze(rollout).value
     else:
         stride = max(CHUNK_ROWS // B, 1)
         chunks = (Batch(obs=tree.index(rollout.obs, slice(t, t + stride))) for t in range(0, T, stride))
-        value = torch.cat([_value(policy.analyze(chunk)) for chunk in chunks])
+        value = torch.cat([policy.analyze(chunk).value for chunk in chunks])
 
     def at_cuts(rows: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        return _value(policy.analyze_next(rollout, rows))
+        return policy.analyze_next(rollout, rows).value
 
     return value, values_next(value, rollout.terminated, rollout.cut, at_cuts)
 
 
-def _value(analysis: object) -> torch.Tensor:
-    return cast(ActorCriticAnalysis, analysis).value
-
-
 def advantage_rows(
-    policy: Policy, rollout: TrajectoryBatch, gamma: float, gae_lambda: float, *, anew: bool = False
+    policy: ActorCriticPolicy, rollout: TrajectoryBatch, gamma: float, gae_lambda: float, *, anew: bool = False
 ) -> Batch:
     """Make rows to learn from: `obs, act, logp`, advantages `adv`, `value` and `returns`.
 
