@@ -26,7 +26,7 @@ from argosy.data import SampleBatch, Sampling, TrainingStats, as_tensors, check_
 from argosy.errors import ConfigError, DataError
 from argosy.net import NetConfig
 from argosy.policy import Policy
-from argosy.policy.rollouts import starts
+from argosy.policy.sequences import starts
 from argosy.rng import Rng, RngState, spawn_seeds
 
 Space = spaces.Space[Any]

@@ -22,7 +22,8 @@ from argosy.data.buffer.replay import n_step_weights
 from argosy.errors import ConfigError, DataError
 from argosy.ops import gae
 from argosy.policy import ActorCriticPolicy, Policy
-from argosy.policy.rollouts import rollout_values, starts
+from argosy.policy.rollouts import rollout_values
+from argosy.policy.sequences import starts
 
 Indices = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]

@@ -22,7 +22,7 @@ from argosy.data import Batch, as_tensors, tree
 from argosy.errors import CheckpointError, DataError
 from argosy.net import NetConfig
 from argosy.policy import Policy, RolloutRequest
-from argosy.policy.rollouts import sequences, starts
+from argosy.policy.sequences import sequences, starts
 from argosy.trainer.statefile import read_state, write_state
 
 NET = NetConfig(hidden_sizes=(16, 16), cnn_features=8, memory_size=6, sequence_length=4, burn_in=2)
