@@ -78,4 +78,4 @@ if not TYPE_CHECKING:  # who checks types has read the table
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *EXPORTS, "Algorithm", "AlgorithmConfig"})
+    return sorted({*globals(), *EXPORTS, *_SHARED})

@@ -22,11 +22,11 @@ from argosy.algorithm.optim import Optim
 from argosy.algorithm.state import find_state, restore_state, state_of
 from argosy.algorithm.task import Task as Task
 from argosy.config import check_limits, limited
-from argosy.data import Sampling, TrainingStats, as_tensors, check_finite
+from argosy.data import SampleBatch, Sampling, TrainingStats, as_tensors, check_finite
 from argosy.errors import ConfigError, DataError
 from argosy.net import NetConfig
 from argosy.policy import Policy
-from argosy.policy.rollouts import starts
+from argosy.policy.sequences import starts
 from argosy.rng import Rng, RngState, spawn_seeds
 
 Space = spaces.Space[Any]
@@ -153,9 +153,7 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
     @functools.cached_property
     def _rates(self) -> tuple[Callable[[float], None], ...]:
         """What sets learning rates; found once, as it is asked at every step."""
-        held = vars(self).values()
-        groups = (x.values() if isinstance(x, dict) else x if isinstance(x, list | tuple) else (x,) for x in held)
-        return tuple(part.schedule for group in groups for part in group if isinstance(part, Optim))
+        return tuple(part.schedule for part in _optimisers(vars(self)))
 
     def take_in(self, obs: Any, mask: np.ndarray | None = None) -> None:
         """Let new experience [..., *obs] count in the statistics of observations, from the end of the next update on.
@@ -212,10 +210,10 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
         """
         check_finite(batch, *_CHECKED)
         prepared: Any = as_tensors(batch, self.device)
-        flags = prepared.get("terminated")
-        if flags is not None and "rew" in prepared and not self.is_joint and prepared.rew.shape != flags.shape:
+        rows = "terminated" if "terminated" in prepared else "discount"
+        if rows in prepared and "rew" in prepared and not self.is_joint and prepared.rew.shape != prepared[rows].shape:
             raise DataError(
-                f"batch.rew has shape {tuple(prepared.rew.shape)}, batch.terminated {tuple(flags.shape)};"
+                f"batch.rew has shape {tuple(prepared.rew.shape)}, batch.{rows} {tuple(prepared[rows].shape)};"
                 f" {type(self).__name__} learns from one reward per row (rewards of several agents: let each agent's be"
                 " a row of its own, or sum them up)"
             )
@@ -253,12 +251,18 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
         return dict.fromkeys(metrics) | values
 
 
-def batch_mean(x: torch.Tensor, batch: Any) -> torch.Tensor:
+def _optimisers(held: object) -> list[Optim]:
+    """Return the optimisers in dicts, lists and tuples, however deep."""
+    parts = held.values() if isinstance(held, dict) else held if isinstance(held, list | tuple) else ()
+    return [held] if isinstance(held, Optim) else [found for part in parts for found in _optimisers(part)]
+
+
+def batch_mean(x: torch.Tensor, batch: SampleBatch) -> torch.Tensor:
     """Mean [...] over the rows of a batch, x [..., B] or [..., T, B]: those that its mask leaves, where it has one."""
     return _rows(x, batch).mean(dim=-1)
 
 
-def batch_standardised(x: torch.Tensor, batch: Any) -> torch.Tensor:
+def batch_standardised(x: torch.Tensor, batch: SampleBatch) -> torch.Tensor:
     """Return x [B] or [T, B] shifted and scaled so that the rows of the batch have mean 0 and deviation 1.
 
     Of one row it stays as it is (it would be 0), with a warning.
@@ -271,12 +275,12 @@ def batch_standardised(x: torch.Tensor, batch: Any) -> torch.Tensor:
     return (x - mean) / (std + 1e-8)
 
 
-def _rows(x: torch.Tensor, batch: Any) -> torch.Tensor:
+def _rows(x: torch.Tensor, batch: SampleBatch) -> torch.Tensor:
     """[..., B] as it is; of [..., T, B] the rows [..., n] that the mask leaves."""
     return x[..., batch.mask] if "mask" in batch else x
 
 
-def batch_priorities(error: torch.Tensor, batch: Any) -> torch.Tensor:
+def batch_priorities(error: torch.Tensor, batch: SampleBatch) -> torch.Tensor:
     """New priorities [B] of a sample from the errors [B] of its rows, or [T, B] of its sequences.
 
     A sequence counts 0.9 times its largest error and 0.1 times its mean one (R2D2, Kapturowski et al., 2019,
@@ -285,9 +289,8 @@ def batch_priorities(error: torch.Tensor, batch: Any) -> torch.Tensor:
     error = error.detach().abs()
     if "mask" not in batch:
         return error
-    mask: torch.Tensor = batch.mask
-    error = error * mask
-    return 0.9 * error.amax(dim=0) + 0.1 * error.sum(dim=0) / mask.sum(dim=0).clamp(min=1)
+    error = error * batch.mask
+    return 0.9 * error.amax(dim=0) + 0.1 * error.sum(dim=0) / batch.mask.sum(dim=0).clamp(min=1)
 
 
 _CHECKED = ("obs", "act", "rew", "obs_next", "policy")

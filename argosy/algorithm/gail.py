@@ -27,7 +27,7 @@ from argosy.algorithm.critics import action_critic, state_critic
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.ppo import PPO, PPOConfig, PPOStats
 from argosy.config import limited
-from argosy.data import Batch, SampleBatch, TrajectoryBatch, TransitionBatch, as_tensors, to_numpy, tree
+from argosy.data import AdvantageBatch, Batch, SampleBatch, TrajectoryBatch, TransitionBatch, as_tensors, to_numpy, tree
 from argosy.errors import DataError
 from argosy.net import NetConfig
 from argosy.policy import ActorCriticPolicy
@@ -80,13 +80,14 @@ class GAIL(PPO):
 
     def update(self, batch: TrajectoryBatch) -> GAILStats:
         """Learn from a rollout as PPO does; its `expert` are rows of the data set: obs, act, obs_next, terminated."""
-        if "expert" not in batch:
+        rollout = self.prepare(batch)
+        if "expert" not in rollout:
             raise DataError(
                 f"{type(self).__name__} learns from rollouts beside which an expert's rows lie, batch.expert; "
                 "give the trainer a data set: --data FILE, or OnpolicyTrainer(data=...)"
             )
-        expert, rollout = self.prepare(_alone(batch.expert)), self.prepare(batch)
-        taken = self.policy.map_action_inverse(self.policy.map_action(to_numpy(batch.act)))  # detail 4
+        expert = self.prepare(_alone(rollout.expert))
+        taken = self.policy.map_action_inverse(self.policy.map_action(to_numpy(rollout.act)))  # detail 4
         rollout.act = torch.as_tensor(taken, device=self.device)
         with torch.no_grad():
             expert_logp = self.policy.analyze(expert).logp
@@ -101,7 +102,7 @@ class GAIL(PPO):
         steps = stats.gradient_steps + self.config.reward_steps
         return GAILStats(**{**vars(stats), **metrics, "gradient_steps": steps})
 
-    def _learn_reward(self, own: Batch, expert: Batch) -> dict[str, float]:
+    def _learn_reward(self, own: AdvantageBatch, expert: AdvantageBatch) -> dict[str, float]:
         """Learn to tell rows [N, ...] of the policy from those [E, ...] of the expert. -> metrics."""
         steps, found = min(self.config.reward_steps, len(own), len(expert)), []
         order = torch.randperm(len(own), generator=self.rng.torch).to(self.device).tensor_split(steps)
@@ -113,7 +114,7 @@ class GAIL(PPO):
         names = ("loss_reward", "expert_accuracy", "own_accuracy")
         return dict(zip(names, torch.stack(found).mean(dim=0).tolist(), strict=True))
 
-    def _logit(self, rows: Batch) -> torch.Tensor:
+    def _logit(self, rows: AdvantageBatch) -> torch.Tensor:
         """Logit of D [N] of rows: obs, act, with AIRL obs_next, terminated and logp, too."""
         return self._score(rows) - rows.logp if self.config.airl else self._score(rows)
 

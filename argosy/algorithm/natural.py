@@ -13,7 +13,7 @@ from argosy.algorithm.actor_critic import ActorCriticConfig, ActorCriticStats, P
 from argosy.algorithm.base import StatsT, Task, batch_mean, batch_standardised
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import limited
-from argosy.data import Batch, TrajectoryBatch
+from argosy.data import AdvantageBatch, TrajectoryBatch
 from argosy.ops import check_gradient, conjugate_gradient, explained_variance, fisher_product, flat_gradient
 from argosy.policy import ActorCriticAnalysis, ActorCriticPolicy
 from argosy.policy.rollouts import advantage_rows, critic_units, minibatches
@@ -85,11 +85,11 @@ class NaturalGradient(PolicyGradient[NaturalConfigT, StatsT]):
         return self.stats_type(**stats, gradient_steps=1 + config.critic_steps)
 
     @abstractmethod
-    def _move_actor(self, mb: Batch) -> dict[str, torch.Tensor]:
+    def _move_actor(self, mb: AdvantageBatch) -> dict[str, torch.Tensor]:
         """Make the actor's step. -> its metrics."""
 
     def _natural_gradient(
-        self, loss: torch.Tensor, now: ActorCriticAnalysis, mb: Batch
+        self, loss: torch.Tensor, now: ActorCriticAnalysis, mb: AdvantageBatch
     ) -> tuple[torch.Tensor, Callable[[torch.Tensor], torch.Tensor]]:
         """-> (F^-1 g [P] of a loss, products with F), F being the Hessian of the mean divergence from `now`."""
         parameters = self.policy.actor_parameters()

@@ -23,7 +23,7 @@ import torch
 from argosy.algorithm.base import batch_mean
 from argosy.algorithm.natural import NaturalConfig, NaturalGradient, NaturalStats
 from argosy.config import limited
-from argosy.data import Batch
+from argosy.data import AdvantageBatch
 from argosy.ops import move
 
 # Shapes: N rows of the rollout. With memory, [N] becomes [T, N].
@@ -43,7 +43,7 @@ class NPG(NaturalGradient[NPGConfig, NaturalStats]):
     config_type = NPGConfig
     stats_type = NaturalStats
 
-    def _move_actor(self, mb: Batch) -> dict[str, torch.Tensor]:
+    def _move_actor(self, mb: AdvantageBatch) -> dict[str, torch.Tensor]:
         """Make the actor's step (detail 1). -> its metrics."""
         now = self.policy.analyze(mb)
         before = now.distribution.detach()

@@ -33,7 +33,7 @@ from argosy.algorithm.actor_critic import (
 from argosy.algorithm.base import Task, batch_mean, batch_standardised
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import limited
-from argosy.data import Batch, TrajectoryBatch
+from argosy.data import AdvantageBatch, Batch, TrajectoryBatch
 from argosy.errors import ConfigError
 from argosy.net import frozen_copy
 from argosy.ops import explained_variance
@@ -137,7 +137,7 @@ class PPG(SummedLoss[PPGConfig, PPGStats]):
         )
         return PPGStats(**stats, gradient_steps=len(history) + len(aux))
 
-    def _policy_loss(self, mb: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    def _policy_loss(self, mb: AdvantageBatch) -> tuple[torch.Tensor, torch.Tensor]:
         """-> (loss, means of objective, squared error and entropy) of a minibatch (detail 1)."""
         config, now = self.config, self.policy.analyze(mb)
         adv, ratio = batch_standardised(mb.adv, mb), (now.logp - mb.logp).exp()
@@ -146,7 +146,7 @@ class PPG(SummedLoss[PPGConfig, PPGStats]):
         means = batch_mean(torch.stack((loss_policy, self._value_error(now, mb), now.entropy)), mb)
         return means[0] + config.value_coef * means[1] - self.entropy_coef * means[2], means
 
-    def _value_error(self, now: PhasicAnalysis, mb: Batch) -> torch.Tensor:
+    def _value_error(self, now: PhasicAnalysis, mb: AdvantageBatch) -> torch.Tensor:
         """Squared errors of the critic's values of a minibatch, in the units in which it learns."""
         return (critic_units(self.policy, now.value) - critic_units(self.policy, mb.returns)).square()
 

@@ -28,7 +28,7 @@ from argosy.algorithm.actor_critic import ActorCriticConfig, ActorCriticStats, P
 from argosy.algorithm.base import batch_mean, batch_standardised
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import limited
-from argosy.data import Batch, TrajectoryBatch
+from argosy.data import AdvantageBatch, TrajectoryBatch
 from argosy.errors import ConfigError
 from argosy.ops import explained_variance
 from argosy.policy import ActorCriticPolicy
@@ -128,7 +128,7 @@ class PPO(PolicyGradient[PPOConfig, PPOStats]):
         )
         return PPOStats(**stats, gradient_steps=len(history))
 
-    def _loss(self, mb: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+    def _loss(self, mb: AdvantageBatch) -> tuple[torch.Tensor, torch.Tensor]:
         """-> (loss, means of its TERMS) of a minibatch: obs, act, logp, value, adv, returns [M, ...]."""
         config, now = self.config, self.policy.analyze(mb)
         adv = batch_standardised(mb.adv, mb) if config.normalize_adv else mb.adv

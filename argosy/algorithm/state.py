@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from types import CellType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 import torch
 from gymnasium import spaces
+from torch import nn
 
 from argosy.errors import CheckpointError, ConfigError
 
@@ -22,11 +24,22 @@ def find_state(owner: object) -> dict[str, Any]:
     and dicts. Left out is what cannot change: frozen dataclasses, functions, devices, spaces.
 
     Raises:
-        ConfigError: something may have state and does not say how to save it.
+        ConfigError: something may have state and does not say how to save it, or only a function knows of it.
     """
     found: dict[str, Any] = {}
     for name, value in vars(owner).items():
         _find(name, value, found, type(owner).__name__)
+    known = {id(owner), *map(id, found.values())}
+    for part in found.values():
+        if isinstance(part, nn.Module):
+            known.update(map(id, (*part.modules(), *part.parameters())))
+    for name, value in vars(owner).items():
+        for hidden in _hidden(value, set()):
+            if id(hidden) not in known:
+                raise ConfigError(
+                    f"{type(owner).__name__}.{name} is all that knows of a {type(hidden).__name__}, which would not be "
+                    "saved: give this an attribute of its own"
+                )
     return found
 
 
@@ -71,6 +84,38 @@ def _is_constant(value: object) -> bool:
     frozen = dataclasses.is_dataclass(value) and getattr(value, "__dataclass_params__").frozen  # noqa: B009
     function = inspect.isroutine(value) or isinstance(value, type | functools.partial)  # other callables may have state
     return frozen or function or isinstance(value, torch.device | torch.dtype | spaces.Space)
+
+
+def _hidden(value: object, seen: set[int], *, inside: bool = False) -> Iterator[object]:
+    """Yield what has state or is learned, and stands `inside` a function or a frozen dataclass."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if _says_its_state(value) or (isinstance(value, torch.Tensor) and value.requires_grad):
+        if inside:
+            yield value
+        return
+    is_container = isinstance(value, dict | list | tuple)
+    for part in _parts(value):
+        yield from _hidden(part, seen, inside=inside or not is_container)
+
+
+def _parts(value: object) -> Iterable[object]:
+    """Return what a container, a dataclass or a function holds."""
+    if isinstance(value, dict):
+        return value.values()
+    if isinstance(value, list | tuple):
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [getattr(value, field.name) for field in dataclasses.fields(value)]
+    if isinstance(value, functools.partial):
+        return value.func, *value.args, *value.keywords.values()
+    if isinstance(value, MethodType):
+        return (value.__self__,)
+    if isinstance(value, FunctionType):
+        held = [cell.cell_contents for cell in value.__closure__ or () if cell != CellType()]  # that one is empty
+        return *(value.__defaults__ or ()), *held
+    return ()
 
 
 def state_of(part: Any) -> Any:

@@ -25,7 +25,7 @@ import torch
 from argosy.algorithm.base import batch_mean
 from argosy.algorithm.natural import NaturalConfig, NaturalGradient, NaturalStats
 from argosy.config import limited
-from argosy.data import Batch
+from argosy.data import AdvantageBatch
 from argosy.ops import move
 from argosy.ops.kernels import foreach_copy_
 
@@ -58,7 +58,7 @@ class TRPO(NaturalGradient[TRPOConfig, TRPOStats]):
     config_type = TRPOConfig
     stats_type = TRPOStats
 
-    def _move_actor(self, mb: Batch) -> dict[str, torch.Tensor]:
+    def _move_actor(self, mb: AdvantageBatch) -> dict[str, torch.Tensor]:
         """Make the actor's step (detail 1). -> its metrics."""
         config, parameters = self.config, self.policy.actor_parameters()
         now = self.policy.analyze(mb)

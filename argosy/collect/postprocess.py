@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +21,9 @@ from argosy.data import Batch, ReplayBuffer, as_tensors, to_numpy, tree
 from argosy.data.buffer.replay import n_step_weights
 from argosy.errors import ConfigError, DataError
 from argosy.ops import gae
-from argosy.policy import Policy
-from argosy.policy.rollouts import rollout_values, starts
+from argosy.policy import ActorCriticPolicy, Policy
+from argosy.policy.rollouts import rollout_values
+from argosy.policy.sequences import starts
 
 Indices = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float32]
@@ -59,7 +60,7 @@ class GAE(Checked):
         if policy.is_recurrent:
             rollout.on_reset = starts(rollout.cut)
         try:
-            value, following = rollout_values(policy, rollout)
+            value, following = rollout_values(cast(ActorCriticPolicy, policy), rollout)  # or else the error below
         except AttributeError as error:
             raise ConfigError(
                 f"GAE needs a policy with values; what {type(policy).__name__}.analyze says has none: {error}"

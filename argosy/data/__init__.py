@@ -29,6 +29,7 @@ from argosy.data.namedarray import (
 )
 from argosy.data.protocols import (
     ActionBatchProtocol,
+    AdvantageBatch,
     BatchProtocol,
     ObsBatchProtocol,
     RolloutBatchProtocol,
@@ -52,6 +53,7 @@ from argosy.data.wire import dumps, loads
 
 __all__ = [
     "ActionBatchProtocol",
+    "AdvantageBatch",
     "Batch",
     "BatchProtocol",
     "CachedReplayBuffer",

@@ -155,6 +155,13 @@ class BatchWithAdvantagesProtocol(BatchWithReturnsProtocol[ArrayT], Protocol[Arr
     """[B] value of `obs` when the batch was collected."""
 
 
+class AdvantageBatch(BatchWithAdvantagesProtocol[ArrayT], SampleBatch[ArrayT], Protocol[ArrayT]):
+    """What an on-policy loss is made of: rows [M, ...] of a rollout, or sequences [T, M, ...] where there is memory."""
+
+    logp: ArrayT
+    """[M] log-probability of the action when it was taken."""
+
+
 # What policies return.
 
 

@@ -1,36 +1,26 @@
-"""Rollouts and sequences: the states of rows that act, the values of a rollout, the minibatches that it is cut into.
-
-The state before each step, as it was used when acting, is stored as `policy.state`. `analyze` starts from it in the
-first row of a sequence and wherever `on_reset` says that a row does not go on from the one before, and computes the
-states between by itself, so that the gradient runs through time.
-"""
+"""Rollouts: their values, the rows that are learned from, the minibatches that these are cut into."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
 
 import torch
 
 from argosy.data import Batch, TrajectoryBatch, channels_last, take_rows, tree
 from argosy.net import ScaledLinear
 from argosy.ops import gae, values_next
-from argosy.policy.actor_critic import ActorCriticAnalysis
+from argosy.policy.actor_critic import ActorCriticPolicy
 from argosy.policy.base import Policy
+from argosy.policy.sequences import sequences
 from argosy.rng import Rng
 
 CHUNK_ROWS = 2048
 """Rows of a rollout whose values are computed in one go: a CNN's activations of all of them may not fit in memory."""
 
 
-def starts(cut: torch.Tensor) -> torch.Tensor:
-    """[T, B] rows whose successor is not the next row -> [T, B] rows that do not go on from the row before."""
-    return torch.cat((torch.ones_like(cut[:1]), cut[:-1]))
-
-
 @torch.no_grad()
 def rollout_values(
-    policy: Policy, rollout: TrajectoryBatch, *, anew: bool = False
+    policy: ActorCriticPolicy, rollout: TrajectoryBatch, *, anew: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return V(obs) and V(obs_next) [T, B] of a rollout.
 
@@ -47,24 +37,20 @@ def rollout_values(
     if not anew and "value" in rollout.policy:
         value = rollout.policy.value
     elif policy.is_recurrent:
-        value = _value(policy.analyze(rollout))
+        value = policy.analyze(rollout).value
     else:
         stride = max(CHUNK_ROWS // B, 1)
         chunks = (Batch(obs=tree.index(rollout.obs, slice(t, t + stride))) for t in range(0, T, stride))
-        value = torch.cat([_value(policy.analyze(chunk)) for chunk in chunks])
+        value = torch.cat([policy.analyze(chunk).value for chunk in chunks])
 
     def at_cuts(rows: tuple[torch.Tensor, ...]) -> torch.Tensor:
-        return _value(policy.analyze_next(rollout, rows))
+        return policy.analyze_next(rollout, rows).value
 
     return value, values_next(value, rollout.terminated, rollout.cut, at_cuts)
 
 
-def _value(analysis: object) -> torch.Tensor:
-    return cast(ActorCriticAnalysis, analysis).value
-
-
 def advantage_rows(
-    policy: Policy, rollout: TrajectoryBatch, gamma: float, gae_lambda: float, *, anew: bool = False
+    policy: ActorCriticPolicy, rollout: TrajectoryBatch, gamma: float, gae_lambda: float, *, anew: bool = False
 ) -> Batch:
     """Make rows to learn from: `obs, act, logp`, advantages `adv`, `value` and `returns`.
 
@@ -143,29 +129,3 @@ def minibatches(policy: Policy, rows: Batch, batch_size: int | None, rng: Rng) -
     order = torch.randperm(leaf.shape[axis], generator=rng.torch).to(leaf.device)
     for index in order.tensor_split(min(shares, len(order))):
         yield tree.map_leaves(lambda leaf: take_rows(leaf, index, axis), rows)  # noqa: B023
-
-
-def sequences(rows: Batch, length: int, burn_in: int = 0) -> Batch:
-    """Cut a rollout into sequences, in the form of a replay buffer's samples of them.
-
-    Args:
-        rows: fields [T, B, ...] in order of time, `cut` among them: the next row is not this row's successor. Where it
-            has a `mask`, this is kept within the result's.
-        length: rows to learn from per sequence.
-        burn_in: rows before them that warm the state up.
-
-    Returns:
-        The fields [burn_in + length, N, ...], N = ceil(T / length) * B; `mask`: rows to learn from, neither burn-in nor
-        padding, each row of the rollout once; `on_reset`: rows that do not go on from the row before. Sequences
-        without a row to learn from are left out.
-    """
-    T, B = rows.cut.shape  # noqa: N806  # shapes
-    first = torch.arange(0, T, length, device=rows.cut.device)
-    at = first - burn_in + torch.arange(burn_in + length, device=first.device).unsqueeze(-1)
-    mask = (at >= first) & (at < T)
-    marked = tree.rebuild(rows, {**vars(rows), "on_reset": starts(rows.cut)})
-    found = tree.index(marked, at.clamp(0, T - 1))
-    mask = mask.unsqueeze(-1).expand(*mask.shape, B)
-    found.mask = mask & found.mask if "mask" in rows else mask
-    found = tree.map_leaves(lambda leaf: leaf.flatten(1, 2), found)
-    return found[:, found.mask.any(0)] if "mask" in rows else found

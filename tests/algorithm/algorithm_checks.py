@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import inspect
 import math
+from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
@@ -21,7 +22,7 @@ from argosy.data import Batch, as_tensors, tree
 from argosy.errors import CheckpointError, DataError
 from argosy.net import NetConfig
 from argosy.policy import Policy, RolloutRequest
-from argosy.policy.rollouts import sequences, starts
+from argosy.policy.sequences import sequences, starts
 from argosy.trainer.statefile import read_state, write_state
 
 NET = NetConfig(hidden_sizes=(16, 16), cnn_features=8, memory_size=6, sequence_length=4, burn_in=2)
@@ -42,10 +43,9 @@ NUMBER = spaces.Discrete(5, start=2)
 """Observations for algorithms that take none of the others."""
 
 FACES = {"analyze", "analyze_next", "explore_by", "to", "parameters", "device", "map_action", "map_action_inverse"}
-FACES |= {"actor_parameters", "critic_parameters", "model_parameters", "table", "states"}
-FACES |= {"take_in_returns", "reward_scale", "best_return"}
-"""What an algorithm may call of a policy, beside what says how its spaces are read."""
-SIZES = {"action_dim", "num_actions", "action_space", "observation_space", "mask_key", "num_states"}
+FACES |= {"actor_parameters", "critic_parameters"}
+"""What an algorithm may call of a policy, beside what says how its spaces are read and what its own test declares."""
+SIZES = {"action_dim", "num_actions", "action_space", "observation_space", "mask_key"}
 
 
 def observation_kinds(cls: Any, action_space: spaces.Space[Any]) -> list[str]:
@@ -181,6 +181,7 @@ def check_algorithm(
     bootstraps: bool = True,
     acts_on_data: bool = True,
     context: tuple[str, ...] = (),
+    faces: tuple[str, ...] = (),
 ) -> None:
     """Run all checks.
 
@@ -196,6 +197,7 @@ def check_algorithm(
         bootstraps: whether it values the successors of a sample.
         acts_on_data: whether what it says of stored data needs nothing but what it knows when it acts.
         context: fields of a row that other rows of a sample are learned with, whatever it weighs.
+        faces: what it may call of its policy beside `FACES`.
     """
     cls, space = algorithm_class(name), observation_space(observation, action_space)
 
@@ -203,7 +205,8 @@ def check_algorithm(
         shape = dataclasses.replace(NET, memory=memory, **net)
         return cls.make(config, Task(observation_space=space, action_space=action_space, net=shape), seed)
 
-    _check_faces(cls)
+    _check_faces(cls, {*FACES, *SIZES, *faces})
+    _check_way_in(cls)
     _check_update(make(), learns, follows)
     if acts_on_data:
         _check_acting_is_learning(make())
@@ -224,17 +227,43 @@ def check_algorithm(
     _check_tensors_do_as_well_as_arrays(make)
 
 
-def _check_faces(cls: Any) -> None:
-    """An algorithm, and what it shares with others, calls nothing of a policy but its declared faces."""
+def _own_code(cls: Any) -> Iterator[ast.AST]:
+    """Everything that stands in the files of an algorithm and of what it shares with others."""
     files = {inspect.getmodule(part) for part in cls.__mro__[: cls.__mro__.index(Algorithm)]}
-    for node in (node for file in files for node in ast.walk(ast.parse(inspect.getsource(file)))):
+    return (node for file in files for node in ast.walk(ast.parse(inspect.getsource(file))))
+
+
+def _check_faces(cls: Any, faces: set[str]) -> None:
+    """An algorithm, and what it shares with others, calls nothing of a policy but its declared faces."""
+    for node in _own_code(cls):
         owner = node.value if isinstance(node, ast.Attribute) else None
         if isinstance(owner, ast.Attribute) and isinstance(owner.value, ast.Name) and owner.value.id == "self":
             name = owner.attr
         else:
             name = owner.id if isinstance(owner, ast.Name) else ""
         if name.startswith("policy"):
-            assert node.attr in FACES | SIZES, f"{cls.__name__} uses {name}.{node.attr}"
+            assert node.attr in faces, f"{cls.__name__} uses {name}.{node.attr}"
+
+
+def _check_way_in(cls: Any) -> None:
+    """`update` prepares its batch before it looks at it; what it and the losses take is a protocol."""
+    for node in (node for node in _own_code(cls) if isinstance(node, ast.FunctionDef)):
+        for argument in node.args.args:
+            kind = "" if argument.annotation is None else ast.unparse(argument.annotation)
+            if argument.arg in ("batch", "rollout", "sample", "mb"):
+                assert kind in ("TransitionBatch", "TrajectoryBatch", "AdvantageBatch", "SampleBatch"), (
+                    node.name,
+                    kind,
+                )
+        if node.name == "update" and len(node.args.args) > 1:
+            name = node.args.args[1].arg
+            first = next(part for part in node.body if any(_is_named(inner, name) for inner in ast.walk(part)))
+            calls = {ast.unparse(call) for call in ast.walk(first) if isinstance(call, ast.Call)}
+            assert f"self.prepare({name})" in calls, f"{cls.__name__}.update begins otherwise"
+
+
+def _is_named(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
 
 
 def _check_update(algorithm: Any, learns: tuple[str, ...], follows: tuple[str, ...]) -> None:
@@ -418,6 +447,10 @@ def _check_rewards_of_several_agents(algorithm: Any) -> None:
     before = flat(algorithm.state_dict())
     with pytest.raises(DataError, match=r"batch\.rew has shape"):
         algorithm.update(batch)
+    if algorithm.kind != "onpolicy":  # samples need not say where episodes end: their discounts do
+        del batch.terminated
+        with pytest.raises(DataError, match=r"batch\.rew has shape .*, batch\.discount"):
+            algorithm.update(batch)
     assert not differences(before, flat(algorithm.state_dict()))
 
 

@@ -8,6 +8,7 @@
 | `BOOTSTRAPS` | whether it values the successors of a sample; default: yes |
 | `ACTS_ON_DATA` | whether what it says of stored data needs only what it knows when it acts; default: yes |
 | `CONTEXT` | fields of a row that other rows of a sample are learned with, whatever it weighs; default: none |
+| `FACES` | what it may call of its policy beside what all may, see `algorithm_checks.FACES`; default: nothing |
 | `RANGES` | pairs of a setting and a value that it refuses |
 | `RESUME` | settings with which a run is interrupted and resumed; default: none |
 | `PROBED` | by a name: how it solves the probes, see `probes.Probed`; default: not at all |
@@ -22,7 +23,7 @@ from typing import Any
 from argosy.algorithm import ALGORITHMS
 
 DEFAULTS: dict[str, Any] = {"LEARNS": ("policy",), "FOLLOWS": (), "BOOTSTRAPS": True, "ACTS_ON_DATA": True}
-DEFAULTS |= {"MEMORIES": (None, "gru", "lstm"), "CONTEXT": (), "RESUME": {}, "PROBED": {}, "BANDIT": None}
+DEFAULTS |= {"MEMORIES": (None, "gru", "lstm"), "CONTEXT": (), "FACES": (), "RESUME": {}, "PROBED": {}, "BANDIT": None}
 
 
 def declared(name: str, what: str) -> Any:

@@ -47,6 +47,7 @@ def test_check_algorithm(case, memory, observation, tmp_path):
         bootstraps=declared(name, "BOOTSTRAPS"),
         acts_on_data=declared(name, "ACTS_ON_DATA"),
         context=declared(name, "CONTEXT"),
+        faces=declared(name, "FACES"),
     )
 
 

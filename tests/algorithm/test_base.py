@@ -79,6 +79,10 @@ def test_rewards_of_several_agents_are_refused_by_name():
         DataError, match=r"batch\.rew has shape \(3, 2, 4\), batch\.terminated \(3, 2\); DQN learns from"
     ):
         make().update(sequences(rew=np.ones((3, 2, 4), np.float32)))
+    sample = {"obs": np.zeros((4, 1), np.float32), "obs_next": np.zeros((4, 1), np.float32), "act": np.zeros(4, int)}
+    weights = {"discount": np.ones(4, np.float32), "weight": np.ones(4, np.float32)}
+    with pytest.raises(DataError, match=r"batch\.rew has shape \(4, 1\), batch\.discount \(4,\); DQN learns from"):
+        make().update(Batch(**sample, **weights, rew=np.ones((4, 1), np.float32)))
 
 
 @pytest.mark.parametrize("field", ["obs", "rew", "obs_next"])

@@ -25,6 +25,7 @@ CASES = {
     "scalar": (BCQConfig(num_candidates=3, num_draws=3, num_critics=3), spaces.Box(-1.0, 1.0, (), np.float32)),
 }
 FOLLOWS = ("policy_target", "update_target")
+FACES = ("model_parameters",)
 RANGES = [
     ("n_step", 0),
     ("num_critics", 0),

@@ -26,6 +26,7 @@ CASES = {
 MEMORIES = (None,)
 BOOTSTRAPS = ACTS_ON_DATA = False
 CONTEXT = ("act",)
+FACES = ("take_in_returns", "reward_scale", "best_return")
 RANGES = [("gamma", 1.5), ("heads", 0), ("context", 0)]
 NET = NetConfig(hidden_sizes=(8, 8))
 

@@ -17,6 +17,7 @@ from argosy.policy.tabular import TabularPolicy
 
 CASES = {"plain": (PSRLConfig(), spaces.Discrete(3)), "numbered": (PSRLConfig(), spaces.Discrete(3, start=1))}
 MEMORIES = (None,)
+FACES = ("table", "states", "num_states")
 FOLLOWS = ("counts", "reward_sum", "reward_square_sum")
 RANGES = [("gamma", 1.0), ("transition_prior", 0.0), ("reward_prior", 0.0), ("reward_std", 0.0)]
 

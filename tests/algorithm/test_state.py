@@ -133,8 +133,11 @@ def test_names_are_those_of_attributes_and_of_entries():
 
 def test_optimisers_in_containers_follow_their_schedule():
     algorithm = make()
+    deep = OptimConfig(lr=0.04, lr_schedule="linear").build(nn.Linear(1, 1))
+    algorithm.members = [{"critic": (deep,)}]
     algorithm.schedule(25, 100)
     assert [algorithm.guess_optims[i].lr for i in (0, 1)] == pytest.approx([0.0075] * 2)
+    assert deep.lr == pytest.approx(0.03)
 
 
 class Callable:
@@ -196,6 +199,44 @@ def test_what_cannot_change_is_left_out(value):
     assert find_state(algorithm).keys() == before
     algorithm.load_state_dict(copy.deepcopy(algorithm.state_dict()))
     assert algorithm.extra == [value]
+
+
+def follows(net):
+    def values(x):
+        return net(x)
+
+    return values
+
+
+@dataclass(frozen=True)
+class Kept:
+    nets: tuple
+
+
+NET = nn.Linear(2, 1)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        NET.forward,
+        functools.partial(torch.add, NET.weight),
+        functools.partial(follows, net=NET),
+        follows(NET),
+        follows(follows(NET)),
+        lambda x, net=NET: net(x),
+        Kept((NET,)),
+        [{"inner": Kept(([NET.bias],))}],
+    ],
+)
+def test_what_only_a_function_or_a_frozen_dataclass_knows_of_is_refused_by_name(value):
+    algorithm = make(cls=DQN)
+    algorithm.extra = value
+    with pytest.raises(ConfigError, match=r"DQN\.extra is all that knows of a (Linear|Parameter), which would not be"):
+        algorithm.state_dict()
+    algorithm.net = NET
+    assert not {name for name in algorithm.parts() if name.startswith("extra")}
+    algorithm.load_state_dict(copy.deepcopy(algorithm.state_dict()))
 
 
 class Notebook:

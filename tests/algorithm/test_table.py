@@ -28,6 +28,12 @@ def test_names_are_exported(name):
     assert name in dir(argosy.algorithm)
 
 
+@pytest.mark.parametrize("name", ["Algorithm", "AlgorithmConfig", "AlgorithmWrapper", "OptimConfig", "Task"])
+def test_what_all_share_is_listed_beside_them(name):
+    assert name in dir(argosy.algorithm)
+    assert hasattr(argosy.algorithm, name)
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_says_what_it_is(name):
     cls = algorithm_class(name)

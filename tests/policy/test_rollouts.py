@@ -11,7 +11,8 @@ from argosy.data import Batch
 from argosy.errors import ConfigError
 from argosy.net import NetConfig
 from argosy.policy import ActorCriticPolicy, RolloutRequest, RolloutResult, SingleModelPytorchPolicy
-from argosy.policy.rollouts import advantage_rows, minibatches, rollout_values, rows_to_learn, sequences, starts
+from argosy.policy.rollouts import advantage_rows, minibatches, rollout_values, rows_to_learn
+from argosy.policy.sequences import sequences, starts
 from argosy.rng import Rng
 
 OBS, ACT = spaces.Box(-1, 1, (1,)), spaces.Discrete(2)
