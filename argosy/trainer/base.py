@@ -14,7 +14,6 @@ import numpy as np
 from argosy.algorithm import Algorithm
 from argosy.collect import Collector
 from argosy.config import check_limits, limited
-from argosy.data import ReplayBuffer, Sampling
 from argosy.data.stats import (
     CollectStats,
     EpochStats,
@@ -28,6 +27,7 @@ from argosy.errors import ConfigError
 from argosy.logger import Logger, ProgressBar
 from argosy.policy import Policy
 from argosy.trainer.callbacks import listeners
+from argosy.trainer.checks import check_kind, check_test_collector
 
 RECENT_EPISODES = 20
 
@@ -155,18 +155,9 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
 
     def __post_init__(self) -> None:
         check_limits(self)
-        if self.algorithm.kind not in self.kinds:
-            raise ConfigError(
-                f"{type(self.algorithm).__name__} is an {self.algorithm.kind} algorithm; {type(self).__name__} trains "
-                f"{' and '.join(self.kinds)} ones"
-            )
+        check_kind(self, self.algorithm, self.kinds)
         if self.test_collector is not None:
-            self._check_policy("test_collector", self.test_collector)
-            if self.test_collector.exploration_noise:
-                raise ConfigError(
-                    "test_collector has exploration_noise=True, so tests would measure the exploration; make it with "
-                    "Collector(policy, env)"
-                )
+            check_test_collector(self.algorithm, self.test_collector)
         elif self.stop_fn is not None:
             raise ConfigError("stop_fn judges test results, but there is no test_collector; give one")
         self.state = TrainerState()
@@ -174,13 +165,6 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         self._tell = listeners(self.callbacks)
         self._interrupted = False
         self._bar = ProgressBar(self.show_progress)
-
-    def _check_policy(self, name: str, collector: Collector) -> None:
-        if collector.policy is not self.algorithm.policy:
-            raise ConfigError(
-                f"{name} acts with another policy object than the algorithm trains; make it with "
-                "Collector(algorithm.policy, ...)"
-            )
 
     # what a user calls
 
@@ -309,16 +293,6 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         for call in self._tell["on_update"]:
             call(self, stats)
         return stats
-
-    def _update_from(
-        self, data: ReplayBuffer, batch_size: int, sampling: Sampling, epoch: EpochRecord[TrainingStatsT]
-    ) -> None:
-        """Make one update from a sample of a data set, without a step in an env."""
-        start = time.perf_counter()
-        self.algorithm.schedule(self.position, self.length)
-        batch, _ = data.sample(batch_size, sampling)
-        self._update(batch, epoch)
-        self.state.update_time += time.perf_counter() - start
 
     def _test(self, epoch: EpochRecord[TrainingStatsT]) -> None:
         """Play the test episodes; keep the best; ask `stop_fn`."""

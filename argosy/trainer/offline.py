@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,9 +10,9 @@ from argosy.algorithm import Algorithm
 from argosy.config import limited
 from argosy.data import ReplayBuffer
 from argosy.data.stats import TrainingStatsT
-from argosy.errors import ConfigError
 from argosy.logger import ProgressBar
 from argosy.trainer.base import BaseTrainer, EpochRecord
+from argosy.trainer.checks import check_batch_size
 
 _CHUNK_ROWS = 1 << 16
 
@@ -32,8 +33,9 @@ class OfflineTrainer(BaseTrainer[TrainingStatsT]):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._sampling = self.algorithm.sampling
+        check_batch_size(self.batch_size, self.buffer, fixed=True)
         self._bar = ProgressBar(self.show_progress, unit="update")
-        begin_with_data(self.algorithm, self.buffer, self.batch_size)
+        take_in_data(self.algorithm, self.buffer)
 
     @property
     def _epoch_length(self) -> int:
@@ -45,20 +47,15 @@ class OfflineTrainer(BaseTrainer[TrainingStatsT]):
         return self.state.update_step
 
     def _training_step(self, epoch: EpochRecord[TrainingStatsT]) -> None:
-        self._update_from(self.buffer, self.batch_size, self._sampling, epoch)
+        start = time.perf_counter()
+        self.algorithm.schedule(self.state.update_step, self.length)
+        batch, _ = self.buffer.sample(self.batch_size, self._sampling)
+        self._update(batch, epoch)
+        self.state.update_time += time.perf_counter() - start
 
 
-def begin_with_data(algorithm: Algorithm, data: ReplayBuffer, batch_size: int) -> None:
-    """Let the observations of a data set count in the policy's statistics, if it keeps such.
-
-    Raises:
-        ConfigError: it does not fill a batch.
-    """
-    if batch_size > len(data):
-        raise ConfigError(
-            f"batch_size is {batch_size}, but the buffer holds {len(data)} transitions; give more data or make the "
-            "batch smaller"
-        )
+def take_in_data(algorithm: Algorithm, data: ReplayBuffer) -> None:
+    """Let the observations of a data set count in the policy's statistics, if it keeps such."""
     normaliser = algorithm.policy.normaliser
     if normaliser is None:
         return

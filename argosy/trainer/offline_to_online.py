@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,8 @@ from argosy.data import Batch, ReplayBuffer, Sampling, as_tensors, tree
 from argosy.data.stats import TrainingStatsT
 from argosy.errors import ConfigError
 from argosy.trainer.base import EpochRecord
-from argosy.trainer.offline import begin_with_data
+from argosy.trainer.checks import check_batch_size
+from argosy.trainer.offline import take_in_data
 from argosy.trainer.offpolicy import OffpolicyTrainer
 
 
@@ -33,14 +35,15 @@ class OfflineToOnlineTrainer(OffpolicyTrainer[TrainingStatsT]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, "offline_updates", ge=1)
-        buffer = self._buffer
-        if buffer.priorities is not None or buffer.hindsight is not None:
+        check_batch_size(self.batch_size, self.data, fixed=True)
+        buffer = self.train_collector.buffer
+        if buffer is not None and (buffer.priorities is not None or buffer.hindsight is not None):
             what = "draws by priority" if buffer.priorities is not None else "changes goals in hindsight"
             raise ConfigError(
                 f"the buffer {what}, which a data set beside it does not; leave out buffer.priority and "
                 "buffer.hindsight, or the data set"
             )
-        begin_with_data(self.algorithm, self.data, self.batch_size)
+        take_in_data(self.algorithm, self.data)
 
     @property
     def position(self) -> int:
@@ -50,12 +53,16 @@ class OfflineToOnlineTrainer(OffpolicyTrainer[TrainingStatsT]):
     def _training_step(self, epoch: EpochRecord[TrainingStatsT]) -> None:
         if self.state.update_step >= self.offline_updates:
             super()._training_step(epoch)
-        else:
-            self._update_from(self.data, self.batch_size, self._sampling, epoch)
+            return
+        start = time.perf_counter()
+        self.algorithm.schedule(self.position, self.length)
+        batch, _ = self.data.sample(self.batch_size, self._sampling)
+        self._update(batch, epoch)
+        self.state.update_time += time.perf_counter() - start
 
-    def _sample(self) -> tuple[Batch, np.ndarray]:
+    def _sample(self, buffer: ReplayBuffer) -> tuple[Batch, np.ndarray]:
         """Draw a batch from both, the data set's rows first."""
-        share, buffer = self.data_share, self._buffer
+        share = self.data_share
         if share is None:
             share = len(self.data) / (len(self.data) + len(buffer))
         # Whole rows, whose mean is exactly the share

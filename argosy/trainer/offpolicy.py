@@ -8,18 +8,26 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from argosy.collect import Collector
 from argosy.config import limited
-from argosy.data import Batch
+from argosy.data import Batch, ReplayBuffer
 from argosy.data.stats import TrainingStatsT
-from argosy.errors import ConfigError
-from argosy.trainer.base import EpochRecord
-from argosy.trainer.collecting import CollectingTrainer
+from argosy.trainer.base import BaseTrainer, EpochRecord
+from argosy.trainer.checks import check_batch_size, check_train_collector, pick_one
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class OffpolicyTrainer(CollectingTrainer[TrainingStatsT]):
+class OffpolicyTrainer(BaseTrainer[TrainingStatsT]):
     """Collects a few steps, makes a few updates from samples of the buffer, and so on."""
 
+    train_collector: Collector
+    """Collects with exploration into the buffer that updates sample from."""
+    step_per_epoch: int = limited(10_000, ge=1)
+    """Env steps of an epoch; a test follows."""
+    step_per_collect: int | None = None
+    """Env steps between two phases of updates, over all envs (default 10)."""
+    episode_per_collect: int | None = None
+    """Episodes instead of steps."""
     update_per_step: float = limited(1.0, gt=0)
     """Updates per env step; fractions add up."""
     batch_size: int = limited(64, ge=1)
@@ -30,44 +38,48 @@ class OffpolicyTrainer(CollectingTrainer[TrainingStatsT]):
     """How to act in these: uniformly at random or by the policy."""
 
     kinds: ClassVar[tuple[str, ...]] = ("offpolicy", "offline")
-    steps_by_default: ClassVar[int] = 10
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.batch_size > self._buffer.maxsize:
-            raise ConfigError(
-                f"batch_size is {self.batch_size}, but the buffer holds at most {self._buffer.maxsize} transitions; "
-                "make the buffer larger or make the batch smaller"
-            )
+        pick_one(self, "step_per_collect", "episode_per_collect", default=10)
+        buffer = check_train_collector(self.algorithm, self.train_collector)
+        check_batch_size(self.batch_size, buffer)
         self._sampling = self.algorithm.sampling
         if self.algorithm.policy.normaliser is not None:
             self.train_collector.see = self.algorithm.take_in
+        self._prioritized = None if buffer.priorities is None else buffer
+
+    @property
+    def _epoch_length(self) -> int:
+        return self.step_per_epoch
 
     def _training_step(self, epoch: EpochRecord[TrainingStatsT]) -> None:
-        state, buffer = self.state, self._buffer
+        state, collector = self.state, self.train_collector
         warming_up = state.env_step < self.start_steps
         stats = self._collect(
-            self.train_collector,
+            collector,
             epoch,
             n_step=self.step_per_collect,
             n_episode=self.episode_per_collect,
             random=warming_up and self.start_actions == "random",
         )
+        buffer = collector.buffer
+        assert buffer is not None
         if warming_up or state.stopped or len(buffer) < self.batch_size:
             return
         start = time.perf_counter()
         state.updates_owed += stats.n_collected_steps * self.update_per_step
         while update_is_due(state.updates_owed):
-            batch, indices = self._sample()
+            batch, indices = self._sample(buffer)
             state.updates_owed -= 1
             result = self._update(batch, epoch)
-            if buffer.priorities is not None and result.priorities is not None:
-                buffer.update_weight(indices, result.priorities)
+            if self._prioritized is not None and result.priorities is not None:
+                self._prioritized.update_weight(indices, result.priorities)
         state.update_time += time.perf_counter() - start
 
-    def _sample(self) -> tuple[Batch, np.ndarray]:
+    def _sample(self, buffer: ReplayBuffer) -> tuple[Batch, np.ndarray]:
         """Draw what one update learns from, and the slots of the buffer that it came from."""
-        return self._buffer.sample(self.batch_size, self._sampling)
+        return buffer.sample(self.batch_size, self._sampling)
 
 
 def update_is_due(owed: float) -> bool:

@@ -62,7 +62,7 @@ def test_an_algorithm_goes_on_with_what_it_collects(cls, config, memory):
     info = trainer.run()
     assert (info.train_step, trainer.position, len(buffer), len(trainer.data)) == (20, 25, 20, 40)
     assert (algorithm.num_updates, algorithm.policy.version) == (25, 24)
-    sampled, _ = trainer._sample()
+    sampled, _ = trainer._sample(buffer)
     lead = (4, 8) if memory else (8,)
     assert tuple(sampled.rew.shape) == lead
     if "returns" in algorithm.sampling.fields:  # the episodes have 5 steps of reward 1
