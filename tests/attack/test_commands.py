@@ -113,7 +113,7 @@ def test_commands_say_a_sentence(command, says, tmp_path, capsys, monkeypatch):
         ({"net.memory": "lstm", "net.memory_size": 10**9}, "memory_size is 1000000000; it must be >= 1 and <= 100000$"),
         ({"net.hidden_sizes": (8,) * 100_000}, "hidden_sizes has 100,000 layers; it must be <= 1000$"),
         ({"n_step": 10**9}, "n_step is 1000000000; it must be >= 1 and <= 100000$"),
-        ({"buffer.stack_num": 10**9}, "stack_num is 1000000000; it must be <= 1000$"),
+        ({"buffer.stack_num": 10**9}, "stack_num is 1000000000; it must be >= 1 and <= 1000$"),
         ({"buffer.priority.alpha": math.inf}, "alpha is inf; it must be >= 0.0 and <= 10.0$"),
         ({"trainer.update_per_step": math.inf}, "update_per_step is inf; it must be > 0 and <= 1000000.0$"),
         ({"trainer.keep_checkpoints": 10**9}, "keep_checkpoints is 1000000000; it must be >= 1 and <= 1000$"),
