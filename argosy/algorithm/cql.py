@@ -11,7 +11,9 @@ Details that matter:
    so that the gap comes near `threshold`, and which stays between 0 and a million.
 4. Calibrated (Cal-QL, Nakamoto et al., 2023, https://arxiv.org/abs/2303.05479): values of the policy's actions are not
    pushed below the return that the data's episode had from s on, so that learning can go on online without unlearning.
-5. Actor, temperature, entropy, squashing and targets are those of SAC.
+5. Actor, temperature and squashing are those of SAC. Targets leave the entropy out, as the authors' code does: where
+   the data are narrow, the policy's lies below the one that is aimed at, and the temperature grows and grows. With
+   `entropy_in_target` they are SAC's, too.
 """
 
 from __future__ import annotations
@@ -53,6 +55,8 @@ class CQLConfig(SACConfig):
     """With `lagrange`: the weighted gap that is aimed at."""
     multiplier_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
     """With `lagrange`: optimiser of the multiplier's logarithm."""
+    entropy_in_target: bool = False
+    """Let targets hold the successors' entropy, as SAC's do (detail 5)."""
     calibrated: bool = False
     """Push no value below the data's return: Cal-QL (detail 4)."""
 
@@ -88,7 +92,7 @@ class CQL(SAC):
         return replace(super().sampling, fields=("returns",)) if self.config.calibrated else super().sampling
 
     def _critic_loss(self, batch: TransitionBatch, alpha: torch.Tensor) -> CriticLoss:
-        loss, q, error, _ = super()._critic_loss(batch, alpha)
+        loss, q, error, _ = super()._critic_loss(batch, alpha if self.config.entropy_in_target else 0.0 * alpha)
         gap_K = batch_mean(batch.weight * self._gap(batch), batch)  # noqa: N806  # the suffix says the shape
         weighted = self.config.conservative_weight * gap_K
         multiplier = torch.ones_like(self.log_multiplier)

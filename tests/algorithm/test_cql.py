@@ -70,6 +70,14 @@ def test_the_gap_by_hand():
     assert uniform.std().item() == pytest.approx(1 / math.sqrt(3), rel=0.2)
 
 
+@pytest.mark.parametrize("entropy_in_target", [False, True])
+def test_targets_hold_the_entropy_where_they_are_told_to(entropy_in_target):
+    fixed = {"conservative_weight": 0.0, "alpha": 0.5, "auto_alpha": False}
+    _, (critic, _, _), _ = learned(make(entropy_in_target=entropy_in_target, **fixed))
+    below = float(batch().discount[0]) * 0.5 * 0.3 if entropy_in_target else 0.0  # the actor's log-density is 0.3
+    assert critic[0].item() == pytest.approx((1.0 + below) ** 2 + (2.0 + below) ** 2, rel=1e-5)
+
+
 def test_the_multiplier_is_pulled_by_what_the_gap_is_above_the_threshold():
     algorithm = make(num_draws=3, conservative_weight=2.0, lagrange=True, threshold=1.5, **FIXED)
     with torch.no_grad():

@@ -60,7 +60,9 @@ def test_rebrac():
 
 def test_cal_ql():
     recorded = load("d3rlpy_offline-cal_ql")
-    config = CQLConfig(calibrated=True, conservative_weight=2.0, num_draws=3, alpha=1.0, auto_alpha=False)
+    config = CQLConfig(
+        calibrated=True, conservative_weight=2.0, num_draws=3, alpha=1.0, auto_alpha=False, entropy_in_target=True
+    )
     algorithm = CQL.make(config, TASK)
     policy, critic = actor(algorithm.policy, "policy", "_mu", "_logstd"), critics(algorithm.critic, "q_funcs")
     take_over([*policy, *critic, *critics(algorithm.critic_target, "targ_q_funcs")], recorded)

@@ -92,7 +92,7 @@ def test_td3_bc():
 
 def test_cql():
     recorded = load("tianshou1_offline-cql")
-    config = CQLConfig(alpha=0.3, auto_alpha=False, conservative_weight=2.0, num_draws=1)
+    config = CQLConfig(alpha=0.3, auto_alpha=False, conservative_weight=2.0, num_draws=1, entropy_in_target=True)
     algorithm = made(CQL, config, BOX)
     policy = actor(algorithm.policy, "actor", "mu.model.0", "sigma.model.0")
     critic = critics(algorithm.critic, "critic", "critic2")
