@@ -14,6 +14,8 @@ from argosy.env.spaces import copy_rows, take
 from argosy.env.vector.protocol import Obs
 from argosy.policy import Policy, PolicyState
 
+_ONE = np.ones((), np.int64)  # numpy adds an array in half the time that it takes to add the number 1
+
 
 def begin_anew(state: PolicyState, rows: np.ndarray, default: PolicyState) -> PolicyState:
     """Return states [R, ...] with the default one in the given rows (indices or mask); `state` stays as it was."""
@@ -82,7 +84,7 @@ class Rows:
         if self.returns.ndim != rew.ndim:
             self.returns = np.zeros(rew.shape)
         self.returns += rew
-        self.lens += 1
+        self.lens += _ONE
 
     def advance(self, obs_next: Obs, policy_state: object) -> None:
         """Go on from the successors; the arrays are kept, not copied."""
