@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from argosy.cli.fleetview import table
+from argosy.cli.table import in_columns
 from argosy.errors import CheckpointError, ConfigError, nearest
 from argosy.files import damage_named, read_json
 
@@ -69,7 +69,7 @@ def _status(folder: Path, as_json: bool) -> int:
             shown = "" if found is None else f", return {found['return_mean']:.1f} (version {found['version']})"
             print(f"  {name}: {steps:,} steps, {status['updates'][name]:,} updates{shown}")
         rows = [(name, worker["state"], str(worker["restarts"])) for name, worker in status["workers"].items()]
-        print("", *table(("worker", "state", "restarts"), rows), sep="\n  ")
+        print("", *in_columns(("worker", "state", "restarts"), rows), sep="\n  ")
     return 0
 
 
@@ -91,7 +91,7 @@ def _list(runs: Path) -> int:
                 rows.append((folder.name, *shown, ", ".join(evaluated) or "-", _state(folder, status)))
         except CheckpointError as error:  # the others are shown all the same
             rows.append((folder.name, "-", "-", "-", str(error)))
-    print(*table(("fleet", "steps", "updates", "evaluated", "state"), rows), sep="\n")
+    print(*in_columns(("fleet", "steps", "updates", "evaluated", "state"), rows), sep="\n")
     return 0
 
 

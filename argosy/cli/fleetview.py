@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from argosy.cli.table import in_columns
+
 if TYPE_CHECKING:
     from argosy.distributed.snapshot import Snapshot
 
@@ -53,7 +55,7 @@ def view(title: str, snapshot: Snapshot, before: Snapshot | None = None, *, env_
         "   ".join([*rates, f"restarts {restarts}"]),
         *([f"! {snapshot.standstill}"] if snapshot.standstill else []),
         "",
-        *table(
+        *in_columns(
             ("policy", "steps", "updates", "training return", "evaluated", "version", "lag", "queue"),
             [_policy(snapshot, name, env_steps) for name in snapshot.env_steps],
         ),
@@ -63,26 +65,13 @@ def view(title: str, snapshot: Snapshot, before: Snapshot | None = None, *, env_
     for name, worker in snapshot.workers.items():
         old = before.workers.get(name, {}) if before is not None else {}
         rows.append((name, str(worker["state"]), str(worker["restarts"]), _said(name, worker, old, seconds)))
-    return lines + table(("worker", "state", "restarts", ""), rows)
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows under their head, in columns: numbers to the right, words and the last column to the left."""
-    columns = list(zip(head, *rows, strict=True))
-    padded = [_padded(column) for column in columns[:-1]] + [list(columns[-1])]
-    return ["  ".join(cells).rstrip() for cells in zip(*padded, strict=True)]
+    return lines + in_columns(("worker", "state", "restarts", ""), rows)
 
 
 def clock(seconds: float) -> str:
     """Return h:mm:ss."""
     minutes, second = divmod(int(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{second:02}"
-
-
-def _padded(column: Sequence[str]) -> list[str]:
-    width = max(len(text) for text in column)
-    numbers = all(text[:1].isdigit() or text == "-" for text in column[1:])
-    return [text.rjust(width) if numbers else text.ljust(width) for text in column]
 
 
 def _policy(snapshot: Snapshot, name: str, env_steps: int | None) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from argosy.algorithm import ALGORITHMS
+from argosy.cli.table import in_columns
 
 FOLDER = Path(__file__).with_name("help")
 USAGE = """usage: argosy train ALGO --task TASK [--seed N] [options]
@@ -54,9 +55,8 @@ def stored(args: Sequence[str]) -> str | None:
 
 def table() -> str:
     """Return what `argosy algorithms` prints."""
-    rows = ["name\tlearns\taction spaces\tpresets\twhat it is"]
-    rows += [f"{name}\t{_read(name).partition(chr(10))[0]}" for name in ALGORITHMS]
-    return "\n".join("{:<10} {:<10} {:<30} {:<24} {}".format(*row.split("\t")) for row in rows)
+    rows = [(name, *_read(name).partition("\n")[0].split("\t")) for name in ALGORITHMS]
+    return "\n".join(in_columns(("name", "learns", "action spaces", "presets", "what it is"), rows))
 
 
 def page(command: str, algorithm: str, defaults: str, own: str, shared: str) -> str:

@@ -59,12 +59,13 @@ class FleetRun:
     def __init__(
         self,
         fleet: Fleet,
-        directory: Path,
+        directory: str | Path,
         launcher: Launcher | None = None,
         *,
         resume: bool = False,
         interval_s: float = 1.0,
     ) -> None:
+        directory = Path(directory)
         self.fleet, self.directory = fleet, directory
         self._launcher = launcher or ThreadLauncher()
         self._interval_s = interval_s
