@@ -9,10 +9,10 @@ from argosy.ops.distributions import (
     gaussian_kl,
     gaussian_log_prob,
     gaussian_sample,
+    squashed_gaussian_log_prob,
 )
 from argosy.ops.natural import check_gradient, conjugate_gradient, fisher_product, flat_gradient, move
 from argosy.ops.returns import explained_variance, gae, values_next
-from argosy.ops.squashed import squashed_gaussian_log_prob
 from argosy.ops.vtrace import vtrace
 
 __all__ = [

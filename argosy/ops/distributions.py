@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 TINY = 1e-30
 """Keeps the logarithm of noise finite, so that no luck draws an action of probability 0."""
@@ -45,6 +46,16 @@ def gaussian_kl(
     difference = log_std - other_log_std
     squares = (2.0 * difference).exp() + ((mean - other_mean) * (-other_log_std).exp()).square()
     return (0.5 * squares - difference - 0.5).sum(dim=-1)
+
+
+def squashed_gaussian_log_prob(raw: torch.Tensor, mean: torch.Tensor, log_std: torch.Tensor) -> torch.Tensor:
+    """Log-density [...] of tanh(raw) for `raw` [..., A] from a diagonal Gaussian.
+
+    Subtracts log(1 - tanh(raw)^2) = 2 * (log 2 - raw - softplus(-2 raw)), which stays exact for large `raw`
+    (appendix C of Haarnoja et al., 2018, https://arxiv.org/abs/1801.01290).
+    """
+    log_det = 2.0 * (math.log(2.0) - raw - F.softplus(-2.0 * raw)).sum(dim=-1)
+    return gaussian_log_prob(raw, mean, log_std) - log_det
 
 
 # Draws, for acting: small arrays, for which numpy costs half of what torch does.
