@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -130,6 +130,8 @@ def put_rows(kept: object, count: int, which: np.ndarray, value: object) -> obje
 STEPS = 64
 MAX_BYTES = 1 << 16
 """Larger steps (images) go straight to the buffer: copying them twice would cost more than it spares."""
+_Column: TypeAlias = tuple[np.ndarray, "np.dtype[Any]", tuple[int, ...]]
+"""Room [STEPS, B, ...] for a field; type and shape [B, ...] of one step of it, which are looked at at every step."""
 
 
 class Staging:
@@ -145,8 +147,8 @@ class Staging:
         own_way = type(buffer).add is not ReplayBuffer.add  # a class that adds rows otherwise
         self.usable = not own_way and buffer.buffer_num == num_envs and not buffer.info_keys
         self.steps = min(STEPS, buffer.maxsize // buffer.buffer_num)
-        self._columns: dict[str, np.ndarray] = {}
-        self._policy: dict[str, np.ndarray] = {}
+        self._columns: dict[str, _Column] = {}
+        self._policy: dict[str, _Column] = {}
         self._filled = 0
 
     def put(self, fields: Mapping[str, object]) -> bool:
@@ -171,9 +173,9 @@ class Staging:
         """
         steps, self._filled = self._filled, 0
         if steps:
-            fields: dict[str, object] = {name: _rows(column, steps) for name, column in self._columns.items()}
+            fields: dict[str, object] = {name: _rows(column, steps) for name, (column, *_) in self._columns.items()}
             if self._policy:
-                fields["policy"] = {name: _rows(column, steps) for name, column in self._policy.items()}
+                fields["policy"] = {name: _rows(column, steps) for name, (column, *_) in self._policy.items()}
             self.buffer.add_steps(fields, steps)
 
     def _open(self, fields: Mapping[str, object]) -> None:
@@ -184,15 +186,17 @@ class Staging:
         if len(arrays) < len(plain) + len(policy) or sum(array.nbytes for array in arrays) > MAX_BYTES:
             self.usable = False
             return
-        columns = iter([np.empty((self.steps, *array.shape), array.dtype) for array in arrays])
+        columns = iter([(np.empty((self.steps, *a.shape), a.dtype), a.dtype, a.shape) for a in arrays])
         self._columns, self._policy = (dict(zip(group, columns, strict=False)) for group in (plain, policy))
 
-    def _write(self, columns: dict[str, np.ndarray], values: Mapping[str, object]) -> bool:
+    def _write(self, columns: dict[str, _Column], values: Mapping[str, object]) -> bool:
         """Write one step, unless it looks otherwise than the first one."""
         at = self._filled
-        for name, column in columns.items():
-            value = values.get(name)
-            if type(value) is not np.ndarray or value.dtype != column.dtype or value.shape != column.shape[1:]:
+        for name, (column, dtype, shape) in columns.items():
+            value = values[name]
+            if type(value) is not np.ndarray or value.shape != shape:
+                return False
+            if value.dtype is not dtype and value.dtype != dtype:  # the first half costs next to nothing
                 return False
             column[at] = value
         return True

@@ -295,10 +295,7 @@ def as_array(value: object) -> np.ndarray:
 
 def object_array(values: Sequence[object]) -> np.ndarray:
     """Make a 1-d array of objects, whatever the objects are."""
-    array = np.empty(len(values), dtype=object)
-    for i, value in enumerate(values):
-        array[i] = value
-    return array
+    return np.fromiter(values, object, len(values))
 
 
 def shape_of(leaf: object) -> tuple[int, ...]:

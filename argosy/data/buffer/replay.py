@@ -196,10 +196,11 @@ class ReplayBuffer(Storage):
         if len(slot) == 0 or not self.fields:
             raise DataError(f"sample({batch_size}) of a buffer with {len(self)} transitions would be empty")
         like = self.fields["rew"].columns[()].like
-        weight = np.ones(len(slot), np.float32) if self.priorities is None else self.priorities.weights(slot, len(self))
+        priorities = self.priorities
         if sampling.sequence_length is None:
             index = slot
             fields = self._gather(index, sampling)
+            weight = np.ones(len(slot), np.float32) if priorities is None else priorities.weights(slot, len(self))
         else:
             index, rows = self.rings.sequences(slot, sampling.span)
             fields = self._gather(index, sampling)
@@ -211,11 +212,11 @@ class ReplayBuffer(Storage):
                 step = np.arange(len(index))[:, None]
                 first &= step < rows
                 np.logical_and(step < rows, step >= rows - sampling.sequence_length, mask)  # few rows are all learned
-            weight = weight * mask
+            weight = mask.astype(np.float32) if priorities is None else priorities.weights(slot, len(self)) * mask
             fields["mask"], fields["on_reset"] = like(mask), like(first)
         fields["weight"], fields["indices"] = like(weight), like(index)
-        if self.priorities is not None:
-            self.priorities.step()
+        if priorities is not None:
+            priorities.step()
         return as_batch(fields), slot
 
     def _gather(self, index: IntArray, sampling: Sampling) -> Fields:

@@ -262,8 +262,7 @@ class BaseVectorEnv(Generic[WorkerT]):
         ids = worker.ids if sent is None else sent
         self._at_work.difference_update(ids)
         out = StepArrays.empty(self._spaces, len(ids))
-        infos = np.empty(len(ids), dtype=object)
-        infos[:] = worker.recv(out, range(len(ids)))
+        infos = np.fromiter(worker.recv(out, range(len(ids))), object, len(ids))
         self._note_rewards(out)
         flags = np.full(len(ids), command == "reset")
         return Received(np.asarray(ids, np.int64), flags, out.obs, out.rew, out.terminated, out.truncated, infos)

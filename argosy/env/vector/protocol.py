@@ -159,6 +159,4 @@ def info_column(info: Infos, key: str, ids: Ids = None) -> NDArray[np.generic] |
     try:
         return np.asarray(values)
     except ValueError:  # shapes differ from env to env
-        column = np.empty(len(values), dtype=object)
-        column[:] = values
-        return column
+        return np.fromiter(values, object, len(values))

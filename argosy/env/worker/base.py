@@ -163,10 +163,10 @@ def action_rows(action: object, n: int, space: Space) -> Actions:
     Raises:
         EnvError: not `n` actions.
     """
+    if isinstance(action, np.ndarray) and action.ndim and len(action) == n:
+        return action
     rows: Actions
-    if isinstance(action, np.ndarray):
-        rows = action
-    elif hasattr(action, "keys") or (isinstance(space, spaces.Tuple) and isinstance(action, tuple)):
+    if hasattr(action, "keys") or (isinstance(space, spaces.Tuple) and isinstance(action, tuple)):
         rows = [_action_at(action, i, space) for i in range(n)]
     elif isinstance(action, list | tuple):
         rows = action

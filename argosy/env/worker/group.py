@@ -60,34 +60,37 @@ class EnvGroup:
         Raises:
             EnvError: an env raised or returned what cannot be stored; names it.
         """
-        first = self.first
-        which = range(first, first + len(self.envs)) if ids is None else ids
+        first, envs, current = self.first, self.envs, self.current
+        if ids is None:
+            ids = range(first, first + len(envs))
+        else:
+            envs = [envs[index - first] for index in ids]
         obs_out, rew, terminated, truncated = out.obs, out.rew, out.terminated, out.truncated
         array = None if isinstance(obs_out, dict) else obs_out  # any type of element
         shape, dtype = (None, None) if array is None else (array.shape[1:], array.dtype)
-        one_reward = rew.ndim == 1
-        envs, current = self.envs, self.current
+        one_reward, ndarray = rew.ndim == 1, np.ndarray
         infos: list[Info] = []
         result: object = None
         try:
-            for index, row, action in zip(which, rows, actions, strict=True):
+            for index, env, row, action in zip(ids, envs, rows, actions, strict=True):
                 current[0], result = index, None
-                result = envs[index - first].step(action)
+                result = env.step(action)
                 if not isinstance(result, tuple):
                     raise TypeError(f"a {type(result).__name__}")
                 obs, reward, over, cut, info = result
                 # Looked at in the cheapest way; `_what_is_wrong` says it in words
-                if one_reward and isinstance(reward, NUMBERS):
+                if one_reward and (type(reward) is float or isinstance(reward, NUMBERS)):
                     rew[row] = reward
                 else:
                     rew = self._put_reward(out, row, reward)
                     one_reward = rew.ndim == 1
-                if (over is not False and over is not True) or (cut is not False and cut is not True):
-                    over, cut = _flag(over), _flag(cut)  # type: ignore[unreachable]  # users return anything
-                terminated[row], truncated[row] = over, cut
+                if over is not False or cut is not False:
+                    over, cut = _flag(over), _flag(cut)
+                terminated[row] = over
+                truncated[row] = cut
                 if array is None:
                     write(obs_out, row, obs)
-                elif type(obs) is np.ndarray and obs.dtype is dtype and obs.shape == shape:
+                elif type(obs) is ndarray and obs.dtype is dtype and obs.shape == shape:
                     array[row] = obs
                 else:
                     put(array, row, obs)
@@ -95,7 +98,7 @@ class EnvGroup:
                 infos.append(info)
         except FAILURES as error:
             index = int(current[0])
-            if result is not None and (sentence := _sentence(envs[index - first].observation_space, result)):
+            if result is not None and (sentence := _sentence(self.envs[index - first].observation_space, result)):
                 raise EnvError(f"env {index}, step: {sentence}") from error
             raise EnvError(f"env {index} failed in step: {_told(error)}") from error
         current[0] = -1
