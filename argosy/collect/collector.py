@@ -73,6 +73,7 @@ class Collector:
         self._may_stage = False
         self.see: Callable[[Obs], None] | None = None
         """Called with the observations [k, ...] of every vector step, e.g. by who keeps statistics of them."""
+        self._longest = self._restarted_at = 0
         self.reset_stat()
 
     # what a user calls
@@ -142,6 +143,7 @@ class Collector:
         if not ended:
             return stats
         returns, lens, successes = (np.concatenate(parts) for parts in zip(*ended, strict=True))
+        self._longest = max(self._longest, int(lens.max()))
         return replace(stats, n_collected_episodes=len(lens), returns=returns, lens=lens, successes=successes)
 
     def reset(self, reset_buffer: bool = True) -> None:
@@ -165,6 +167,7 @@ class Collector:
     def reset_stat(self) -> None:
         """Set `collect_step`, `collect_episode` and `collect_time` to zero."""
         self.collect_step, self.collect_episode, self.collect_time = 0, 0, 0.0
+        self._restarted_at = 0
 
     def state_dict(self) -> CollectorState:
         """Return what a collector needs to go on: generators, counters, the seeds to come, wrappers and hooks.
@@ -173,7 +176,13 @@ class Collector:
         """
         return {
             "rng": self.rng.state_dict(),
-            "counters": {"step": self.collect_step, "episode": self.collect_episode, "time": self.collect_time},
+            "counters": {
+                "step": self.collect_step,
+                "episode": self.collect_episode,
+                "time": self.collect_time,
+                "longest": self.longest_episode,
+                "restarted_at": self._restarted_at,
+            },
             "pending_seeds": self._pending_seeds,
             "env": self.env.state_dict() if isinstance(self.env, HasState) else None,
             "hooks": [hook.state_dict() for hook in self.hooks],
@@ -185,6 +194,8 @@ class Collector:
         counters = state["counters"]
         self.collect_step, self.collect_episode = int(counters["step"]), int(counters["episode"])
         self.collect_time = float(counters["time"])
+        self._longest, self._restarted_at = int(counters["longest"]), int(counters["restarted_at"])
+        self._rows = None
         self._pending_seeds = state["pending_seeds"]
         self._stale[:] = True
         if state["env"] is not None and isinstance(self.env, HasState):
@@ -194,7 +205,18 @@ class Collector:
 
     def restart_envs(self) -> None:
         """Start new episodes at the next `collect`, in envs seeded anew from the collector's own generator."""
+        self._longest, self._restarted_at = self.longest_episode, self.collect_step
         self.reset_env(self.rng.draw_seed())
+
+    @property
+    def longest_episode(self) -> int:
+        """Steps of the longest episode so far; those under way count with the steps that they have made."""
+        return self._longest if self._rows is None else max(self._longest, int(self._rows.lens.max()))
+
+    @property
+    def steps_since_restart(self) -> int:
+        """Steps of each env, on average, since `restart_envs` (else since the beginning)."""
+        return (self.collect_step - self._restarted_at) // self.env.num_envs
 
     # the loop
 

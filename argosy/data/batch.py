@@ -190,8 +190,10 @@ def as_batch(fields: tree.Fields) -> Batch:
     """Return a Batch over nested dicts of arrays without parsing the arrays."""
     batch: Batch = object.__new__(Batch)
     known = vars(batch)
+    known.update(fields)
     for key, value in fields.items():
-        known[key] = as_batch(value) if type(value) is dict else value
+        if type(value) is dict:
+            known[key] = as_batch(value)
     return batch
 
 

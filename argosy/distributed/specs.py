@@ -125,7 +125,7 @@ class PolicySpec(PlayerSpec):
             ("callbacks", experiment.callbacks, (), "iterate over the FleetRun, which yields a Snapshot each second"),
             ("env.wait_num", experiment.env.wait_num, None, "use ActorGroup(ring=...), whose groups wait for no other"),
             ("env.norm_rew", experiment.env.norm_rew, False, "let critics scale returns (return_scaling)"),
-            ("trainer.checkpoint_epochs", experiment.trainer.checkpoint_epochs, 1, "set PolicySpec.save_updates"),
+            ("trainer.checkpoint_epochs", experiment.trainer.checkpoint_epochs, None, "set PolicySpec.save_updates"),
             ("trainer.keep_checkpoints", experiment.trainer.keep_checkpoints, 3, "a fleet keeps its newest state"),
         ):
             if value != unset:

@@ -19,7 +19,7 @@ from argosy.files import write_atomically
 from argosy.presets import preset
 from argosy.process import computing_threads, tuned_process
 from argosy.run.build import LocalTrainer, build
-from argosy.run.checkpoints import Checkpoints
+from argosy.run.checkpoints import Checkpoints, is_due
 from argosy.run.folder import RunFolder
 from argosy.run.loggers import make_loggers
 from argosy.run.machine import machine
@@ -167,15 +167,15 @@ def _train(
         return best.result(interrupted)
 
 
-def _loop(every: int, checkpoints: Checkpoints, trainer: LocalTrainer) -> bool:
+def _loop(every: int | None, checkpoints: Checkpoints, trainer: LocalTrainer) -> bool:
     """Run the epochs that are left, with checkpoints between them; return whether it was interrupted."""
     due = False
     try:
         with _ctrl_c(trainer) as pressed:
-            for epoch in trainer:
+            for _ in trainer:
                 if pressed.is_set():
                     break
-                due = due or (every > 0 and epoch.epoch % every == 0)
+                due = due or is_due(every, trainer)
                 if due and not trainer.is_over:
                     due = not checkpoints.save(trainer)
     except BaseException as error:  # a second Ctrl-C, too

@@ -8,6 +8,7 @@ QUICK = {
     "env": {"num_envs": 2, "test_num_envs": 2},
     "trainer": {
         "max_epoch": 2,
+        "checkpoint_epochs": 1,
         "step_per_epoch": 200,
         "start_steps": 50,
         "batch_size": 16,

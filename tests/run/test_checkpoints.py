@@ -5,6 +5,9 @@ import shutil
 import subprocess
 import sys
 import time
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -309,3 +312,49 @@ def alive(pid):
             return file.read().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_episodes_longer_than_an_epoch_come_to_their_end(tmp_path, monkeypatch):
+    """Each env makes 40 steps per epoch, an episode of Pendulum has 200; killed twice, the run is still the same."""
+    due = []
+
+    def watched(every, trainer):
+        due.append(checkpoints.is_due(every, trainer))
+        if trainer.state.epoch in (20, 28):
+            shutil.copytree(only_run(tmp_path / "whole").path, tmp_path / f"killed-{trainer.state.epoch}")
+        return due[-1]
+
+    monkeypatch.setattr("argosy.run.train.is_due", watched)
+    trainer = {"max_epoch": 30, "step_per_epoch": 320, "step_per_collect": 160, "episode_per_test": 1}
+    small = {"trainer": trainer, "env": {"num_envs": 8, "test_num_envs": 1}, "net": {"hidden_sizes": (8,)}}
+    learns = {"repeat_per_collect": 1, "batch_size": 80, "stop.episodes": 1}
+    whole = argosy.train("ppo", "Pendulum-v1", seed=3, runs=tmp_path / "whole", show_progress=False, **small, **learns)
+
+    # With the 26th each env has made 1,000 steps since the first, five episodes
+    assert [epoch for epoch, is_due in enumerate(due, 1) if is_due] == [1, 26]
+    whole_state = read_state(RunFolder(Path(whole.run_dir)).checkpoint, "checkpoint")
+    assert whole_state["trainer"]["train_episode"] == 5 * 8
+    monkeypatch.undo()
+    for epoch, steps in ((20, 320), (28, 26 * 320)):
+        killed = RunFolder(tmp_path / f"killed-{epoch}")
+        assert step_of(killed.checkpoint) == steps
+        argosy.resume(killed.path, show_progress=False)
+        again = read_state(killed.checkpoint, "checkpoint")
+        assert again["trainer"]["train_episode"] == 5 * 8
+        for name, array in whole_state["algorithm"]["parts"]["policy"].items():
+            np.testing.assert_array_equal(again["algorithm"]["parts"]["policy"][name], array)
+
+
+def test_a_checkpoint_waits_for_no_episode_that_never_ends():
+    class Played:
+        steps_since_restart, longest_episode = 19_999, 19_999
+
+    trainer = SimpleNamespace(state=SimpleNamespace(epoch=7))
+    with patch.object(checkpoints, "collectors_of", lambda trainer: {"train_collector": Played()}):
+        assert not checkpoints.is_due(None, trainer)
+        Played.steps_since_restart = checkpoints.MOST_STEPS
+        assert checkpoints.is_due(None, trainer)
+        Played.steps_since_restart = 0  # a run that learns from data alone, so far
+        assert checkpoints.is_due(None, trainer)
+        assert not checkpoints.is_due(0, trainer)
+        assert checkpoints.is_due(7, trainer)

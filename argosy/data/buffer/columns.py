@@ -131,7 +131,9 @@ class Column:
         Raises:
             DataError: names the field, what came and what the schema asks for.
         """
-        array = value if type(value) is np.ndarray and value.dtype is self.dtype else as_array(value, self.name)
+        if type(value) is np.ndarray and value.dtype is self.dtype and value.shape == (rows, *self.shape) and not lift:
+            return value
+        array = as_array(value, self.name)
         if lift:
             array = array[None]
         if array.shape[1:] != self.shape or len(array) != rows:
@@ -144,7 +146,7 @@ class Column:
 
     def put(self, index: IntArray | slice, value: Array | int) -> None:
         """Write rows."""
-        rows = None if type(index) is slice else self.row_bytes
+        rows = self.row_bytes
         if rows is not None and type(value) is np.ndarray and value.dtype is self.dtype and value.flags.c_contiguous:
             rows[index] = np.ndarray(len(value), rows.dtype, value)
         else:

@@ -200,7 +200,11 @@ class ReplayBuffer(Storage):
         if sampling.sequence_length is None:
             index = slot
             fields = self._gather(index, sampling)
-            weight = np.ones(len(slot), np.float32) if priorities is None else priorities.weights(slot, len(self))
+            if priorities is None:
+                weight = np.empty(len(slot), np.float32)
+                weight.fill(1.0)
+            else:
+                weight = priorities.weights(slot, len(self))
         else:
             index, rows = self.rings.sequences(slot, sampling.span)
             fields = self._gather(index, sampling)

@@ -55,7 +55,7 @@ class EnvGroup:
         self.spaces = common_spaces(found)
 
     def step(self, ids: Sequence[int] | None, actions: Actions, out: StepArrays, rows: Sequence[int]) -> list[Info]:
-        """Step the envs `ids` (None: all) and write the results into the rows `rows` of `out`.
+        """Step the envs `ids` (None: all) and write the results into the rows `rows` of `out`, whose flags are False.
 
         Raises:
             EnvError: an env raised or returned what cannot be stored; names it.
@@ -85,9 +85,7 @@ class EnvGroup:
                     rew = self._put_reward(out, row, reward)
                     one_reward = rew.ndim == 1
                 if over is not False or cut is not False:
-                    over, cut = _flag(over), _flag(cut)
-                terminated[row] = over
-                truncated[row] = cut
+                    terminated[row], truncated[row] = _flag(over), _flag(cut)
                 if array is None:
                     write(obs_out, row, obs)
                 elif type(obs) is ndarray and obs.dtype is dtype and obs.shape == shape:

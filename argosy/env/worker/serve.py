@@ -148,7 +148,10 @@ def _obey(channel: Channel, group: EnvGroup, owner: int) -> None:
 def _step_shared(shared: SharedArrays, out: StepArrays, some: bytes, group: EnvGroup) -> bytes:
     """Step the envs `some` (int32; none: all); return their infos, pickled, empty if there is nothing in them."""
     ids = np.frombuffer(some, np.int32).tolist() if len(some) else None
-    rows: Sequence[int] = range(group.first, group.first + len(group.envs)) if ids is None else ids
+    first, behind = group.first, group.first + len(group.envs)
+    rows: Sequence[int] = range(first, behind) if ids is None else ids
+    last_step = slice(first, behind) if ids is None else ids
+    out.terminated[last_step] = out.truncated[last_step] = False
     infos = group.step(ids, _read_actions(shared, rows, group.spaces.action), out, rows)
     if out.rew is not shared.rew:
         shape, out.rew = out.rew.shape[1:], shared.rew
