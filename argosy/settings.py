@@ -124,7 +124,7 @@ class TrainerConfig(Checked):
     """Share of each later batch that is drawn from the data set; None: as if all transitions lay in one buffer."""
     checkpoint_epochs: int | None = limited(None, ge=0)
     """Epochs between two full checkpoints (0: only when the run ends or is interrupted). At each the envs start new
-    episodes, so None waits, after the first epoch, until each env has had the time of five of the longest episodes so
+    episodes, so None waits, after the first epoch, until each env has had the time of ten of the longest episodes so
     far (20,000 steps at most); where nothing is collected, that is each epoch."""
     keep_checkpoints: int = limited(3, ge=1, le=1000)
     """Newest full checkpoints to keep; if the newest one is damaged, the one before it is used."""

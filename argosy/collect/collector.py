@@ -74,6 +74,7 @@ class Collector:
         self.see: Callable[[Obs], None] | None = None
         """Called with the observations [k, ...] of every vector step, e.g. by who keeps statistics of them."""
         self._longest = self._restarted_at = 0
+        self._stagger_at: np.ndarray | None = None  # [num_envs] steps after the restart, see `_stagger`
         self.reset_stat()
 
     # what a user calls
@@ -184,6 +185,7 @@ class Collector:
                 "restarted_at": self._restarted_at,
             },
             "pending_seeds": self._pending_seeds,
+            "stagger_at": self._stagger_at,
             "env": self.env.state_dict() if isinstance(self.env, HasState) else None,
             "hooks": [hook.state_dict() for hook in self.hooks],
         }
@@ -196,7 +198,7 @@ class Collector:
         self.collect_time = float(counters["time"])
         self._longest, self._restarted_at = int(counters["longest"]), int(counters["restarted_at"])
         self._rows = None
-        self._pending_seeds = state["pending_seeds"]
+        self._pending_seeds, self._stagger_at = state["pending_seeds"], state["stagger_at"]
         self._stale[:] = True
         if state["env"] is not None and isinstance(self.env, HasState):
             self.env.load_state_dict(state["env"])
@@ -204,9 +206,13 @@ class Collector:
             hook.load_state_dict(hook_state)
 
     def restart_envs(self) -> None:
-        """Start new episodes at the next `collect`, in envs seeded anew from the collector's own generator."""
+        """Start new episodes at the next `collect`, in envs seeded anew from the collector's own generator.
+
+        Where all envs take part in each step, each begins anew once more in the time of the longest episode so far.
+        """
         self._longest, self._restarted_at = self.longest_episode, self.collect_step
         self.reset_env(self.rng.draw_seed())
+        self._stagger_at = self.rng.numpy.integers(1, self._longest + 1, self.env.num_envs) if self._longest else None
 
     @property
     def longest_episode(self) -> int:
@@ -246,28 +252,46 @@ class Collector:
         reset_kwargs: Mapping[str, object],
         ended: Ended,
     ) -> None:
-        env = self.env
         rows = self._start(quota, reset_kwargs)
         while remaining > 0:
             ids = None if rows.is_all else rows.env_ids
             act, env_act, policy_state, stored = self._act(rows, random)
-            outcome = env.step(env_act, ids)
+            outcome = self.env.step(env_act, ids)
             done = self._record(rows, act, stored, outcome, ended)
             rows.advance(outcome[0], policy_state)
             if render is not None:
                 self._show(render)
             if quota is None:
                 remaining -= len(rows)
-            if done is None:
-                continue
-            if quota is not None:
+            elif done is not None:
                 remaining -= len(done)
                 rows, done = self._rest(rows, done, quota)
-            if len(done):
-                again = rows.env_ids[done]
-                first_obs, _ = env.reset(again, **reset_kwargs)
-                self._border.check_obs(first_obs, again)
-                rows.restart(done, first_obs)
+            if done is not None and len(done):
+                self._begin_anew(rows, done, reset_kwargs)
+            if self._stagger_at is not None and quota is None:
+                self._stagger(rows, self._stagger_at, reset_kwargs)
+
+    def _begin_anew(self, rows: Rows, which: np.ndarray, reset_kwargs: Mapping[str, object]) -> None:
+        """Reset the envs of the rows `which` (indices)."""
+        ids = rows.env_ids[which]
+        obs, _ = self.env.reset(ids, **reset_kwargs)
+        self._border.check_obs(obs, ids)
+        rows.restart(which, obs)
+
+    def _stagger(self, rows: Rows, stagger_at: np.ndarray, reset_kwargs: Mapping[str, object]) -> None:
+        """Some time after a restart, begin new episodes in the envs whose turn it is: they have all begun at once.
+
+        In step, a batch from many envs says little more than one from a single one, and so they would stay for long.
+        """
+        now = self.steps_since_restart
+        which = np.flatnonzero((stagger_at == now) & (rows.lens > 0))  # else it has just begun anew
+        if len(which):
+            self._flush()
+            if self.buffer is not None:
+                self.buffer.end_episodes(which)
+            self._begin_anew(rows, which, reset_kwargs)
+        if now >= stagger_at.max():
+            self._stagger_at = None
 
     def _rest(self, rows: Rows, done: np.ndarray, quota: np.ndarray) -> tuple[Rows, np.ndarray]:
         """Count ended episodes against the quotas; leave out the envs that have filled theirs."""
@@ -289,9 +313,7 @@ class Collector:
         if self._rows is None or self._pending_seeds is not None or len(ids) == len(taking_part):
             self._rows = self._first_rows(reset_kwargs)
         elif len(ids):
-            obs, _ = self.env.reset(ids, **reset_kwargs)
-            self._border.check_obs(obs, ids)
-            self._rows.restart(ids, obs)
+            self._begin_anew(self._rows, ids, reset_kwargs)
             self._stale[ids] = False
         return self._rows if taking_part.all() else self._rows.take(taking_part)
 

@@ -27,5 +27,6 @@ class CollectorState(TypedDict):
     rng: RngState
     counters: dict[str, float]
     pending_seeds: list[int] | None
+    stagger_at: np.ndarray | None
     env: Mapping[str, object] | None
     hooks: list[dict[str, np.ndarray]]

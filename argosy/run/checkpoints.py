@@ -13,7 +13,7 @@ from argosy.trainer.base import BaseTrainer, TrainerState
 from argosy.trainer.checkpoint import KIND, collectors_of, restore_checkpoint, save_checkpoint
 from argosy.trainer.statefile import read_state
 
-EPISODES = 5
+EPISODES = 10
 """Lengths of its longest episode that an env gets between two checkpoints, where they are not counted in epochs."""
 MOST_STEPS = 20_000
 """Steps of each env after which there is a checkpoint, however long episodes are (they may never end)."""

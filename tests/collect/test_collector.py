@@ -363,12 +363,46 @@ def test_going_on_after_a_restart_equals_a_collector_that_takes_over_its_state()
             collector.load_state_dict(state)
         collector.collect(n_step=40, random=True)
         assert collector.collect_step == 50
-        return [s[-1] for s in collector.env.get_env_attr("seeds")], [
+        return [[seed for seed in s if seed is not None][-1:] for s in collector.env.get_env_attr("seeds")], [
             a[-20:] for a in collector.env.get_env_attr("actions")
         ]
 
     assert run(resume=True) == run(resume=False)
-    assert None not in run(resume=True)[0]
+    assert [] not in run(resume=True)[0]
+
+
+def test_after_a_restart_each_env_begins_anew_once_more_so_that_they_do_not_march_in_step() -> None:
+    collector = make(*[[10]] * 8, size=8 * 100)
+    collector.rng.seed(5)
+    collector.collect(n_step=8 * 12)
+    assert collector.longest_episode == 10
+    collector.restart_envs()
+    at = collector.state_dict()["stagger_at"]
+    assert at is not None
+    assert at.min() >= 1
+    assert at.max() <= 10
+    assert len(set(at.tolist())) > 3
+    for _ in range(3):  # staged, in steps, and again in parts
+        collector.collect(n_step=8 * 5)
+    collector.collect(n_step=8 * 1)
+    assert collector.steps_since_restart == 16
+    assert collector.state_dict()["stagger_at"] is None
+    batch = collector.buffer.rollout()
+    step = batch.obs[:, :, 2]
+    assert step[:12].tolist() == [[t % 10] * 8 for t in range(12)]  # in step until the restart
+    for env, first in enumerate(at.tolist()):
+        assert step[12:, env].tolist() == [*range(first), *range(10), *range(10)][:16]
+        ends = np.flatnonzero(batch.cut[12:, env])
+        assert ends.tolist() == [t for t in (first - 1, first + 9) if t < 15] + [15]
+        assert batch.terminated[12 + first - 1, env] == (first == 10)  # cut short, not over
+    assert collector.collect_episode == 8 + sum((first == 10) + (first <= 6) for first in at.tolist())
+
+
+def test_episodes_that_are_counted_are_not_staggered() -> None:
+    collector = make(*[[4]] * 2)
+    collector.collect(n_episode=2)
+    collector.restart_envs()
+    assert collector.collect(n_episode=2).lens.tolist() == [4, 4]
 
 
 def test_reset_env_ends_segments_in_the_buffer() -> None:
