@@ -105,7 +105,8 @@ def dumps(x: NamedArray, method: Method = "raw_bytes") -> bytes:
         buffers = [np.frombuffer(buffer.raw(), np.uint8) for buffer in found]
         paths = [""] * len(buffers)
     stored = [_compress(b) if form.compressed(p) else b for b, p in zip(buffers, paths, strict=True)]
-    sizes = [size for pair in zip(stored, buffers, strict=True) for size in (pair[0].nbytes, pair[1].nbytes)]
+    sizes = [0] * (2 * len(stored))
+    sizes[::2], sizes[1::2] = [part.nbytes for part in stored], [part.nbytes for part in buffers]
     parts: list[Buffer] = [
         _HEAD.pack(_MAGIC, _KINDS.index(form.header), len(header), len(buffers)),
         struct.pack(f"<{len(sizes)}Q", *sizes),
@@ -183,14 +184,13 @@ def _parts(view: memoryview) -> tuple[str, memoryview, list[memoryview]]:
     sizes = struct.unpack_from(f"<{2 * count}Q", view, _HEAD.size)
     header = view[at : at + header_size]
     at += header_size
-    buffers = []
+    buffers, end = [], len(view)
     for stored, size in zip(sizes[::2], sizes[1::2], strict=True):
-        at += -at % _ALIGN
-        if at + stored > len(view):
-            raise DataError(f"the message is cut short: {len(view)} bytes, {at + stored} needed")
-        part = view[at : at + stored]
-        buffers.append(part if stored == size else _decompress(part, size))
-        at += stored
+        first = at + -at % _ALIGN
+        at = first + stored
+        if at > end:
+            raise DataError(f"the message is cut short: {end} bytes, {at} needed")
+        buffers.append(view[first:at] if stored == size else _decompress(view[first:at], size))
     return _KINDS[kind], header, buffers
 
 
