@@ -190,10 +190,10 @@ def as_batch(fields: tree.Fields) -> Batch:
     """Return a Batch over nested dicts of arrays without parsing the arrays."""
     batch: Batch = object.__new__(Batch)
     known = vars(batch)
-    known.update(fields)
     for key, value in fields.items():
         if type(value) is dict:
-            known[key] = as_batch(value)
+            value = as_batch(value)
+        known[key] = value
     return batch
 
 
