@@ -208,11 +208,11 @@ class Collector:
     def restart_envs(self) -> None:
         """Start new episodes at the next `collect`, in envs seeded anew from the collector's own generator.
 
-        Where all envs take part in each step, each begins anew once more in the time of the longest episode so far.
+        Where several take part in each step, each begins anew once more in the time of the longest episode so far.
         """
-        self._longest, self._restarted_at = self.longest_episode, self.collect_step
+        n, self._longest, self._restarted_at = self.env.num_envs, self.longest_episode, self.collect_step
         self.reset_env(self.rng.draw_seed())
-        self._stagger_at = self.rng.numpy.integers(1, self._longest + 1, self.env.num_envs) if self._longest else None
+        self._stagger_at = self.rng.numpy.integers(1, self._longest + 1, n) if self._longest and n > 1 else None
 
     @property
     def longest_episode(self) -> int:

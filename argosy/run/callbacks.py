@@ -134,7 +134,8 @@ class _InFolder:
 class KeepCheckpoints(_InFolder, _Counts):
     """Keeps full checkpoints on the way, `step-N.safetensors`, beside those that `resume` goes on from.
 
-    `argosy.load` takes each. To go on from one, copy it over the run's checkpoint.safetensors.
+    `argosy.load` takes each. To go on from one, copy it over the run's checkpoint.safetensors. At each the envs start
+    new episodes: see `trainer.checkpoint_epochs`.
 
     Args:
         every: steps (offline: updates) between two.

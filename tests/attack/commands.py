@@ -28,8 +28,8 @@ MS_REC, MS_PRIVATE = 1 << 14, 1 << 18  # of its mount.h
 VECTORS = ("dummy", "shmem", "subproc")
 STEPS, EPOCHS = 60, 16
 RUN = {
-    "trainer.max-epoch": EPOCHS, "trainer.step-per-epoch": STEPS, "trainer.step-per-collect": 30,
-    "trainer.episode-per-test": 1, "env.num-envs": 2, "env.test-num-envs": 2, "env.max-episode-steps": 30,
+    "trainer.max-epoch": EPOCHS, "trainer.checkpoint-epochs": 1, "trainer.step-per-epoch": STEPS,
+    "trainer.step-per-collect": 30, "trainer.episode-per-test": 1, "env.num-envs": 2, "env.test-num-envs": 2, "env.max-episode-steps": 30,
     "stop.test-return": None, "stop.episodes": 2, "net.hidden-sizes": 16,
 }  # fmt: skip
 OFFPOLICY = {"trainer.start-steps": 20, "trainer.update-per-step": 0.3, "trainer.batch-size": 16, "buffer.size": 500}
