@@ -29,8 +29,8 @@ VECTORS = ("dummy", "shmem", "subproc")
 STEPS, EPOCHS = 60, 16
 RUN = {
     "trainer.max-epoch": EPOCHS, "trainer.checkpoint-epochs": 1, "trainer.step-per-epoch": STEPS,
-    "trainer.step-per-collect": 30, "trainer.episode-per-test": 1, "env.num-envs": 2, "env.test-num-envs": 2, "env.max-episode-steps": 30,
-    "stop.test-return": None, "stop.episodes": 2, "net.hidden-sizes": 16,
+    "trainer.step-per-collect": 30, "trainer.episode-per-test": 1, "stop.test-return": None, "stop.episodes": 2,
+    "env.num-envs": 2, "env.test-num-envs": 2, "env.max-episode-steps": 30, "net.hidden-sizes": 16,
 }  # fmt: skip
 OFFPOLICY = {"trainer.start-steps": 20, "trainer.update-per-step": 0.3, "trainer.batch-size": 16, "buffer.size": 500}
 PLAIN = {name: cls for name in ALGORITHMS if not ((cls := algorithm_class(name)).expert_rows or cls.needs_expert)}
