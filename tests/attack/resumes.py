@@ -41,7 +41,7 @@ BUFFERS = {
     DATA: {"data": ""},
 }
 FACTORS = (tuple(ALGORITHMS), tuple(MEMORIES), tuple(NORMS), tuple(BUFFERS), VECTORS)
-RUN = {"max_epoch": 3, "checkpoint_epochs": 1, "episode_per_test": 2}
+RUN = {"max_epoch": 3, "episode_per_test": 2}
 COLLECT = {"step_per_epoch": 48, "step_per_collect": 12}
 SIMPLE = tuple(values[0] for values in FACTORS[1:])
 TRIES, PART = 6, 20
