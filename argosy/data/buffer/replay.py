@@ -227,7 +227,7 @@ class ReplayBuffer(Storage):
         """Gather the fields of a sample for the slots `index` [B] or [T, B]."""
         rings, rew_column, n_step = self.rings, self.fields["rew"].columns[()], sampling.n_step
         if n_step == 1:
-            window, final = index[..., None], index
+            window = final = index
             discount = np.empty(index.shape, np.float32)
             discount.fill(sampling.gamma)
         else:
@@ -240,12 +240,12 @@ class ReplayBuffer(Storage):
         fields = self._transitions(index, final)
         rew = fields["rew"] if n_step == 1 else rew_column.take(window)
         if self.hindsight is not None:
-            relabel(self, self.hindsight, window, fields, rew, self._rng)
+            relabel(self, self.hindsight, window.reshape(*index.shape, n_step), fields, rew, self._rng)
         if n_step > 1:
             weights = weights.reshape(*weights.shape, *(1,) * len(rew_column.shape))
             fields["rew"] = (rew * rew_column.like(weights)).sum(index.ndim)
-        fields["discount"] = rew_column.like(discount)
-        fields["discount"][fields["terminated"]] = 0.0
+        fields["discount"] = discounts = rew_column.like(discount)
+        discounts[fields["terminated"]] = 0.0
         if index.ndim == 2 and n_step > 1:
             fields["final"] = rew_column.like(np.arange(len(index))[:, None] + ahead)
         return fields | look_up(self, index, final, sampling) if sampling.fields else fields

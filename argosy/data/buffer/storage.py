@@ -165,7 +165,7 @@ class Storage:
         policy = given.get("policy")
         if policy is not None or fields["policy"].columns:
             fields["policy"].check(policy, rows, lift, writes)
-        if len(fields) > len(COLUMNS) or not given.keys() <= KNOWN:
+        if len(fields) > len(COLUMNS) or (len(given) > len(REQUIRED) and not given.keys() <= KNOWN):
             for name in own_fields(self, given):
                 fields[name].check(given.get(name), rows, lift, writes)
         fields["obs_next"].check(obs_next, rows, lift, writes)

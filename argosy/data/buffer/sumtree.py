@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from numba import boolean, float32, float64, int64, njit, types, void
+from numba import float32, float64, int64, njit, types, void
 
 from argosy.data.buffer.rings import IntArray
 
@@ -74,9 +74,9 @@ def _update(nodes: DoubleArray, size: int, leaf: IntArray, priority: DoubleArray
     return len(leaf)
 
 
-@compiled(int64[::1](_NODES, types.Array(float64, 1, "C"), boolean))
-def _find(nodes: DoubleArray, mass: DoubleArray, as_fractions: bool) -> IntArray:
-    mass = mass * (nodes[1] if as_fractions else 1.0)
+@compiled(int64[::1](_NODES, types.Array(float64, 1, "C")))
+def _descend(nodes: DoubleArray, mass: DoubleArray) -> IntArray:
+    """Uses up `mass`."""
     node = np.ones(len(mass), np.int64)
     leaves = level = len(nodes) // 2
     while level > 1:  # all go down one level, so that the machine waits for memory once per level, not for each
@@ -90,6 +90,11 @@ def _find(nodes: DoubleArray, mass: DoubleArray, as_fractions: bool) -> IntArray
             mass[i] -= below * right
             node[i] = left + right
     return node - leaves
+
+
+@compiled(int64[::1](_NODES, _VALUES))
+def _find(nodes: DoubleArray, fraction: DoubleArray) -> IntArray:
+    return _descend(nodes, fraction * nodes[1])
 
 
 @compiled(float32[::1](_NODES, _SLOTS, float64, float64))
@@ -167,11 +172,11 @@ class SumTree:
 
         Rounding may make it a neighbour, but never one that holds no row (unless none does).
         """
-        return _find(self.nodes, fraction, True)
+        return _find(self.nodes, fraction)
 
     def find_mass(self, mass: DoubleArray) -> IntArray:
-        """Return, for each mass [B], the first slot up to which the numbers sum to more."""
-        return _find(self.nodes, mass, False)
+        """Return, for each mass [B], the first slot up to which the numbers sum to more; changes `mass`."""
+        return _descend(self.nodes, mass)
 
     def weights(self, slot: IntArray, beta: float, stored: int | None) -> npt.NDArray[np.float32]:
         """Return (stored * number / total)^-beta; with None, divided by the largest of them."""
