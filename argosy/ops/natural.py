@@ -60,7 +60,8 @@ def fisher_product(
     sizes = [parameter.numel() for parameter in parameters]
 
     def product(vector: torch.Tensor) -> torch.Tensor:
-        parts = [part.view_as(p) for part, p in zip(torch.split(vector, sizes), parameters, strict=True)]
+        # Laid out in memory as the parameters are, which says how fast products of matrices are.
+        parts = [torch.empty_like(p).copy_(v.view_as(p)) for v, p in zip(vector.split(sizes), parameters, strict=True)]
         gradients, along = zip(*((gradient, parts[index]) for gradient, index in used), strict=True)
         (change,) = torch.autograd.grad(gradients, given, along, retain_graph=True)
         return flat_gradient(output, parameters, metric(change)) + damping * vector

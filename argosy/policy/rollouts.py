@@ -39,9 +39,9 @@ def rollout_values(
     elif policy.is_recurrent:
         value = policy.analyze(rollout).value
     else:
-        stride = max(CHUNK_ROWS // B, 1)
-        chunks = (Batch(obs=tree.index(rollout.obs, slice(t, t + stride))) for t in range(0, T, stride))
-        value = torch.cat([policy.analyze(chunk).value for chunk in chunks])
+        obs = tree.map_leaves(lambda leaf: leaf.flatten(0, 1), rollout.obs)  # layers take rows at once faster than steps
+        chunks = (Batch(obs=tree.index(obs, slice(i, i + CHUNK_ROWS))) for i in range(0, T * B, CHUNK_ROWS))
+        value = torch.cat([policy.analyze(chunk).value for chunk in chunks]).view(T, B)
 
     def at_cuts(rows: tuple[torch.Tensor, ...]) -> torch.Tensor:
         return policy.analyze_next(rollout, rows).value
