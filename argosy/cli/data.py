@@ -13,6 +13,7 @@ import tyro
 from argosy.cli.flags import parse
 from argosy.data.datasets import Source, convert, open_source
 from argosy.data.datasets.card import Card, histogram, make_card
+from argosy.data.datasets.episodes import best_episodes
 from argosy.env import make_vector_env
 from argosy.errors import ConfigError, DataError, require
 from argosy.logger import ProgressBar
@@ -45,6 +46,8 @@ class ConvertFlags:
     """Environment whose spaces it must fit."""
     clip: bool = False
     """Cut actions to the bounds of the task's."""
+    best: float | None = None
+    """Only this share of the episodes, those that returned most, e.g. 0.1."""
     unpacked: bool = False
     """Do not compress images: the file takes more room, but it is mapped, not read, when it is learned from."""
     quiet: bool = False
@@ -79,11 +82,17 @@ def _convert(args: Sequence[str]) -> int:
         raise ConfigError("--clip needs --task TASK, whose bounds actions are cut to")
     bar = ProgressBar(not flags.quiet, unit="row")
     with open_source(flags.source) as source, contextlib.closing(bar):
-        bar.open(source.rows, 0)
         made = source if flags.task is None else _fitted(source, flags.task, "clip" if flags.clip else "check")
+        if flags.best is not None:
+            bar.open(source.rows, 0)
+            made = best_episodes(made, flags.best, bar.move)
+            bar.close()
+        bar.open(made.rows, 0)
         convert(made, flags.output, bar.move, packed=not flags.unpacked)
     if not flags.quiet:
-        print(f"rows     {source.rows:,} transitions ({source.format})")
+        print(f"rows     {made.rows:,} transitions ({source.format})")
+        for note in made.notes:
+            print(f"note     {note}")
         print(f"file     {flags.output}")
     return 0
 

@@ -61,7 +61,8 @@ def fisher_product(
 
     def product(vector: torch.Tensor) -> torch.Tensor:
         # Laid out in memory as the parameters are, which says how fast products of matrices are.
-        parts = [torch.empty_like(p).copy_(v.view_as(p)) for v, p in zip(vector.split(sizes), parameters, strict=True)]
+        pieces = zip(torch.split(vector, sizes), parameters, strict=True)
+        parts = [torch.empty_like(parameter).copy_(piece.view_as(parameter)) for piece, parameter in pieces]
         gradients, along = zip(*((gradient, parts[index]) for gradient, index in used), strict=True)
         (change,) = torch.autograd.grad(gradients, given, along, retain_graph=True)
         return flat_gradient(output, parameters, metric(change)) + damping * vector

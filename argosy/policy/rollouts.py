@@ -39,7 +39,7 @@ def rollout_values(
     elif policy.is_recurrent:
         value = policy.analyze(rollout).value
     else:
-        obs = tree.map_leaves(lambda leaf: leaf.flatten(0, 1), rollout.obs)  # layers take rows at once faster than steps
+        obs = tree.map_leaves(lambda leaf: leaf.flatten(0, 1), rollout.obs)  # faster than layers take [T, B]
         chunks = (Batch(obs=tree.index(obs, slice(i, i + CHUNK_ROWS))) for i in range(0, T * B, CHUNK_ROWS))
         value = torch.cat([policy.analyze(chunk).value for chunk in chunks]).view(T, B)
 

@@ -193,6 +193,8 @@ def test_data_convert_checks_and_clips(tmp_path, capsys):
     data = argosy.ReplayBuffer.load_hdf5(file)
     assert data.act.max() == 2.0
     assert data.obs.dtype == np.float32
+    assert cli.main(["data", "convert", source, str(tmp_path / "b.hdf5"), "--best", "0.5"]) == 0
+    assert "rows     10 transitions (npz)\nnote     the best 2 of 4 episodes" in capsys.readouterr().out
     assert cli.main(["data", "convert", source, str(file), "--clip"]) == 2
     assert "--clip needs --task" in capsys.readouterr().err
     result = argosy.train(

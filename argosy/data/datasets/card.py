@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from argosy.data import tree
+from argosy.data.datasets.episodes import Sums
 from argosy.data.datasets.source import Progress, Source
 from argosy.errors import DataError
 
@@ -119,26 +120,23 @@ def make_card(source: Source, progress: Progress | None = None) -> Card:
     """
     card = Card(source.path, source.format, source.rows, _bytes(Path(source.path)), dict(source.attributes))
     card.notes = source.notes
-    total, length, seen = 0.0, 0, 0
+    sums, seen = Sums(), 0
     for part in source.parts(finite=False):
         for name in FIELDS:
             for path, leaf in tree.leaves(part[name], name):
                 _column(card, path, np.asarray(leaf)).take_in(leaf)
-        done, cut = part.terminated | part.truncated, part.get("cut", np.zeros(len(part.rew), np.bool_))
-        start = 0
-        for end in (np.flatnonzero(done) + 1).tolist():
-            if not cut[end - 1]:
-                card.returns.append(total + float(part.rew[start:end].sum(dtype=np.float64)))
-                card.lengths.append(length + end - start)
-            total, length, start = 0.0, 0, end
-        total, length = total + float(part.rew[start:].sum(dtype=np.float64)), length + len(done) - start
+        for total, length, ended in sums.take_in(part):
+            if ended:
+                card.returns.append(total)
+                card.lengths.append(length)
+        cut = part.get("cut", np.zeros(len(part.rew), np.bool_))
         card.terminated += int(part.terminated.sum())
         card.truncated += int((part.truncated & ~part.terminated & ~cut).sum())
         card.unfinished += int(cut.sum())
-        seen += len(done)
+        seen += len(cut)
         if progress is not None:
             progress(seen)
-    card.unfinished += length > 0
+    card.unfinished += sums.length > 0
     card.returns = [value for value in card.returns if math.isfinite(value)]
     card.wrong += _wrong(card)
     return card

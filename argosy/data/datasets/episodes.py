@@ -1,0 +1,88 @@
+"""The episodes of a data set: what they returned, and the best of them alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from argosy.data.batch import Batch
+from argosy.data.datasets.source import Progress, Source
+from argosy.errors import ConfigError, DataError
+
+
+@dataclass
+class Sums:
+    """Sums up episodes whose rows come in parts."""
+
+    total: float = 0.0
+    """Return of the episode under way, so far."""
+    length: int = 0
+    """Its rows, so far."""
+
+    def take_in(self, part: Batch) -> Iterator[tuple[float, int, bool]]:
+        """Yield return, rows and whether it came to an end, of all that a part ends; the others were only cut off."""
+        cut, start = part.get("cut", np.zeros(len(part.rew), np.bool_)), 0
+        for end in (np.flatnonzero(part.terminated | part.truncated) + 1).tolist():
+            total = self.total + float(part.rew[start:end].sum(dtype=np.float64))
+            yield total, self.length + end - start, not cut[end - 1]
+            self.total, self.length, start = 0.0, 0, end
+        self.total += float(part.rew[start:].sum(dtype=np.float64))
+        self.length += len(part.rew) - start
+
+
+def best_episodes(source: Source, share: float, progress: Progress | None = None) -> Source:
+    """Return those episodes of a data set that returned most, in their order; pieces without an end are left out.
+
+    Cloning the best tenth is what others are to be compared with where data are mixed (%BC in Chen et al., 2021,
+    https://arxiv.org/abs/2106.01345).
+
+    Args:
+        source: the data set; it is read once, in constant memory.
+        share: of the episodes, rounded up to whole ones.
+        progress: is told how many rows are read.
+
+    Raises:
+        ConfigError: `share` is not within 0 (exclusive) and 1.
+        DataError: no episode ends, or the data set is damaged.
+    """
+    if not 0.0 < share <= 1.0:
+        raise ConfigError(f"the share of the best episodes is {share}; it must be > 0 and <= 1, e.g. 0.1")
+    sums, done = Sums(), 0
+    seen: list[tuple[float, int, bool]] = []
+    for part in source.parts():
+        seen += sums.take_in(part)
+        done += len(part.rew)
+        if progress is not None:
+            progress(done)
+    returns, lengths, ended = (np.array(column) for column in zip(*seen, strict=True)) if seen else [np.zeros(0)] * 3
+    known = np.flatnonzero(ended)
+    if not len(known):
+        raise DataError(f"{source.path}: no episode ends in {source.rows:,} rows, so that none is known to be the best")
+    kept = known[np.argsort(-returns[known], kind="stable")[: math.ceil(share * len(known))]]
+    stops = np.cumsum(lengths)
+    is_kept = np.zeros(source.rows, np.bool_)
+    for episode in kept:
+        is_kept[stops[episode] - lengths[episode] : stops[episode]] = True
+
+    def read(size: int) -> Iterator[Batch]:
+        start = 0
+        for part in source.read(size):
+            rows = is_kept[start : start + len(part.rew)]
+            start += len(part.rew)
+            if rows.any():
+                yield part[rows]
+
+    best = returns[kept]
+    note = f"the best {len(best):,} of {len(known):,} episodes, with returns from {best.min():.4g} on"
+    return dataclasses.replace(
+        source,
+        rows=int(is_kept.sum()),
+        read=read,
+        whole=None,
+        attributes={**source.attributes, "episodes": len(best), "return_mean": best.mean(), "return_std": best.std()},
+        notes=(*source.notes, note),
+    )
