@@ -1,0 +1,159 @@
+"""Learning from data beside d3rlpy: the same transitions, settings, seeds and updates as the rows of run.py.
+
+    python benchmarks/learning/beside.py                         every row on Pendulum that d3rlpy can have
+    python benchmarks/learning/beside.py td3_bc iql --labels mixed --seeds 2
+
+Argosy's returns are those of `results/`. What is there of the peer's in `beside.json` is not made again. Needs
+`benchmarks/peers/setup.sh d3rlpy`. The table is written into docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from argosy.data import Batch
+from argosy.data.datasets import open_source
+from argosy.report import interval
+
+HERE = Path(__file__).resolve().parent
+RESULTS, FOUND, DOC = HERE / "results", HERE / "beside.json", HERE.parents[1] / "docs" / "benchmarks.md"
+PYTHON = HERE.parent / "peers" / ".env-d3rlpy" / "bin" / "python"
+BEGIN, END = "<!-- beside d3rlpy: written by benchmarks/learning/beside.py -->", "<!-- end of beside d3rlpy -->"
+EPISODES = 100
+Settings = Mapping[str, Any]
+
+
+def rates(config: Settings) -> dict[str, Any]:
+    """What d3rlpy calls what algorithms with an actor and critics have in common."""
+    return {
+        "gamma": config["gamma"],
+        "tau": config["tau"],
+        "actor_learning_rate": config["actor_optim"]["lr"],
+        "critic_learning_rate": config["critic_optim"]["lr"],
+    }
+
+
+SETTINGS: dict[str, Callable[[Settings], dict[str, Any]]] = {
+    "bc": lambda config: {"learning_rate": config["optim"]["lr"]},
+    "td3_bc": lambda config: rates(config) | {"alpha": config["alpha"]},
+    "rebrac": lambda config: (
+        rates(config) | {"actor_beta": config["actor_penalty"], "critic_beta": config["critic_penalty"]}
+    ),
+    "iql": lambda config: (
+        rates(config) | {"expectile": config["expectile"], "weight_temp": 1.0 / config["temperature"]}
+    ),
+    "awac": lambda config: rates(config) | {"lam": config["temperature"]},
+    "bcq": lambda config: (
+        rates(config)
+        | {
+            "imitator_learning_rate": config["model_optim"]["lr"],
+            "lam": config["pessimism"],
+            "action_flexibility": config["max_perturbation"],
+            "n_action_samples": config["num_candidates"],
+        }
+    ),
+    "cql": lambda config: (
+        rates(config)
+        | {
+            "initial_temperature": config["alpha"],
+            "temp_learning_rate": 0.0,  # of both: fixed
+            "alpha_learning_rate": 0.0,
+            "conservative_weight": config["conservative_weight"],
+            "n_action_samples": config["num_draws"],
+            "soft_q_backup": config["entropy_in_target"],
+        }
+    ),
+}
+"""argosy's settings of an algorithm -> d3rlpy's of its own."""
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Train what is missing, write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("algorithms", nargs="*", default=list(SETTINGS), choices=[*SETTINGS, []])
+    parser.add_argument("--labels", nargs="+", default=["expert", "mixed"])
+    parser.add_argument("--task", default="Pendulum-v1")
+    parser.add_argument("--seeds", type=int, default=3)
+    options = parser.parse_args(args)
+    found: dict[str, dict[str, Any]] = json.loads(FOUND.read_text()) if FOUND.exists() else {}
+    for label in options.labels:
+        for name in options.algorithms:
+            row = RESULTS / f"{options.task}-{name}-{label}.json"
+            if not row.exists():
+                print(f"{row.name}: argosy's side is missing; run.py makes it")
+                continue
+            seeds = found.setdefault(row.stem, {})
+            for seed in range(1, options.seeds + 1):
+                if str(seed) not in seeds:
+                    seeds[str(seed)] = learn(json.loads(row.read_text()), seed)
+                    FOUND.write_text(json.dumps(found, indent=1) + "\n")
+                print(f"{row.stem}, seed {seed}: {seeds[str(seed)]['return_mean']:.1f}")
+            write_doc(found)
+    return 0
+
+
+def learn(row: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Train d3rlpy with the settings of a row of `run.py`, on the same transitions."""
+    experiment = row["experiment"]
+    asked = {
+        "algorithm": row["algorithm"],
+        "task": row["task"],
+        "seed": seed,
+        "updates": row["seeds"][0]["updates"],
+        "batch": experiment["trainer"]["batch_size"],
+        "hidden": experiment["net"]["hidden_sizes"],
+        "layer_norm": row["algorithm"] == "rebrac",
+        "settings": SETTINGS[row["algorithm"]](experiment["config"]),
+        "episodes": EPISODES,
+    }
+    file = HERE / "runs" / "data" / experiment["data"]
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / "data.npz"
+        with open_source(file) as source:
+            data = Batch.cat(list(source.parts()))
+        names = ("obs", "act", "rew", "terminated", "truncated")
+        np.savez(plain, **{name: data[name] for name in names})
+        run = subprocess.run(
+            [PYTHON, HERE / "peer_d3rlpy.py", plain, json.dumps(asked)],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+    if run.returncode:
+        raise SystemExit(run.stderr[-2000:])
+    made: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
+    return made | {"settings": asked["settings"]}
+
+
+def write_doc(found: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write the table of both sides into docs/benchmarks.md."""
+    lines = [
+        "| data | algorithm | argosy: interquartile mean, 95 % interval (seeds) | d3rlpy 2.8.1 |",
+        "| --- | --- | --- | --- |",
+    ]
+    for name in sorted(found):
+        row = json.loads((RESULTS / f"{name}.json").read_text())
+        ours = [seed["test_return_mean"] for seed in row["seeds"]]
+        theirs = [seed["return_mean"] for seed in found[name].values()]
+        lines.append(f"| {row['task']} ({row['label']}) | {row['algorithm']} | {_said(ours)} | {_said(theirs)} |")
+    before, rest = DOC.read_text().split(BEGIN, 1)
+    DOC.write_text(before + BEGIN + "\n\n" + "\n".join(lines) + "\n\n" + END + rest.split(END, 1)[1])
+
+
+def _said(returns: list[float]) -> str:
+    final = interval(returns)
+    bounds = f" ({final.low:.1f} to {final.high:.1f})" if len(returns) > 1 else ""
+    return f"{final.value:.1f}{bounds} ({len(returns)})"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

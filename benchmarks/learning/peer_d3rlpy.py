@@ -1,0 +1,71 @@
+"""Learn from a data set with d3rlpy 2.8.1, in its own environment; prints the mean return of the final policy.
+
+    benchmarks/peers/.env-d3rlpy/bin/python benchmarks/learning/peer_d3rlpy.py FILE.npz '{"algorithm": "iql", ...}'
+
+`beside.py` calls it, with the settings of argosy's preset.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+import time
+
+import d3rlpy.algos
+import gymnasium as gym
+import numpy as np
+import torch
+from d3rlpy.dataset import MDPDataset
+from d3rlpy.logging import NoopAdapterFactory
+from d3rlpy.models.encoders import VectorEncoderFactory
+from d3rlpy.preprocessing import MinMaxActionScaler
+
+CONFIGS = {
+    "bc": "BCConfig",
+    "td3_bc": "TD3PlusBCConfig",
+    "iql": "IQLConfig",
+    "awac": "AWACConfig",
+    "cql": "CQLConfig",
+    "bcq": "BCQConfig",
+    "rebrac": "ReBRACConfig",
+}
+
+
+def main() -> None:
+    file, text = sys.argv[1:]
+    asked = json.loads(text)
+    torch.set_num_threads(1)
+    d3rlpy.seed(asked["seed"])
+    data, env = np.load(file), gym.make(asked["task"])
+    dataset = MDPDataset(data["obs"], data["act"], data["rew"], data["terminated"], data["truncated"])
+    config = getattr(d3rlpy.algos, CONFIGS[asked["algorithm"]])
+    nets = {
+        name: VectorEncoderFactory(asked["hidden"], use_layer_norm="critic" in name and asked["layer_norm"])
+        for name in inspect.signature(config).parameters
+        if name.endswith("encoder_factory")
+    }
+    scaler = MinMaxActionScaler(minimum=env.action_space.low, maximum=env.action_space.high)
+    algorithm = config(**nets, batch_size=asked["batch"], action_scaler=scaler, **asked["settings"]).create(False)
+    start = time.perf_counter()
+    algorithm.fit(
+        dataset,
+        n_steps=asked["updates"],
+        n_steps_per_epoch=asked["updates"],
+        logger_adapter=NoopAdapterFactory(),
+        show_progress=False,
+    )
+    seconds = time.perf_counter() - start
+    returns = []
+    for episode in range(asked["episodes"]):
+        obs, _ = env.reset(seed=asked["seed"] * 100_000 + episode)
+        total, done = 0.0, False
+        while not done:
+            obs, rew, terminated, truncated, _ = env.step(algorithm.predict(np.float32(obs)[None])[0])
+            total, done = total + float(rew), terminated or truncated
+        returns.append(total)
+    print(json.dumps({"return_mean": float(np.mean(returns)), "train_s": seconds}))
+
+
+if __name__ == "__main__":
+    main()
