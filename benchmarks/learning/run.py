@@ -37,6 +37,10 @@ HERE = Path(__file__).resolve().parent
 RESULTS, RUNS = HERE / "results", HERE / "runs"
 DOC = HERE.parents[1] / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- learning table: written by benchmarks/learning/run.py -->", "<!-- end of the learning table -->"
+PUBLISHED = HERE / "published.json"
+PUBLISHED_STEPS = 1_000_000
+PUBLISHED_BEGIN = "<!-- beside published numbers: written by run.py -->"
+PUBLISHED_END = "<!-- end of published numbers -->"
 VERSIONS = ("torch", "numpy", "gymnasium", "envpool", "ale-py")
 
 
@@ -252,9 +256,36 @@ def write_doc() -> None:
             f"{statistics.median(seed['wall_s'] for seed in seeds):.0f} | "
             f"{final.value:.{digits}f}{bounds} |"
         )
-    text = DOC.read_text()
-    before, rest = text.split(BEGIN, 1)
-    DOC.write_text(before + BEGIN + "\n\n" + "\n".join(lines) + "\n\n" + END + rest.split(END, 1)[1])
+    _put(lines, BEGIN, END)
+    _put(beside_published(), PUBLISHED_BEGIN, PUBLISHED_END)
+
+
+def beside_published() -> list[str]:
+    """Return the lines of a table: the best point of the mean test curve, which is what was published."""
+    lines = [
+        "| task | algorithm | Tianshou, published | argosy (seeds) | after steps |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for task, published in json.loads(PUBLISHED.read_text()).items():
+        for algorithm, (theirs, deviation) in published.items():
+            path = RESULTS / f"{task}-{algorithm}.json"
+            seeds = json.loads(path.read_text())["seeds"] if path.exists() else []
+            if not seeds or min(seed["env_steps"] for seed in seeds) < PUBLISHED_STEPS:
+                continue
+            grid, mean = mean_curve([seed["test_curve"] for seed in seeds])
+            best = int(mean.argmax())
+            ours = [np.interp(grid[best], *np.array(seed["test_curve"], dtype=float).T) for seed in seeds]
+            lines.append(
+                f"| {task} | {algorithm} | {theirs:.1f} ± {deviation:.1f} | {mean[best]:.1f} ± {np.std(ours):.1f} "
+                f"({len(seeds)}) | {grid[best]:,.0f} |"
+            )
+    return lines
+
+
+def _put(lines: Sequence[str], begin: str, end: str) -> None:
+    """Write the lines of a table between two marks of docs/benchmarks.md."""
+    before, rest = DOC.read_text().split(begin, 1)
+    DOC.write_text(before + begin + "\n\n" + "\n".join(lines) + "\n\n" + end + rest.split(end, 1)[1])
 
 
 if __name__ == "__main__":

@@ -26,7 +26,8 @@ def result(**changes):
 def test_the_table_has_a_line_per_result_and_says_what_was_asked_for(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "RESULTS", tmp_path)
     monkeypatch.setattr(run, "DOC", tmp_path / "doc.md")
-    run.DOC.write_text(f"before {run.BEGIN}old{run.END} behind")
+    marks = f"{run.BEGIN}old{run.END} between {run.PUBLISHED_BEGIN}{run.PUBLISHED_END}"
+    run.DOC.write_text(f"before {marks} behind")
     (tmp_path / "1.json").write_text(result())
     (tmp_path / "2.json").write_text(result(bar=-3.0, label="l"))
     (tmp_path / "3.json").write_text(result(success=0.95, bar=-2.5))
@@ -41,6 +42,17 @@ def test_the_table_has_a_line_per_result_and_says_what_was_asked_for(tmp_path, m
         ["| T-v0", "a", "2 of 2 (-2.5 and success 0.95 within 1,000 steps)", "900 (900)"],
         ["| T-v0", "a", "2 of 2 (-3)", "700 updates"],
     ]
+
+
+def test_published_numbers_stand_beside_the_best_point_of_the_mean_test_curve(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "RESULTS", tmp_path)
+    monkeypatch.setattr(run, "PUBLISHED", tmp_path / "published.json")
+    run.PUBLISHED.write_text(json.dumps({"T-v0": {"a": [5.0, 1.0], "b": [7.0, 2.0]}, "U-v0": {"a": [9.0, 1.0]}}))
+    curves = [[[0, 0.0], [500_000, 4.0], [1_000_000, 2.0]], [[0, 0.0], [500_000, 10.0], [1_000_000, 3.0]]]
+    for name, steps in (("T-v0-a", 1_000_000), ("T-v0-b", 999_999)):  # the latter did not go so far
+        seeds = [{"test_curve": curve, "env_steps": steps} for curve in curves]
+        (tmp_path / f"{name}.json").write_text(json.dumps({"seeds": seeds}))
+    assert run.beside_published()[2:] == ["| T-v0 | a | 5.0 ± 1.0 | 7.0 ± 3.0 (2) | 500,000 |"]
 
 
 def test_a_seed_has_passed_that_reached_all_bars_in_time():
