@@ -42,14 +42,14 @@ Buffer = bytes | bytearray | memoryview
 
 class _Form(NamedTuple):
     header: Literal["dict", "pickle", "raw"]
-    compressed: Callable[[str], bool]
-    """Whether the array at a path is compressed."""
+    compressed: Callable[[str], bool] | None = None
+    """Whether the array at a path is compressed; None: none is."""
 
 
 _METHODS: Final[dict[str, _Form]] = {
-    "pickle_dict": _Form("dict", lambda path: False),
-    "pickle": _Form("pickle", lambda path: False),
-    "raw_bytes": _Form("raw", lambda path: False),
+    "pickle_dict": _Form("dict"),
+    "pickle": _Form("pickle"),
+    "raw_bytes": _Form("raw"),
     "raw_compress": _Form("raw", lambda path: True),
     "compress_pickle": _Form("pickle", lambda path: True),
     "pickle_compress": _Form("pickle", lambda path: True),
@@ -104,7 +104,9 @@ def dumps(x: NamedArray, method: Method = "raw_bytes") -> bytes:
         header = pickle.dumps(content, protocol=5, buffer_callback=found.append)
         buffers = [np.frombuffer(buffer.raw(), np.uint8) for buffer in found]
         paths = [""] * len(buffers)
-    stored = [_compress(b) if form.compressed(p) else b for b, p in zip(buffers, paths, strict=True)]
+    stored, compressed = buffers, form.compressed
+    if compressed is not None:
+        stored = [_compress(b) if compressed(p) else b for b, p in zip(buffers, paths, strict=True)]
     sizes = [0] * (2 * len(stored))
     sizes[::2], sizes[1::2] = [part.nbytes for part in stored], [part.nbytes for part in buffers]
     parts: list[Buffer] = [
