@@ -60,9 +60,7 @@ def fisher_product(
     sizes = [parameter.numel() for parameter in parameters]
 
     def product(vector: torch.Tensor) -> torch.Tensor:
-        # Laid out in memory as the parameters are, which says how fast products of matrices are.
-        pieces = zip(torch.split(vector, sizes), parameters, strict=True)
-        parts = [torch.empty_like(parameter).copy_(piece.view_as(parameter)) for piece, parameter in pieces]
+        parts = [part.view_as(p) for part, p in zip(torch.split(vector, sizes), parameters, strict=True)]
         gradients, along = zip(*((gradient, parts[index]) for gradient, index in used), strict=True)
         (change,) = torch.autograd.grad(gradients, given, along, retain_graph=True)
         return flat_gradient(output, parameters, metric(change)) + damping * vector
