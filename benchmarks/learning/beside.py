@@ -1,7 +1,7 @@
 """Learning from data beside d3rlpy: the same transitions, settings, seeds and updates as the rows of run.py.
 
     python benchmarks/learning/beside.py                         every row on Pendulum that d3rlpy can have
-    python benchmarks/learning/beside.py td3_bc iql --labels mixed --seeds 2
+    python benchmarks/learning/beside.py --algorithms td3_bc iql --labels mixed --seeds 2
 
 Argosy's returns are those of `results/`. What is there of the peer's in `beside.json` is not made again. Needs
 `benchmarks/peers/setup.sh d3rlpy`. The table is written into docs/benchmarks.md.
@@ -79,7 +79,7 @@ SETTINGS: dict[str, Callable[[Settings], dict[str, Any]]] = {
 def main(args: Sequence[str] | None = None) -> int:
     """Train what is missing, write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("algorithms", nargs="*", default=list(SETTINGS), choices=[*SETTINGS, []])
+    parser.add_argument("--algorithms", nargs="+", default=list(SETTINGS), choices=SETTINGS)
     parser.add_argument("--labels", nargs="+", default=["expert", "mixed"])
     parser.add_argument("--task", default="Pendulum-v1")
     parser.add_argument("--seeds", type=int, default=3)
