@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from argosy.net.backbone import Linear
@@ -36,6 +35,8 @@ class NoisyLinear(Linear):
 
     noise: tuple[torch.Tensor, torch.Tensor] | None = None
     """e_in [in_features] and e_out [out_features], or [B, out_features] for each row; None: there is none now."""
+    noisy: tuple[torch.Tensor, torch.Tensor] | None = None
+    """Weight and bias with this noise, once they are made: a pass without gradient takes those of the one before it."""
 
     def __init__(self, plain: Linear, std: float) -> None:
         super().__init__(plain.in_features, plain.out_features)
@@ -51,8 +52,11 @@ class NoisyLinear(Linear):
         e_in, e_out = self.noise
         if e_out.dim() > 1 or x.shape[:-1].numel() < FEW_ROWS:
             return super().forward(x) + ((x * e_in) @ self.weight_std + self.bias_std) * e_out
-        weight = torch.addcmul(self.weight, self.weight_std, torch.outer(e_in, e_out))
-        return F.linear(x, weight.t(), torch.addcmul(self.bias, self.bias_std, e_out))
+        if self.noisy is None or torch.is_grad_enabled():
+            weight = torch.addcmul(self.weight, self.weight_std, torch.outer(e_in, e_out))
+            self.noisy = weight, torch.addcmul(self.bias, self.bias_std, e_out)
+        weight, bias = self.noisy
+        return torch.addmm(bias, x, weight) if x.dim() == 2 else x @ weight + bias
 
 
 @dataclass(frozen=True)
@@ -70,15 +74,14 @@ class Noise:
         sizes = [size for layer in self.layers for size in (layer.in_features, layer.out_features)]
         z = torch.empty(sum(sizes)).normal_(generator=rng.torch).to(self.layers[0].weight.device)
         e = torch.split(z.sign() * z.abs().sqrt(), sizes)
-        explores = torch.ones(()) if evaluates is None else torch.from_numpy(~evaluates).unsqueeze(-1)
-        explores = explores.to(z.device)
+        explores = None if evaluates is None else torch.from_numpy(~evaluates).unsqueeze(-1).to(z.device)
         for layer, e_in, e_out in zip(self.layers, e[::2], e[1::2], strict=True):
-            layer.noise = (e_in, e_out * explores)
+            layer.noise = (e_in, e_out if explores is None else e_out * explores)
         try:
             yield
         finally:
             for layer in self.layers:
-                layer.noise = None
+                layer.noise = layer.noisy = None
 
 
 def add_noise(network: nn.Module, std: float) -> Noise:

@@ -9,6 +9,7 @@ import torch
 
 from argosy.env.spaces import Space
 from argosy.net import NetConfig
+from argosy.ops.choice import of_action
 from argosy.policy.q import QAnalysis, QPolicy
 
 
@@ -23,7 +24,7 @@ class CategoricalAnalysis(QAnalysis):
 
     def log_probs_of(self, act: torch.Tensor) -> torch.Tensor:
         """[..., N] log-probabilities for actions [...]."""
-        return self.log_probs.take_along_dim(act[..., None, None], dim=-2).squeeze(-2)
+        return of_action(self.log_probs, act)
 
     @property
     def log_probs_taken(self) -> torch.Tensor:

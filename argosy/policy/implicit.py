@@ -12,6 +12,7 @@ from gymnasium import spaces
 from argosy.env.spaces import Space
 from argosy.net import Backbone, NetConfig
 from argosy.net.implicit import EqualFractions, ImplicitHead, ProposedFractions, middles
+from argosy.ops.choice import of_action
 from argosy.policy.base import OneNetPolicy, RolloutRequest, RolloutResult
 from argosy.policy.q import QAnalysis
 
@@ -48,7 +49,7 @@ class ImplicitAnalysis:
     def quantiles_of(self, act: torch.Tensor, tau: torch.Tensor | None = None) -> torch.Tensor:
         """[..., N] quantiles of actions [...] at fractions [..., N]; None: at the middles of the shares."""
         quantiles = self.quantiles if tau is None else self.head.quantiles(self.features, tau)
-        return quantiles.take_along_dim(act[..., None, None], dim=-2).squeeze(-2)
+        return of_action(quantiles, act)
 
     def quantiles_taken(self, tau: torch.Tensor | None = None) -> torch.Tensor:
         """[..., N] quantiles of the stored actions at fractions [..., N]; None: at the middles of the shares."""

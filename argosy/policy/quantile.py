@@ -9,6 +9,7 @@ import torch
 
 from argosy.env.spaces import Space
 from argosy.net import NetConfig
+from argosy.ops.choice import of_action
 from argosy.policy.q import QAnalysis, QPolicy
 
 
@@ -21,7 +22,7 @@ class QuantileAnalysis(QAnalysis):
 
     def quantiles_of(self, act: torch.Tensor) -> torch.Tensor:
         """[..., N] quantiles of actions [...]."""
-        return self.quantiles.take_along_dim(act[..., None, None], dim=-2).squeeze(-2)
+        return of_action(self.quantiles, act)
 
     @property
     def quantiles_taken(self) -> torch.Tensor:

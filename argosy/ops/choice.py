@@ -1,0 +1,15 @@
+"""What belongs to chosen actions."""
+
+from __future__ import annotations
+
+import torch
+
+
+def of_action(values: torch.Tensor, act: torch.Tensor) -> torch.Tensor:
+    """Return the rows of actions `act` [...] of `values` [..., num_actions, N]: [..., N].
+
+    As rows of one table: gathering number by number takes two to three times as long, gradient included.
+    """
+    rows = values.flatten(0, -2)
+    starts = torch.arange(0, len(rows), values.shape[-2], device=act.device)
+    return rows.index_select(0, act.flatten() + starts).reshape(*act.shape, -1)
