@@ -25,7 +25,7 @@ class DataFlags:
     """Say what a data set holds and what is wrong with it; `argosy data convert SRC DST` makes argosy's own of it."""
 
     file: Annotated[str, tyro.conf.Positional]
-    """A file, or a folder of Minari or of TFRecords."""
+    """A file, or a folder of Minari, of LeRobot or of TFRecords."""
     output: Annotated[str | None, tyro.conf.arg(aliases=["-o"])] = None
     """A picture of the returns, PNG."""
     task: str | None = None
@@ -39,7 +39,7 @@ class ConvertFlags:
     """Write a data set as argosy's own, in constant memory."""
 
     source: Annotated[str, tyro.conf.Positional]
-    """A file, or a folder of Minari or of TFRecords."""
+    """A file, or a folder of Minari, of LeRobot or of TFRecords."""
     output: Annotated[str, tyro.conf.Positional]
     """The file, HDF5; one that is there is replaced in the end."""
     task: str | None = None

@@ -30,6 +30,7 @@ EXTRAS: dict[str, tuple[tuple[str, str], ...]] = {
     "wandb": (("wandb", "wandb"),),
     "mlflow": (("mlflow", "mlflow-skinny"), ("sqlalchemy", "SQLAlchemy"), ("alembic", "alembic")),
     "hdf5": (("h5py", "h5py"),),
+    "lerobot": (("pyarrow", "pyarrow"),),
     "multiagent": (("pettingzoo", "pettingzoo"), ("pygame", "pygame")),
     "fleet": (("ray", "ray"),),
     "export": (("onnx", "onnx"), ("onnxruntime", "onnxruntime"), ("onnxscript", "onnxscript")),

@@ -3,8 +3,8 @@
     python benchmarks/learning/beside.py                         every row on Pendulum that d3rlpy can have
     python benchmarks/learning/beside.py --algorithms td3_bc iql --labels mixed --seeds 2
 
-Argosy's returns are those of `results/`. What is there of the peer's in `beside.json` is not made again. Needs
-`benchmarks/peers/setup.sh d3rlpy`. The table is written into docs/benchmarks.md.
+Argosy's returns are those of `results/`. What is there of the peer's in `beside.json`, with the same settings, is not
+made again. Needs `benchmarks/peers/setup.sh d3rlpy`. The table is written into docs/benchmarks.md.
 """
 
 from __future__ import annotations
@@ -91,14 +91,21 @@ def main(args: Sequence[str] | None = None) -> int:
             if not row.exists():
                 print(f"{row.name}: argosy's side is missing; run.py makes it")
                 continue
-            seeds = found.setdefault(row.stem, {})
+            ours = json.loads(row.read_text())
+            wanted, seeds = settings(ours), found.setdefault(row.stem, {})
             for seed in range(1, options.seeds + 1):
-                if str(seed) not in seeds:
-                    seeds[str(seed)] = learn(json.loads(row.read_text()), seed)
+                if str(seed) not in seeds or seeds[str(seed)]["settings"] != wanted:
+                    seeds[str(seed)] = learn(ours, seed)
                     FOUND.write_text(json.dumps(found, indent=1) + "\n")
                 print(f"{row.stem}, seed {seed}: {seeds[str(seed)]['return_mean']:.1f}")
             write_doc(found)
     return 0
+
+
+def settings(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of d3rlpy that belong to a row of `run.py`."""
+    found: dict[str, Any] = json.loads(json.dumps(SETTINGS[row["algorithm"]](row["experiment"]["config"])))
+    return found
 
 
 def learn(row: Mapping[str, Any], seed: int) -> dict[str, Any]:
@@ -112,7 +119,7 @@ def learn(row: Mapping[str, Any], seed: int) -> dict[str, Any]:
         "batch": experiment["trainer"]["batch_size"],
         "hidden": experiment["net"]["hidden_sizes"],
         "layer_norm": row["algorithm"] == "rebrac",
-        "settings": SETTINGS[row["algorithm"]](experiment["config"]),
+        "settings": settings(row),
         "episodes": EPISODES,
     }
     file = HERE / "runs" / "data" / experiment["data"]

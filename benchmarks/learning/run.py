@@ -121,7 +121,8 @@ def train(algorithm: str, task: str, seed: int, runs: Path, changes: Mapping[str
     wanted = argosy.preset(algorithm, task, seed=seed, **changes)
     if wanted.data is not None:
         wanted = wanted.replaced({"data": os.path.realpath(wanted.data)})  # as a run keeps it
-    config = next(iter(runs.rglob("config.json")), None)
+    begun = sorted(runs.rglob("config.json"), key=lambda path: any(path.parent.glob("checkpoint*")))
+    config = begun[-1] if begun else None  # one that can go on, if there is one
     found = None if config is None else Experiment.load(config, trust=True)
     if found is not None and found.replaced({"threads": wanted.threads}) != wanted:  # threads are found as it begins
         raise SystemExit(f"{config.parent} was made with other settings; remove it, or give this run a --label")

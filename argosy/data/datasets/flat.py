@@ -48,7 +48,7 @@ def open_d4rl(root: HDF5Tree) -> Source:
         DataError: a field is missing, or does not fit the others.
     """
     found = {field: name for field, names in NAMES.items() for name in names[::-1] if name in root}
-    source = _open_columns(root.path, "D4RL", {field: lazy_columns(root, name) for field, name in found.items()})
+    source = open_columns(root.path, "D4RL", {field: lazy_columns(root, name) for field, name in found.items()})
     return replace(source, close=root.close)
 
 
@@ -66,7 +66,7 @@ def open_npz(path: Path) -> Source:
             field = next((field for field, names in NAMES.items() if first in names), None)
             if field is not None:
                 columns[field, *keys] = _npy_rows(path, archive, member)
-    return _open_columns(str(path), "npz", tree.unflatten(columns))
+    return open_columns(str(path), "npz", tree.unflatten(columns))
 
 
 def has_columns(names: list[str]) -> bool:
@@ -74,7 +74,12 @@ def has_columns(names: list[str]) -> bool:
     return all(any(name in names for name in NAMES[field]) for field in ("obs", "act"))
 
 
-def _open_columns(path: str, kind: str, columns: Mapping[str, Columns]) -> Source:
+def open_columns(path: str, kind: str, columns: Mapping[str, Columns]) -> Source:
+    """Return what columns of rows in order of time hold: all of `NAMES`, or all but `obs_next` or `truncated`.
+
+    Raises:
+        DataError: one is missing, or does not fit the others.
+    """
     for field in ("obs", "act", "rew", "terminated"):
         if field not in columns:
             known = " or ".join(map(repr, NAMES[field][:2]))

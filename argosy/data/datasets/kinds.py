@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 
 from argosy.data.datasets.flat import has_columns, open_d4rl, open_npz
+from argosy.data.datasets.lerobot import INFO, open_lerobot
 from argosy.data.datasets.minari import find_minari, is_minari, open_minari
 from argosy.data.datasets.own import is_buffer, open_buffer
 from argosy.data.datasets.source import Progress, Source
@@ -17,15 +18,17 @@ from argosy.data.datasets.writer import DatasetWriter
 from argosy.data.hdf5 import HDF5Tree, is_hdf5, naming_errors, open_hdf5
 from argosy.errors import DataError
 
-KINDS = "argosy's or Tianshou's HDF5, D4RL's HDF5, Minari (its folder), npz, TFRecords of RL Unplugged Atari"
+KINDS = (
+    "argosy's or Tianshou's HDF5, D4RL's HDF5, Minari or LeRobot (their folders), npz, TFRecords of RL Unplugged Atari"
+)
 
 
 def open_source(path: str | PathLike[str]) -> Source:
-    """Return what a file holds, or a folder: of Minari, or of TFRecords, which are read in the order of their names.
+    """Return what a file holds, or a folder: of Minari, of LeRobot, or of TFRecords in the order of their names.
 
     Raises:
         DataError: there is no such file, it is of no known kind, or damaged; names the kinds that are known.
-        MissingExtraError: h5py is not installed.
+        MissingExtraError: h5py or pyarrow is not installed.
     """
     name = os.fspath(path)
     with naming_errors(name):
@@ -33,6 +36,8 @@ def open_source(path: str | PathLike[str]) -> Source:
 
 
 def _open(place: Path, name: str) -> Source:
+    if (place / INFO).is_file():
+        return open_lerobot(place)
     if place.is_dir():
         if records := _records(sorted(place.iterdir())):
             return records(name)
