@@ -53,10 +53,11 @@ def open_lerobot(folder: Path) -> Source:
     features = info.get("features")
     if not isinstance(features, dict):
         raise DataError(f"{INFO} names no 'features'; data sets of versions 2 and 3 are read")
-    numeric = {name: spec for name, spec in features.items() if spec["dtype"] not in ("image", "video", "string")}
+    used = {name: spec for name, spec in features.items() if name.startswith(OBS) or name in (ACT, REW, DONE, EPISODE)}
+    numeric = {name: spec for name, spec in used.items() if spec["dtype"] not in ("image", "video", "string")}
     seen = [name for name in numeric if name.startswith(OBS)]
     if not seen or ACT not in numeric:
-        raise DataError(f"it needs numbers {OBS!r}... and {ACT!r}; it has {sorted(numeric)}")
+        raise DataError(f"it needs numbers {OBS!r}... and {ACT!r}; it describes {sorted(features)}")
     frames = _Frames(folder, numeric)
     if frames.rows != info["total_frames"]:
         raise DataError(f"its files hold {frames.rows:,} rows, where {INFO} announces {info['total_frames']:,}")
@@ -73,8 +74,8 @@ def open_lerobot(folder: Path) -> Source:
         "truncated": _lazy(ends & ~terminated),
     }
     notes = []
-    if pictures := [name for name in features if name.startswith(OBS) and name not in numeric]:
-        notes.append(f"pictures are not read: {', '.join(pictures)}")
+    if pictures := used.keys() - numeric.keys():
+        notes.append(f"pictures are not read: {', '.join(sorted(pictures))}")
     if REW not in numeric:
         notes.append(f"it has no {REW!r}: rewards are 0, from which only imitation learns")
     source = open_columns(str(folder), "LeRobot", columns)
