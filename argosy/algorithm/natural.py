@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
@@ -90,8 +89,8 @@ class NaturalGradient(PolicyGradient[NaturalConfigT, StatsT]):
 
     def _natural_gradient(
         self, loss: torch.Tensor, now: ActorCriticAnalysis, mb: AdvantageBatch
-    ) -> tuple[torch.Tensor, Callable[[torch.Tensor], torch.Tensor]]:
-        """-> (F^-1 g [P] of a loss, products with F), F being the Hessian of the mean divergence from `now`."""
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """-> (x = F^-1 g [P] of a loss, x' F x), F being the Hessian of the mean divergence from `now`."""
         parameters = self.policy.actor_parameters()
         gradient = flat_gradient(loss, parameters)
         check_gradient(loss, gradient)
@@ -102,4 +101,4 @@ class NaturalGradient(PolicyGradient[NaturalConfigT, StatsT]):
         product = fisher_product(
             output, lambda change: share * now.information(kept, change), parameters, self.config.damping
         )
-        return conjugate_gradient(product, gradient, self.config.cg_steps), product
+        return conjugate_gradient(product, gradient, self.config.cg_steps)

@@ -64,10 +64,8 @@ class TRPO(NaturalGradient[TRPOConfig, TRPOStats]):
         now = self.policy.analyze(mb)
         before = now.distribution.detach()
         loss = -batch_mean((now.logp - mb.logp).exp() * mb.adv, mb)
-        natural_gradient, product = self._natural_gradient(loss, now, mb)
-        direction = -natural_gradient
-        curvature = (direction @ product(direction)).clamp(min=1e-12)
-        step = (2.0 * config.max_kl / curvature).sqrt() * direction
+        natural_gradient, curvature = self._natural_gradient(loss, now, mb)
+        step = -(2.0 * config.max_kl / curvature.clamp(min=1e-12)).sqrt() * natural_gradient
         start, kl, share = [p.detach().clone() for p in parameters], torch.zeros_like(loss), 1.0
         for _ in range(config.max_backtracks):
             move(parameters, share * step)

@@ -74,8 +74,8 @@ def conjugate_gradient(
     target: torch.Tensor,
     iterations: int = 10,
     tolerance: float = 1e-10,
-) -> torch.Tensor:
-    """Return x with A x = target, nearly, for a positive definite matrix (Hestenes and Stiefel, 1952).
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return x with A x = target, nearly, for a positive definite matrix, and x' A x (Hestenes and Stiefel, 1952).
 
     The steps are summed up in float64: they cancel each other, and cost nothing beside the products.
 
@@ -97,7 +97,7 @@ def conjugate_gradient(
         residual -= length * image
         before, square = square, residual @ residual
         direction = residual + (square / before) * direction
-    return x.to(target.dtype)
+    return x.to(target.dtype), (x @ (target - residual)).to(target.dtype)  # A x is what of the target is not left
 
 
 @torch.no_grad()

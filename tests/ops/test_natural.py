@@ -11,11 +11,15 @@ def test_gradients_lie_one_after_the_other_and_are_0_where_nothing_depends():
 
 def test_a_linear_system_by_hand():
     matrix, target = torch.tensor([[4.0, 1.0], [1.0, 3.0]]), torch.tensor([1.0, 2.0])
-    found = conjugate_gradient(lambda v: matrix @ v, target, iterations=2)
+    found, square = conjugate_gradient(lambda v: matrix @ v, target, iterations=2)
     assert found.tolist() == pytest.approx([1 / 11, 7 / 11])
+    assert square.item() == pytest.approx(15 / 11)  # found @ target
     # the first step goes along the target: its square over its image, 5 / (1*6 + 2*7)
-    assert conjugate_gradient(lambda v: matrix @ v, target, iterations=1).tolist() == pytest.approx([0.25, 0.5])
-    assert conjugate_gradient(lambda v: matrix @ v, torch.zeros(2)).tolist() == [0.0, 0.0]
+    found, square = conjugate_gradient(lambda v: matrix @ v, target, iterations=1)
+    assert found.tolist() == pytest.approx([0.25, 0.5])
+    assert square.item() == pytest.approx(1.25)  # found @ (1.5, 1.75)
+    found, square = conjugate_gradient(lambda v: matrix @ v, torch.zeros(2))
+    assert (found.tolist(), square.item()) == ([0.0, 0.0], 0.0)
 
 
 def network():
@@ -50,7 +54,8 @@ def test_the_natural_gradient_is_that_of_the_explicit_matrix():
     matrix = torch.stack([product(row) for row in torch.eye(size)])
     torch.testing.assert_close(matrix, matrix.T, rtol=1e-4, atol=1e-5)
     gradient = flat_gradient(log_probs[:, 0].mean(), parameters)
-    found = conjugate_gradient(product, gradient, iterations=size)
+    found, square = conjugate_gradient(product, gradient, iterations=size)
+    torch.testing.assert_close(square, found @ product(found), rtol=1e-4, atol=1e-6)
     torch.testing.assert_close(found, torch.linalg.solve(matrix, gradient), rtol=1e-3, atol=1e-4)
 
 
