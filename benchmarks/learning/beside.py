@@ -151,12 +151,13 @@ def write_doc(found: Mapping[str, Mapping[str, Any]]) -> None:
         row = json.loads((RESULTS / f"{name}.json").read_text())
         ours = [seed["test_return_mean"] for seed in row["seeds"]]
         theirs = [seed["return_mean"] for seed in found[name].values()]
-        lines.append(f"| {row['task']} ({row['label']}) | {row['algorithm']} | {_said(ours)} | {_said(theirs)} |")
+        lines.append(f"| {row['task']} ({row['label']}) | {row['algorithm']} | {said(ours)} | {said(theirs)} |")
     before, rest = DOC.read_text().split(BEGIN, 1)
     DOC.write_text(before + BEGIN + "\n\n" + "\n".join(lines) + "\n\n" + END + rest.split(END, 1)[1])
 
 
-def _said(returns: list[float]) -> str:
+def said(returns: list[float]) -> str:
+    """Return the interquartile mean, its interval and the number of seeds."""
     final = interval(returns)
     bounds = f" ({final.low:.1f} to {final.high:.1f})" if len(returns) > 1 else ""
     return f"{final.value:.1f}{bounds} ({len(returns)})"

@@ -3,18 +3,23 @@ import json
 import sys
 from pathlib import Path
 
+import pytest
+
+import argosy
+
 LEARNING = Path(__file__).resolve().parents[2] / "benchmarks" / "learning"
 
 
-def load():
-    spec = importlib.util.spec_from_file_location("benchmark_learning_run", LEARNING / "run.py")
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, LEARNING / f"{name.removeprefix('benchmark_learning_')}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
 
 
-run = load()
+run, beside = load("benchmark_learning_run"), load("beside")  # the latter by the name that beside_sb3 imports
+beside_sb3 = load("benchmark_learning_beside_sb3")
 
 
 def result(**changes):
@@ -62,3 +67,51 @@ def test_a_seed_has_passed_that_reached_all_bars_in_time():
     assert not run.passed(seed, -1.9, 900, 0.95)
     assert not run.passed(seed, -2.5, 899, 0.95)
     assert not run.passed(seed, -2.5, 900, 0.97)
+
+
+def row(algorithm, task, **changes):
+    """A result of run.py, without having run it."""
+    seeds = [{"seed": seed, "env_steps": 2000, "updates": 900, "test_return_mean": seed} for seed in (1.0, 3.0)]
+    experiment = argosy.preset(algorithm, task, **changes).to_dict()
+    return {"algorithm": algorithm, "task": task, "label": "mixed", "experiment": experiment, "seeds": seeds}
+
+
+def test_sb3_gets_the_settings_of_the_row():
+    asked = beside_sb3.wanted(row("sac", "Pendulum-v1"))
+    assert (asked["steps"], asked["every"], asked["hidden"], asked["episodes"]) == (2000, 1000, [64, 64], 100)
+    settings = {"learning_rate", "gamma", "tau", "batch_size", "learning_starts", "buffer_size", "train_freq"}
+    assert asked["settings"].keys() == settings | {"gradient_steps", "ent_coef"}
+    assert asked["settings"]["ent_coef"] == "auto_0.2"
+    assert beside_sb3.wanted(row("sac", "Pendulum-v1", auto_alpha=False))["settings"]["ent_coef"] == "0.2"
+    assert beside_sb3.wanted(row("td3", "Pendulum-v1"))["settings"]["noise_std"] == 0.1
+    with pytest.raises(SystemExit, match="one optimiser for actor and critics"):
+        beside_sb3.wanted(row("td3", "Pendulum-v1", **{"actor_optim.lr": 0.5}))
+
+
+@pytest.mark.parametrize(
+    ("peer", "name", "args"),
+    [
+        (beside, "Pendulum-v1-rebrac-mixed", ["--algorithms", "rebrac", "--labels", "mixed", "expert"]),
+        (beside_sb3, "Pendulum-v1-td3", ["--algorithms", "td3", "sac", "--task", "Pendulum-v1"]),
+    ],
+)
+def test_a_peer_learns_what_is_missing_and_what_was_made_with_other_settings(tmp_path, monkeypatch, peer, name, args):
+    made = []
+
+    def learn(asked, *seed):
+        made.append((asked, *seed))
+        return {"return_mean": -5.0, "train_s": 1.0} | ({"settings": beside.settings(asked)} if seed else {})
+
+    for field, value in {"RESULTS": tmp_path, "FOUND": tmp_path / "found.json", "DOC": tmp_path / "doc.md"}.items():
+        monkeypatch.setattr(peer, field, value)
+    monkeypatch.setattr(peer, "learn", learn)
+    peer.DOC.write_text(f"before {peer.BEGIN}old{peer.END} behind")
+    algorithm = name.split("-")[2]
+    for gamma, seeds, count in ((0.9, 1, 1), (0.9, 2, 2), (0.8, 2, 4)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(row(algorithm, "Pendulum-v1", gamma=gamma)))
+        assert peer.main([*args, "--seeds", str(seeds)]) == 0
+        assert len(made) == count
+    text = peer.DOC.read_text()
+    assert "2.0 (1.0 to 3.0) (2) | -5.0 (-5.0 to -5.0) (2) |" in text
+    assert text.startswith("before ")
+    assert text.endswith(" behind")
