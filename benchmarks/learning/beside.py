@@ -149,8 +149,10 @@ def write_doc(found: Mapping[str, Mapping[str, Any]]) -> None:
     ]
     for name in sorted(found):
         row = json.loads((RESULTS / f"{name}.json").read_text())
-        ours = [seed["test_return_mean"] for seed in row["seeds"]]
-        theirs = [seed["return_mean"] for seed in found[name].values()]
+        ours, wanted = [seed["test_return_mean"] for seed in row["seeds"]], settings(row)
+        theirs = [seed["return_mean"] for seed in found[name].values() if seed["settings"] == wanted]
+        if not theirs:
+            continue  # argosy's row was made anew, with other settings
         lines.append(f"| {row['task']} ({row['label']}) | {row['algorithm']} | {said(ours)} | {said(theirs)} |")
     before, rest = DOC.read_text().split(BEGIN, 1)
     DOC.write_text(before + BEGIN + "\n\n" + "\n".join(lines) + "\n\n" + END + rest.split(END, 1)[1])
