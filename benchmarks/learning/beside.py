@@ -92,37 +92,35 @@ def main(args: Sequence[str] | None = None) -> int:
                 print(f"{row.name}: argosy's side is missing; run.py makes it")
                 continue
             ours = json.loads(row.read_text())
-            wanted, seeds = settings(ours), found.setdefault(row.stem, {})
+            asked, seeds = wanted(ours), found.setdefault(row.stem, {})
             for seed in range(1, options.seeds + 1):
-                if str(seed) not in seeds or seeds[str(seed)]["settings"] != wanted:
-                    seeds[str(seed)] = learn(ours, seed)
+                if seeds.get(str(seed), {}).get("asked") != asked:
+                    file = HERE / "runs" / "data" / ours["experiment"]["data"]
+                    seeds[str(seed)] = learn(file, {**asked, "seed": seed}) | {"asked": asked}
                     FOUND.write_text(json.dumps(found, indent=1) + "\n")
                 print(f"{row.stem}, seed {seed}: {seeds[str(seed)]['return_mean']:.1f}")
             write_doc(found)
     return 0
 
 
-def settings(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of d3rlpy that belong to a row of `run.py`."""
-    found: dict[str, Any] = json.loads(json.dumps(SETTINGS[row["algorithm"]](row["experiment"]["config"])))
-    return found
-
-
-def learn(row: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Train d3rlpy with the settings of a row of `run.py`, on the same transitions."""
+def wanted(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what d3rlpy is asked to do, of a row of `run.py`: all but the seed."""
     experiment = row["experiment"]
-    asked = {
+    asked: dict[str, Any] = {
         "algorithm": row["algorithm"],
         "task": row["task"],
-        "seed": seed,
         "updates": row["seeds"][0]["updates"],
         "batch": experiment["trainer"]["batch_size"],
         "hidden": experiment["net"]["hidden_sizes"],
         "layer_norm": row["algorithm"] == "rebrac",
-        "settings": settings(row),
+        "settings": SETTINGS[row["algorithm"]](experiment["config"]),
         "episodes": EPISODES,
     }
-    file = HERE / "runs" / "data" / experiment["data"]
+    return dict(json.loads(json.dumps(asked)))  # as it comes back from a file
+
+
+def learn(file: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Train d3rlpy, in a process of its own, on the transitions of a file."""
     with tempfile.TemporaryDirectory() as folder:
         plain = Path(folder) / "data.npz"
         with open_source(file) as source:
@@ -138,7 +136,7 @@ def learn(row: Mapping[str, Any], seed: int) -> dict[str, Any]:
     if run.returncode:
         raise SystemExit(run.stderr[-2000:])
     made: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
-    return made | {"settings": asked["settings"]}
+    return made
 
 
 def write_doc(found: Mapping[str, Mapping[str, Any]]) -> None:
@@ -149,8 +147,8 @@ def write_doc(found: Mapping[str, Mapping[str, Any]]) -> None:
     ]
     for name in sorted(found):
         row = json.loads((RESULTS / f"{name}.json").read_text())
-        ours, wanted = [seed["test_return_mean"] for seed in row["seeds"]], settings(row)
-        theirs = [seed["return_mean"] for seed in found[name].values() if seed["settings"] == wanted]
+        ours, asked = [seed["test_return_mean"] for seed in row["seeds"]], wanted(row)
+        theirs = [seed["return_mean"] for seed in found[name].values() if seed["asked"] == asked]
         if not theirs:
             continue  # argosy's row was made anew, with other settings
         lines.append(f"| {row['task']} ({row['label']}) | {row['algorithm']} | {said(ours)} | {said(theirs)} |")

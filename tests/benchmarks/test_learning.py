@@ -98,17 +98,22 @@ def test_sb3_gets_the_settings_of_the_row():
 def test_a_peer_learns_what_is_missing_and_what_was_made_with_other_settings(tmp_path, monkeypatch, peer, name, args):
     made = []
 
-    def learn(asked, *seed):
-        made.append((asked, *seed))
-        return {"return_mean": -5.0, "train_s": 1.0} | ({"settings": beside.settings(asked)} if seed else {})
+    def learn(*asked):
+        made.append(asked)
+        return {"return_mean": -5.0, "train_s": 1.0}
 
     for field, value in {"RESULTS": tmp_path, "FOUND": tmp_path / "found.json", "DOC": tmp_path / "doc.md"}.items():
         monkeypatch.setattr(peer, field, value)
     monkeypatch.setattr(peer, "learn", learn)
     peer.DOC.write_text(f"before {peer.BEGIN}old{peer.END} behind")
     algorithm = name.split("-")[2]
-    for gamma, seeds, count in ((0.9, 1, 1), (0.9, 2, 2), (0.8, 2, 4)):
-        (tmp_path / f"{name}.json").write_text(json.dumps(row(algorithm, "Pendulum-v1", gamma=gamma)))
+    longer = {"updates": 901, "env_steps": 3000}
+    for gamma, change, seeds, count in ((0.9, {}, 1, 1), (0.9, {}, 2, 2), (0.8, {}, 2, 4), (0.8, longer, 2, 6)):
+        ours = row(algorithm, "Pendulum-v1", gamma=gamma)
+        ours["experiment"]["data"] = "Pendulum-v1/mixed.hdf5"
+        for seed in ours["seeds"]:
+            seed.update(change)
+        (tmp_path / f"{name}.json").write_text(json.dumps(ours))
         assert peer.main([*args, "--seeds", str(seeds)]) == 0
         assert len(made) == count
     text = peer.DOC.read_text()
