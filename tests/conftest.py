@@ -1,8 +1,13 @@
 """What all tests need."""
 
+import os
 import signal
 import sys
 from pathlib import Path
+
+# Before torch comes in: small networks gain nothing from more threads, and lose half their speed where tests run side
+# by side. The processes that tests start take it over.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Several folders read what algorithms declare for the tests that they share (tests/algorithm/declared.py), and play the
 # games for several agents (tests/distributed/games.py), and compare with peers (tests/peers/peers.py).

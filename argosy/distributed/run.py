@@ -177,8 +177,12 @@ class FleetRun:
             for name, _ in running - told:  # one that is started again has to be told again
                 self._launcher.connect(name).call("finish")
             told |= running
-            with contextlib.suppress(FleetError, CheckpointError):
+            try:
                 self.supervisor.poll()
+            except CheckpointError:  # a worker has failed, and there is no room to write that down: nor to save
+                return
+            except FleetError:
+                pass
             time.sleep(0.05)
 
     # -- inside --------------------------------------------------------------------------------------------------------
