@@ -29,7 +29,7 @@ def exits():
 
 
 @pytest.mark.parametrize(
-    "name", ["os:abort", "os:getcwd", "builtins:print", "builtins:exit", "subprocess:Popen", "builtins:dict"]
+    "name", ["os:abort", "os:getcwd", "builtins:len", "builtins:exit", "subprocess:Popen", "builtins:dict"]
 )
 @pytest.mark.parametrize(
     "use",
