@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TypedDict
 
 import numpy as np
@@ -18,6 +20,14 @@ class RngState(TypedDict):
 def spawn_seeds(seed: int | None, count: int) -> list[int]:
     """Derive `count` independent 31-bit seeds from one (from the operating system's entropy if None)."""
     return [int(s) & 0x7FFFFFFF for s in np.random.SeedSequence(seed).generate_state(count)]
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed torch's global generator of the CPU (layers draw their weights from it) and put it back afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed reaches for every device's, and takes its time
+        yield
 
 
 class Rng:

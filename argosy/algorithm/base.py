@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, Self, TypedDict, cast
@@ -27,7 +26,7 @@ from argosy.errors import ConfigError, DataError
 from argosy.net import NetConfig
 from argosy.policy import Policy
 from argosy.policy.sequences import starts
-from argosy.rng import Rng, RngState, spawn_seeds
+from argosy.rng import Rng, RngState, seeded, spawn_seeds
 
 Space = spaces.Space[Any]
 
@@ -294,11 +293,3 @@ def batch_priorities(error: torch.Tensor, batch: SampleBatch) -> torch.Tensor:
 
 
 _CHECKED = ("obs", "act", "rew", "obs_next", "policy")
-
-
-@contextlib.contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Seed torch's global generator (layers initialise themselves from it) and put it back afterwards."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield

@@ -14,13 +14,13 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 from gymnasium import spaces
 
-from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, seeded
+from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task
 from argosy.config import check_arguments
 from argosy.data import Batch, Sampling, TrainingStats, as_tensors
 from argosy.errors import ConfigError
 from argosy.named import Registry
 from argosy.policy import Policy
-from argosy.rng import spawn_seeds
+from argosy.rng import seeded, spawn_seeds
 
 
 class AlgorithmWrapper(Algorithm[AlgorithmConfig, TrainingStats]):

@@ -28,6 +28,7 @@ from argosy.data.tree import State
 from argosy.errors import ConfigError
 from argosy.net import NetConfig, TargetUpdate, frozen_copy
 from argosy.policy import Policy
+from argosy.rng import seeded
 
 HORIZONS = 4
 MAX_STARTS = 4096
@@ -61,8 +62,7 @@ class FittedQ:
         if not can_be_judged(policy):
             what = "a policy with memory" if policy.is_recurrent else f"actions of {policy.action_space}"
             raise ConfigError(f"fitted Q evaluation cannot judge {what}; it judges Discrete and Box actions, no memory")
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             self.critic = action_critic(policy, NetConfig(hidden_sizes=(256, 256)), 1)
         self.target = frozen_copy(self.critic)
         self._optim = OptimConfig(lr=lr).build(self.critic)

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-from argosy.algorithm.base import Algorithm, Space, seeded
+from argosy.algorithm.base import Algorithm, Space
 from argosy.config import check_arguments
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.policy import Policy, policy_class
 from argosy.process import usable_device
+from argosy.rng import seeded
 from argosy.trainer.parts import make_algorithm
 
 

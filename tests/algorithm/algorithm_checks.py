@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import copy
 import dataclasses
+import functools
 import inspect
 import math
-from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
@@ -227,10 +227,11 @@ def check_algorithm(
     _check_tensors_do_as_well_as_arrays(make)
 
 
-def _own_code(cls: Any) -> Iterator[ast.AST]:
+@functools.cache
+def _own_code(cls: Any) -> list[ast.AST]:
     """Everything that stands in the files of an algorithm and of what it shares with others."""
     files = {inspect.getmodule(part) for part in cls.__mro__[: cls.__mro__.index(Algorithm)]}
-    return (node for file in files for node in ast.walk(ast.parse(inspect.getsource(file))))
+    return [node for file in files for node in ast.walk(ast.parse(inspect.getsource(file)))]
 
 
 def _check_faces(cls: Any, faces: set[str]) -> None:

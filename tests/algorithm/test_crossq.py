@@ -29,8 +29,8 @@ PROBE_CONFIG = CrossQConfig(
     norm_warmup=50,
 )
 PROBED = {
-    "plain": Probed(config=PROBE_CONFIG, space=PROBE_BOX, updates=500, probes=[p for p in PROBES if p != "endless"]),
-    # its one observation tells the normalisation nothing: of 500 updates three of eight seeds are still on their way
+    "plain": Probed(config=PROBE_CONFIG, space=PROBE_BOX, updates=300, probes=[p for p in PROBES if p != "endless"]),
+    # its one observation tells the normalisation nothing: after 500 updates three of eight seeds are still on their way
     "long": Probed(config=PROBE_CONFIG, space=PROBE_BOX, updates=2000, probes=["endless"]),
 }
 BANDIT = (CrossQConfig(**FAST_BANDIT, policy_freq=1), 400)

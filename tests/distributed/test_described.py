@@ -144,7 +144,7 @@ def test_evaluation_takes_no_more_than_its_share(tmp_path):
     busy = {}
     for share in (0.02, 1.0):
         group = EvalGroup(num_envs=2, episodes=10, share=share)
-        run = FleetRun(fleet(settings, evaluation=group, stop=FleetStop(wall_s=6)), tmp_path / str(share), **HERE)
+        run = FleetRun(fleet(settings, evaluation=group, stop=FleetStop(wall_s=4)), tmp_path / str(share), **HERE)
         last = run.run()
         worker = last.workers["eval.0"]
         each = worker["busy_s"] / max(worker["evaluations"], 1.0)
