@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from argosy.algorithm import algorithm_class
 from argosy.collect import AsyncCollector, Collector
 from argosy.collect.labels import LabellingCollector
-from argosy.data import VectorReplayBuffer
+from argosy.data import ReplayBuffer, VectorReplayBuffer
 from argosy.env import VectorEnv, VectorEnvNormReward, make_vector_env
 from argosy.errors import CheckpointError, ConfigError
 from argosy.experiment import Experiment
@@ -50,16 +50,61 @@ def build(
         CheckpointError: what it is to begin with is not there, or does not fit.
         SpaceError: the algorithm cannot act in the task's action space.
     """
-    settings, config = experiment.trainer, experiment.env
-    cls = algorithm_class(experiment.algorithm)
-    kind = cls.kind
-    if config.wait_num is not None and (kind == "onpolicy" or not experiment.collects):
+    _check(experiment)
+    settings, tests = experiment.trainer, experiment.trainer.episode_per_test
+    seeds, callbacks = spawn_seeds(experiment.seed, 4), make_callbacks(experiment.callbacks)
+    with contextlib.ExitStack() as on_error:
+        num_test_envs = max(1, min(experiment.env.test_num_envs, tests))  # without tests, for its spaces
+        test_env = make_vector_env(experiment.task, num_test_envs, test=True, config=experiment.env)
+        on_error.callback(test_env.close)
+        spaces = test_env.single_observation_space, test_env.single_action_space
+        algorithm = make_algorithm(experiment, *spaces, seeds[0])
+        if experiment.init is not None:
+            taken = warm_start(algorithm, experiment.init)
+            if show_progress:
+                sys.stderr.write(f"init: {taken}\n")
+        if not tests and can_be_judged(algorithm.policy) and not any(isinstance(one, FQE) for one in callbacks):
+            callbacks.append(FQE())
+        parts: dict[str, Any] = {
+            "algorithm": algorithm,
+            "test_collector": Collector(algorithm.policy, test_env, seed=seeds[3]) if tests else None,
+            "max_epoch": settings.max_epoch,
+            "total_steps": settings.total_steps,
+            "episode_per_test": max(1, tests),
+            "test_in_train": False,
+            "logger": logger,
+            "verbose": show_progress,
+            "show_progress": show_progress,
+        }
+        options["callbacks"] = [*callbacks, *listed(options.get("callbacks", ()))]
+        data = None
+        if experiment.data is not None:
+            data = load_data(experiment.data, algorithm.policy, test_env, seeds[1], show_progress)
+        if experiment.collects:
+            env = make_vector_env(experiment.task, experiment.env.num_envs, config=experiment.env)
+            on_error.callback(env.close)
+            parts["train_collector"] = _train_collector(experiment, algorithm.policy, env, test_env, seeds)
+        trainer = _trainer(experiment, parts, data, options)
+        on_error.pop_all()
+        if not tests:
+            test_env.close()
+    return trainer
+
+
+def _check(experiment: Experiment) -> None:
+    """Check that settings do not contradict each other.
+
+    Raises:
+        ConfigError: they do, or a data set or an expert is missing.
+    """
+    cls, wait_num = algorithm_class(experiment.algorithm), experiment.env.wait_num
+    if wait_num is not None and (cls.kind == "onpolicy" or not experiment.collects):
         raise ConfigError(
-            f"env.wait_num is {config.wait_num}, but only a run that fills a replay buffer steps its envs out of step; "
+            f"env.wait_num is {wait_num}, but only a run that fills a replay buffer steps its envs out of step; "
             "leave it out"
         )
     goals = experiment.buffer.hindsight.future_k > 0.0
-    if config.norm_rew and (experiment.data is not None or goals):
+    if experiment.env.norm_rew and (experiment.data is not None or goals):
         source = "goals in hindsight" if goals else "a data set"
         raise ConfigError(f"env.norm_rew is True, but the rewards of {source} are not in its units; leave it out")
     if experiment.data is None and (not experiment.collects or cls.expert_rows):
@@ -73,87 +118,46 @@ def build(
                 f"{experiment.algorithm} learns from what an expert would have done; which one? --expert RUN (in "
                 "Python: expert=), the folder of a run or the file of a policy"
             )
-        if config.wait_num is not None:
-            raise ConfigError(f"env.wait_num is {config.wait_num}, but an expert is asked in step; leave it out")
-    seeds, callbacks, tests = (
-        spawn_seeds(experiment.seed, 4),
-        make_callbacks(experiment.callbacks),
-        settings.episode_per_test,
-    )
-    with contextlib.ExitStack() as on_error:
-        num_test_envs = max(1, min(config.test_num_envs, tests))  # without tests, for its spaces
-        test_env = make_vector_env(experiment.task, num_test_envs, test=True, config=config)
-        on_error.callback(test_env.close)
-        algorithm = make_algorithm(
-            experiment, test_env.single_observation_space, test_env.single_action_space, seeds[0]
+        if wait_num is not None:
+            raise ConfigError(f"env.wait_num is {wait_num}, but an expert is asked in step; leave it out")
+
+
+def _train_collector(
+    experiment: Experiment, policy: Policy, env: VectorEnv, test_env: VectorEnv, seeds: Sequence[int]
+) -> Collector:
+    """Make what collects experience in `env`, with its buffer."""
+    config, step_per_collect = experiment.env, experiment.trainer.step_per_collect
+    if config.norm_rew:
+        env = VectorEnvNormReward(env, experiment.config.gamma)
+    if algorithm_class(experiment.algorithm).kind == "onpolicy":  # room for one rollout
+        rows = -(-step_per_collect // config.num_envs)
+        buffer = VectorReplayBuffer(rows * config.num_envs, config.num_envs, seed=seeds[1])
+    else:
+        buffer = make_buffer(experiment, config.num_envs, seeds[1])
+    kind: Callable[..., Collector] = Collector if config.wait_num is None else AsyncCollector
+    if experiment.expert is not None:
+        kind = partial(LabellingCollector, expert=_load_expert(experiment, test_env))
+    return kind(policy, env, buffer, exploration_noise=True, seed=seeds[2])
+
+
+def _trainer(
+    experiment: Experiment, parts: dict[str, Any], data: ReplayBuffer | None, options: Mapping[str, Any]
+) -> LocalTrainer:
+    """Make the trainer of its parts; `options` come before what the experiment says."""
+    settings = experiment.trainer
+    sampled = {"batch_size": settings.batch_size or 64}
+    if not experiment.collects:
+        return OfflineTrainer(
+            **{**parts, **sampled, "buffer": data, "update_per_epoch": settings.step_per_epoch, **options}
         )
-        if experiment.init is not None:
-            taken = warm_start(algorithm, experiment.init)
-            if show_progress:
-                sys.stderr.write(f"init: {taken}\n")
-        if not tests and can_be_judged(algorithm.policy) and not any(isinstance(one, FQE) for one in callbacks):
-            callbacks.append(FQE())
-        common: dict[str, Any] = {
-            "algorithm": algorithm,
-            "test_collector": Collector(algorithm.policy, test_env, seed=seeds[3]) if tests else None,
-            "max_epoch": settings.max_epoch,
-            "total_steps": settings.total_steps,
-            "episode_per_test": max(1, tests),
-            "test_in_train": False,
-            "logger": logger,
-            "verbose": show_progress,
-            "show_progress": show_progress,
-            **options,
-            "callbacks": [*callbacks, *listed(options.get("callbacks", ()))],
-        }
-        trainer: LocalTrainer
-        data = None
-        if experiment.data is not None:
-            data = load_data(experiment.data, algorithm.policy, test_env, seeds[1], show_progress)
-        if data is not None and not experiment.collects:
-            trainer = OfflineTrainer(
-                buffer=data,
-                update_per_epoch=settings.step_per_epoch,
-                batch_size=settings.batch_size or 64,
-                **common,
-            )
-            on_error.pop_all()
-            if not tests:
-                test_env.close()
-            return trainer
-        env = make_vector_env(experiment.task, config.num_envs, config=config)
-        on_error.callback(env.close)
-        if config.norm_rew:
-            env = VectorEnvNormReward(env, experiment.config.gamma)
-        if kind == "onpolicy":  # room for one rollout
-            rows = -(-settings.step_per_collect // config.num_envs)
-            buffer = VectorReplayBuffer(rows * config.num_envs, config.num_envs, seed=seeds[1])
-        else:
-            buffer = make_buffer(experiment, config.num_envs, seeds[1])
-        collector: Callable[..., Collector] = Collector if config.wait_num is None else AsyncCollector
-        if experiment.expert is not None:
-            collector = partial(LabellingCollector, expert=_load_expert(experiment, test_env))
-        common |= {
-            "train_collector": collector(algorithm.policy, env, buffer, exploration_noise=True, seed=seeds[2]),
-            "step_per_epoch": settings.step_per_epoch,
-            "step_per_collect": settings.step_per_collect,
-            **{name: option for name, option in options.items() if name != "callbacks"},
-        }
-        if kind == "onpolicy":
-            trainer = OnpolicyTrainer(data=data, **common)
-        else:
-            common |= {
-                "update_per_step": settings.update_per_step or 1.0,
-                "batch_size": settings.batch_size or 64,
-                "start_steps": settings.start_steps,
-            }
-            if data is None:
-                trainer = OffpolicyTrainer(**common)
-            else:
-                share, updates = settings.data_share, settings.offline_updates
-                trainer = OfflineToOnlineTrainer(data=data, offline_updates=updates, data_share=share, **common)
-        on_error.pop_all()
-    return trainer
+    parts |= {"step_per_epoch": settings.step_per_epoch, "step_per_collect": settings.step_per_collect}
+    if algorithm_class(experiment.algorithm).kind == "onpolicy":
+        return OnpolicyTrainer(**{**parts, "data": data, **options})
+    parts |= {**sampled, "update_per_step": settings.update_per_step or 1.0, "start_steps": settings.start_steps}
+    if data is None:
+        return OffpolicyTrainer(**{**parts, **options})
+    parts |= {"data": data, "offline_updates": settings.offline_updates, "data_share": settings.data_share}
+    return OfflineToOnlineTrainer(**{**parts, **options})
 
 
 def _load_expert(experiment: Experiment, env: VectorEnv) -> Policy:
