@@ -1,9 +1,8 @@
 """Every Python block of the documentation runs as it stands, page by page, in the order of the page."""
 
-import os
+import multiprocessing
 import re
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 
 import pytest
@@ -17,17 +16,29 @@ PAGES = sorted(
 )
 
 
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["argosy.run.train", "argosy.distributed"])  # seconds, once instead of for each page
+START = """
+import os, runpy, sys
+os.chdir({folder!r})
+log = os.open("said.log", os.O_WRONLY | os.O_CREAT)
+os.dup2(log, 1), os.dup2(log, 2)
+sys.argv, sys.path[0] = ["page.py"], {folder!r}
+runpy.run_path("page.py", run_name="__main__")
+"""
+
+
 @pytest.mark.timeout(900)  # the README's example is a whole run: a minute on a quiet machine
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_snippets_of_a_page_run(page, tmp_path):
     # The blocks of one page share a namespace: a reader types them one after the other.
-    program = tmp_path / "page.py"
-    program.write_text("\n\n".join(FENCE.findall(page.read_text(encoding="utf-8"))), encoding="utf-8")
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    result = subprocess.run(
-        [sys.executable, str(program)], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=800, check=False
-    )
-    assert result.returncode == 0, f"{page.relative_to(ROOT)}\n{result.stdout[-2000:]}\n{result.stderr[-4000:]}"
+    (tmp_path / "page.py").write_text("\n\n".join(FENCE.findall(page.read_text(encoding="utf-8"))), encoding="utf-8")
+    (tmp_path / "start.py").write_text(START.format(folder=str(tmp_path)), encoding="utf-8")
+    process = PROCESSES.Process(target=runpy.run_path, args=(str(tmp_path / "start.py"),))
+    process.start()
+    process.join(800)
+    process.kill()
+    assert process.exitcode == 0, f"{page.relative_to(ROOT)}\n{(tmp_path / 'said.log').read_text()[-6000:]}"
 
 
 def test_the_documentation_has_snippets():
