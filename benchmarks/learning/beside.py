@@ -127,12 +127,13 @@ def learn(file: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
             data = Batch.cat(list(source.parts()))
         names = ("obs", "act", "rew", "terminated", "truncated")
         np.savez(plain, **{name: data[name] for name in names})
-        run = subprocess.run(
-            [PYTHON, HERE / "peer_d3rlpy.py", plain, json.dumps(asked)],
-            capture_output=True,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
+        return answer(PYTHON, HERE / "peer_d3rlpy.py", plain, json.dumps(asked))
+
+
+def answer(*command: object) -> dict[str, Any]:
+    """Return the JSON in the last line that a peer prints, computing with one thread."""
+    quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
+    run = subprocess.run([str(part) for part in command], capture_output=True, text=True, env=quiet)
     if run.returncode:
         raise SystemExit(run.stderr[-2000:])
     made: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
@@ -152,8 +153,13 @@ def write_doc(found: Mapping[str, Mapping[str, Any]]) -> None:
         if not theirs:
             continue  # argosy's row was made anew, with other settings
         lines.append(f"| {row['task']} ({row['label']}) | {row['algorithm']} | {said(ours)} | {said(theirs)} |")
-    before, rest = DOC.read_text().split(BEGIN, 1)
-    DOC.write_text(before + BEGIN + "\n\n" + "\n".join(lines) + "\n\n" + END + rest.split(END, 1)[1])
+    put(DOC, BEGIN, END, lines)
+
+
+def put(doc: Path, begin: str, end: str, lines: Sequence[str]) -> None:
+    """Write lines into a page, in the place of what stands between two marks."""
+    before, rest = doc.read_text().split(begin, 1)
+    doc.write_text(before + begin + "\n\n" + "\n".join(lines) + "\n\n" + end + rest.split(end, 1)[1])
 
 
 def said(returns: list[float]) -> str:

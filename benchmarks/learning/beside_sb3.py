@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from beside import DOC, RESULTS, said
+from beside import DOC, RESULTS, answer, put, said
 
 HERE = Path(__file__).resolve().parent
 FOUND = HERE / "beside_sb3.json"
@@ -90,12 +88,7 @@ def wanted(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def learn(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Train SB3, in a process of its own."""
-    command, quiet = [PYTHON, HERE / "peer_sb3.py", json.dumps(asked)], {**os.environ, "OMP_NUM_THREADS": "1"}
-    run = subprocess.run(command, capture_output=True, text=True, env=quiet)
-    if run.returncode:
-        raise SystemExit(run.stderr[-2000:])
-    made: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
-    return made
+    return answer(PYTHON, HERE / "peer_sb3.py", json.dumps(asked))
 
 
 def write_doc(found: Mapping[str, Mapping[str, Any]]) -> None:
@@ -115,8 +108,7 @@ def write_doc(found: Mapping[str, Mapping[str, Any]]) -> None:
             f"| {said([seed['test_return_mean'] for seed in row['seeds']])} "
             f"| {said([seed['return_mean'] for seed in theirs])} |"
         )
-    before, rest = DOC.read_text().split(BEGIN, 1)
-    DOC.write_text(before + BEGIN + "\n\n" + "\n".join(lines) + "\n\n" + END + rest.split(END, 1)[1])
+    put(DOC, BEGIN, END, lines)
 
 
 if __name__ == "__main__":

@@ -124,7 +124,7 @@ def test_a_driver_whose_disk_is_full_ends_with_one_sentence(tmp_path):
     file = tmp_path / "full.py"
     file.write_text(FLEET.format(folder=str(disk)))
     launch = f"{sys.executable} -c 'import sys; from argosy.cli import main; sys.exit(main(sys.argv[1:]))'"
-    script = f"mount -t tmpfs -o size=2m x {disk} && exec {launch} launch {file} --in-threads --runs {disk}"
+    script = f"mount -t tmpfs -o size=8m x {disk} && exec {launch} launch {file} --in-threads --runs {disk}"
     done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, timeout=110)
     assert done.returncode == 2, done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("argosy: error: ")]

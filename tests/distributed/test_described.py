@@ -12,7 +12,6 @@ from argosy.algorithm import register_algorithm_wrapper
 from argosy.cli import main
 from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec, Snapshot
 from argosy.distributed.folder import FolderClaim
-from argosy.distributed.host.base import ThreadLauncher
 from argosy.distributed.snapshot import Rates
 from argosy.env import register
 from argosy.errors import ConfigError
@@ -101,7 +100,7 @@ def test_what_only_a_local_run_can_do_is_refused_by_name(changes, message):
 
 def test_workers_compute_with_as_many_threads_as_the_experiment_says(launcher, tmp_path):
     before = torch.get_num_threads()
-    for threads in (1, 2) if isinstance(launcher, ThreadLauncher) else (2,):  # a process of Ray's has one by itself
+    for threads in (1, 2):
         experiment = PPO.replaced({"wrap": ("sees-threads",), "threads": threads})
         last = FleetRun(fleet(experiment), tmp_path / str(threads), launcher, **HERE).run()
         assert last.workers["trainer.p.0"]["stat/threads"] == threads

@@ -107,8 +107,7 @@ def test_evaluation_tags_the_best_version(tmp_path):
 
 @pytest.mark.parametrize(
     ("rule", "max_lag", "actors"),
-    # While one actor is slow, another one may bring the trainer on by any number of updates: lags are bounded with one
-    [("drop", 0, 2), ("throttle", 1, 1)],
+    [("drop", 0, 2), ("throttle", 1, 1), ("throttle", 1, 2)],
 )
 def test_staleness_rules_bound_the_lag(rule, max_lag, actors, tmp_path):
     spec = PolicySpec(experiment=PPO, staleness=StalenessConfig(rule=rule, max_lag=max_lag))
