@@ -24,9 +24,11 @@ def spawn_seeds(seed: int | None, count: int) -> list[int]:
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed torch's global generator of the CPU (layers draw their weights from it) and put it back afterwards."""
+    """Seed torch's global generator (layers initialise themselves from it) and put it back afterwards."""
+    # Where there is no GPU, looking for one takes longer than seeding
+    seed_all = torch.manual_seed if torch.accelerator.is_available() else torch.default_generator.manual_seed
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed reaches for every device's, and takes its time
+        seed_all(seed)
         yield
 
 
