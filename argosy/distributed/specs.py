@@ -37,7 +37,8 @@ class StalenessConfig:
     the algorithm does, else accept."""
     max_lag: int = limited(2, ge=0)
     """Updates that the learner may be ahead of a segment ("drop": exact), or batches that may wait while actors pause
-    ("throttle": the lag is about one more, and the time that parameters take to arrive)."""
+    ("throttle": the lag of actors of one speed is about one more, and the time that parameters take to arrive; one that
+    is slower than the rest lags by as many updates as they earn meanwhile)."""
 
     def __post_init__(self) -> None:
         check_limits(self)
