@@ -124,7 +124,8 @@ class ActorCriticStats(TrainingStats):
     loss_value: float
     entropy: float
     explained_variance: float
-    """1 - Var(returns - value) / Var(returns) of the values at acting time; 1 is a perfect critic."""
+    """1 - Var(returns - value) / Var(returns) of the values at acting time; 1 is a perfect critic. With return scaling
+    both are what the critic's last layer gives and learns: while its scale changes much they differ by that, too."""
     grad_norm: float | None = None
     """Norm before clipping, of the optimiser that learns the critic; None without clipping."""
 

@@ -89,6 +89,6 @@ class CrossQ(SoftActorCritic[CrossQConfig]):
             loss_actor = batch_mean(alpha * logp - self.critic.value(batch, act).amin(dim=0), batch)  # detail 4
             self.actor_optim.step(loss_actor)
             entropy = -batch_mean(logp.detach(), batch)
-            loss_alpha = self._learn_alpha(entropy)
+            loss_alpha = self._learn_alpha(entropy, self.target_entropy)
 
         return self._report(batch, critics, alpha, loss_actor, loss_alpha, entropy)

@@ -8,7 +8,7 @@ Details that matter:
    `discount` is gamma^k, 0 where the episode terminated; a truncated one bootstraps from its true last observation.
 3. The actor climbs the same sum at the stored observations; the critics get no gradient of it.
 4. The temperature alpha is fixed, or learned so that the entropy approaches `target_entropy` (default: 0.98 times that
-   of the uniform policy); the optimised quantity is log alpha.
+   of the uniform policy over the allowed actions); the optimised quantity is log alpha.
 5. Forbidden actions have probability 0: they count in no sum.
 6. Target critics follow softly after every update.
 """
@@ -42,7 +42,8 @@ class DiscreteSACConfig(SoftConfig):
     actor_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
     """Optimiser of the actor."""
     target_entropy: float | None = None
-    """Entropy that a learned temperature aims at, in nats; None: 0.98 times that of the uniform policy."""
+    """Entropy that a learned temperature aims at, in nats; None: 0.98 times that of the uniform policy over what the
+    observations allow."""
     tau: float = limited(0.005, gt=0.0, le=1.0)
     """Share by which target critics move to the critics per update."""
 
@@ -87,6 +88,14 @@ class DiscreteSAC(SoftActorCritic[DiscreteSACConfig]):
         self.actor_optim.step(loss_actor)
 
         entropy = batch_mean(entropy_B.detach(), batch)
-        loss_alpha = self._learn_alpha(entropy)  # detail 4
+        loss_alpha = self._learn_alpha(entropy, self._target_entropy(batch))  # detail 4
         self.update_target()
         return self._report(batch, critics, alpha, loss_actor, loss_alpha, entropy)
+
+    def _target_entropy(self, batch: TransitionBatch) -> torch.Tensor | float:
+        """What a learned temperature aims at: no policy comes near the entropy of all actions where some are masked."""
+        mask_key = self.policy.mask_key
+        if mask_key is None or self.config.target_entropy is not None:
+            return self.target_entropy
+        allowed_B = (batch.obs[mask_key] != 0).sum(dim=-1)  # noqa: N806
+        return 0.98 * batch_mean(allowed_B.log(), batch)

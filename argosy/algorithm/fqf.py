@@ -97,7 +97,7 @@ class FQF(QLearning[FQFConfig, FQFStats]):
         analysis = self.policy.analyze(batch)
         shares_BN = analysis.shares  # noqa: N806  # the suffix says the shape
         taken_BN = analysis.quantiles_taken()  # noqa: N806
-        target_BN = self._target(batch)  # noqa: N806
+        target_BN, q_target = self._target(batch)  # noqa: N806
         loss_B = quantile_huber_loss(taken_BN, target_BN, self.config.kappa, middles(shares_BN))  # noqa: N806
         loss_quantile = batch_mean(batch.weight * loss_B, batch)
         distance_B = self._distance(analysis, edges(shares_BN), taken_BN.detach())  # noqa: N806
@@ -105,7 +105,7 @@ class FQF(QLearning[FQFConfig, FQFStats]):
         loss_fraction = batch_mean(batch.weight * (distance_B - self.config.entropy_coef * entropy_B), batch)
 
         q_taken = (taken_BN * shares_BN).detach().sum(dim=-1)
-        priorities = batch_priorities(q_taken - target_BN.mean(dim=-1), batch)
+        priorities = batch_priorities(q_taken - q_target, batch)
         grad_norm = self.optim.step(loss_quantile)
         self.fraction_optim.step(loss_fraction)
         self.update_target()
@@ -125,12 +125,17 @@ class FQF(QLearning[FQFConfig, FQFStats]):
         return (gradient * edges).sum(dim=-1)
 
     @torch.no_grad()
-    def _target(self, batch: TransitionBatch) -> torch.Tensor:
-        """Samples [B, N] of the return: reward and discounted quantiles of the best allowed next action (detail 4)."""
+    def _target(self, batch: TransitionBatch) -> tuple[torch.Tensor, torch.Tensor]:
+        """Samples [B, N] of the return and its mean [B].
+
+        They are the reward and the discounted quantiles of the best allowed next action (detail 4).
+        """
         target = self.policy_target.analyze_next(batch)
         if self.config.double:
             chooser = self.policy.analyze_next(batch)
             next_BN = target.quantiles_of(chooser.greedy, middles(chooser.shares))  # noqa: N806
         else:
+            chooser = target
             next_BN = target.quantiles_of(target.greedy)  # noqa: N806
-        return batch.rew.unsqueeze(-1) + batch.discount.unsqueeze(-1) * next_BN
+        target_BN = batch.rew.unsqueeze(-1) + batch.discount.unsqueeze(-1) * next_BN  # noqa: N806
+        return target_BN, (target_BN * chooser.shares).sum(dim=-1)

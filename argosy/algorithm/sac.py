@@ -96,7 +96,7 @@ class SAC(SoftActorCritic[SACConfig]):
             loss_actor = batch_mean(alpha * logp - self._value(batch, act), batch)
             self.actor_optim.step(loss_actor)
             entropy = -batch_mean(logp.detach(), batch)
-            loss_alpha = self._learn_alpha(entropy)  # detail 4
+            loss_alpha = self._learn_alpha(entropy, self.target_entropy)  # detail 4
         self.update_target()
         return self._report(batch, critics, alpha, loss_actor, loss_alpha, entropy)
 

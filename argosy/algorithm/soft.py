@@ -83,11 +83,11 @@ class SoftActorCritic(Algorithm[SoftConfigT, SoftStats]):
         self.actor_optim, self.critic_optim = config.actor_optim.build(policy), config.critic_optim.build(critic)
         self.alpha_optim = config.alpha_optim.build([self.log_alpha])
 
-    def _learn_alpha(self, entropy: torch.Tensor) -> torch.Tensor | None:
+    def _learn_alpha(self, entropy: torch.Tensor, target_entropy: torch.Tensor | float) -> torch.Tensor | None:
         """Move the temperature so that the policy's mean entropy approaches its target. -> the loss, if it learns."""
         if not self.config.auto_alpha:
             return None
-        loss = self.log_alpha * (entropy - self.target_entropy)
+        loss = self.log_alpha * (entropy - target_entropy)
         self.alpha_optim.step(loss)
         return loss
 

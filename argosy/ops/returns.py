@@ -25,7 +25,7 @@ def values_next(
         [T, B]
     """
     value_next = torch.cat((value[1:], torch.zeros_like(value[:1])))
-    at = (cut & ~terminated).nonzero(as_tuple=True)
+    at = (torch.cat((cut[:-1], torch.ones_like(cut[-1:]))) & ~terminated).nonzero(as_tuple=True)
     if len(at[0]) > 0:
         value_next[at] = at_cuts(at)
     return value_next

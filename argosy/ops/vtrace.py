@@ -51,5 +51,5 @@ def vtrace(
         delta = rho * (rew + gamma * value_next - value)
         decay = (gamma * trace_lambda) * ratio.clamp(max=trace_clip) * ~cut
         vs = value + carried_back(delta, decay)
-        vs_next = torch.where(cut, value_next, torch.cat((vs[1:], vs[:1])))
+        vs_next = torch.where(cut, value_next, torch.cat((vs[1:], value_next[-1:])))
         return vs, rho * (rew + gamma * vs_next - value)

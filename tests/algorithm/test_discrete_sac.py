@@ -99,6 +99,18 @@ def test_target_entropy_is_nearly_that_of_the_uniform_policy_by_default():
     assert make(target_entropy=0.5).target_entropy == 0.5
 
 
+def test_forbidden_actions_count_not_in_what_the_temperature_aims_at():
+    # 2 and 1 of the three actions are allowed: the mean of 0.98 * log 2 and 0
+    algorithm = make(obs=MASKED, alpha=0.5)
+    data = batch(2)
+    mask = np.array([[0, 1, 1], [0, 0, 1]], np.int8)
+    data.obs, data.obs_next = ({"obs": data[key], "action_mask": mask} for key in ("obs", "obs_next"))
+    stats = algorithm.update(data)
+    assert stats.loss_alpha == pytest.approx(math.log(0.5) * (stats.entropy - 0.98 * math.log(2.0) / 2), rel=1e-5)
+    fixed = make(obs=MASKED, alpha=0.5, target_entropy=0.4).update(data)
+    assert fixed.loss_alpha == pytest.approx(math.log(0.5) * (fixed.entropy - 0.4), rel=1e-5)
+
+
 def test_forbidden_actions_count_in_no_sum():
     algorithm = make(obs=MASKED, alpha=0.5, auto_alpha=False)
     algorithm.critic_target = FixedValues([1e6, 1.0, 1.0], [1e6, 1.0, 1.0])

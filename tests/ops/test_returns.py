@@ -102,3 +102,8 @@ def test_values_of_successors_are_those_of_the_next_rows_but_at_cuts():
 def test_nobody_is_asked_for_values_where_nothing_was_cut_off():
     value = column(1, 2)
     assert values_next(value, flags(False, True), flags(False, True), at_cuts=None)[0] == 2.0
+
+
+def test_the_last_row_counts_as_cut():
+    found = values_next(column(1, 2), flags(False, False), flags(False, False), lambda at: torch.tensor([7.0]))
+    assert found.flatten().tolist() == [2.0, 7.0]

@@ -12,7 +12,8 @@ def flags(*values):
     return torch.tensor(values).unsqueeze(1)
 
 
-def test_three_steps_by_hand():
+@pytest.mark.parametrize("says_so", [True, False])
+def test_three_steps_by_hand(says_so):
     # ratios 2 (clipped to 1), 0.5, 1; gamma 0.5; row 1 goes on, row 2 is the last
     # delta = [1 * (1 + 0.5*2 - 1), 0.5 * (2 + 0.5*3 - 2), 3 + 0.5*4 - 3] = [1, 0.75, 2]
     # surprise[2] = 2; [1] = 0.75 + 0.5*0.5*2 = 1.25; [0] = 1 + 0.5*1*1.25 = 1.625
@@ -22,7 +23,7 @@ def test_three_steps_by_hand():
         column(1, 2, 3),
         column(2, 3, 4),
         flags(False, False, False),
-        flags(False, False, True),
+        flags(False, False, says_so),  # the last row counts as cut
         0.5,
     )
     vs, adv = (x.flatten().tolist() for x in found)
