@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import torch
 from gymnasium import spaces
@@ -94,8 +94,9 @@ class DiscreteSAC(SoftActorCritic[DiscreteSACConfig]):
 
     def _target_entropy(self, batch: TransitionBatch) -> torch.Tensor | float:
         """What a learned temperature aims at: no policy comes near the entropy of all actions where some are masked."""
+        obs: Any = batch.obs
         mask_key = self.policy.mask_key
         if mask_key is None or self.config.target_entropy is not None:
             return self.target_entropy
-        allowed_B = (batch.obs[mask_key] != 0).sum(dim=-1)  # noqa: N806
+        allowed_B = (obs[mask_key] != 0).sum(dim=-1)  # noqa: N806
         return 0.98 * batch_mean(allowed_B.log(), batch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,13 +15,15 @@ from argosy.data import Batch, ReplayBuffer, tree
 from argosy.data.datasets import Source, open_source
 from argosy.env import VectorEnv
 from argosy.env.spaces import Space, leaves, normal_form
+from argosy.env.vector.border import choice_limits
 from argosy.errors import ConfigError, DataError
 from argosy.logger import ProgressBar
 from argosy.policy import Policy
 
 Form = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
 """Shape and dtype of every array of an observation or action, by its dotted name ("" where there is one alone)."""
-
+Limit = tuple[tuple[str, ...], np.ndarray, np.ndarray]
+"""Keys of a part that is a choice, its least value and how many there are."""
 
 TOLERANCE = 1e-3
 """By which share of its range an action may lie out of bounds: files round."""
@@ -46,18 +48,22 @@ def load_data(
     """
     if not Path(path).exists():
         raise ConfigError(f"data is {path!r}, but there is no such file; `argosy collect` writes one")
+    space = env.single_action_space
     bar = ProgressBar(show_progress, unit="row")
     with open_source(path) as source, contextlib.closing(bar):
-        if source.rows == 0:
-            raise DataError(f"data is {path!r}, which holds no transitions")
         bar.open(source.rows, 0)
-        buffer = fitted(source, env.single_observation_space, env.single_action_space).load(bar.move)
+        made = fitted(source, env.single_observation_space, space)
+        is_stored_so = not isinstance(space, gym.spaces.Box) or space.dtype == np.float32
+        is_mapped_later = made.whole is not None and is_stored_so
+        if made.attributes.get("action_scale") == "env" and not is_mapped_later:
+            made = _in_policy_scale(made, policy)
+        buffer = made.load(bar.move)
     buffer.seed(seed)
     act, stored = buffer.act, buffer.sample_indices(0)
-    if source.attributes.get("action_scale") == "env":
-        check_bounds(path, act[stored], env.single_action_space)
+    if made.attributes.get("action_scale") == "env":
+        check_bounds(path, act[stored], space)
         act[...] = policy.map_action_inverse(act)
-    _check_choices(path, act[stored], env.single_action_space)
+    check_choices(path, "act, counted from 0,", act[stored], _from_0(space))
     return buffer
 
 
@@ -70,36 +76,52 @@ def fitted(
         source: the data set.
         observation_space: of the task.
         action_space: of the task.
-        bounds: what becomes of actions in the env's scale that are out of bounds: an error as they are read, or they
+        bounds: what becomes of actions that are out of bounds: an error as they are read, or those in the env's scale
             are cut to the bounds; None: they are not looked at.
 
     Raises:
-        DataError: observations or actions have other names, shapes or kinds of numbers than the spaces; says both.
+        DataError: it is empty; observations or actions have other names, shapes or kinds of numbers than the spaces
+            (says both), or are none of their choices; actions are to be cut that are not in the env's scale.
     """
-    row = next(source.parts(finite=False))
+    row = next(source.parts(finite=False), None)
+    if row is None:
+        raise DataError(f"data is {source.path!r}, which holds no transitions")
+    is_env_scale = source.attributes.get("action_scale") == "env"
+    if bounds == "clip" and not is_env_scale:
+        raise DataError(
+            f"data is {source.path!r}, whose actions are in the policy's scale, where the task has no bounds to cut "
+            "them to; leave --clip out"
+        )
     stack = source.options.get("stack_num", 1)
     forms: dict[str, Form] = {}
-    is_bounded = bounds is not None and source.attributes.get("action_scale") == "env"
-    differs = is_bounded
+    limits = {"obs": list(choice_limits(observation_space))}
+    if bounds is not None:
+        limits["act"] = list(choice_limits(action_space)) if is_env_scale else _from_0(action_space)
+    is_bounded = bounds is not None and is_env_scale
+    differs = is_bounded or any(limits.values())
     for name, space in (("obs", observation_space), ("act", action_space)):
         before = (stack,) if name == "obs" and stack > 1 else ()
         found: Form = {at: (before + np.shape(leaf)[1:], np.asarray(leaf).dtype) for at, leaf in tree.leaves(row[name])}
         wanted: Form = {at: (shape, dtype) for at, shape, dtype in leaves(normal_form(space))}
-        if _kinds(found) != _kinds(wanted):
+        if name == "act" and isinstance(space, gym.spaces.Box) and not is_env_scale:
+            wanted = {at: (shape, np.dtype(np.float32)) for at, (shape, _) in wanted.items()}
+        if not _fits(found, wanted):
             raise DataError(
                 f"data is {source.path!r}, where {name} has {_said(found)}; the task's {name} has {_said(wanted)} "
                 f"({space})"
             )
         forms[name] = wanted
         differs = differs or found != wanted
+    forms["obs_next"], limits["obs_next"] = forms["obs"], limits["obs"]
     if not differs:
         return source
 
     def read(size: int) -> Iterator[Batch]:
         done = 0
         for part in source.read(size):
-            for name in ("obs", "act", "obs_next"):
-                part[name] = _cast(part[name], forms["act" if name == "act" else "obs"])
+            for name, form in forms.items():
+                part[name] = _cast(part[name], form, name)
+                check_choices(source.path, name, part[name], limits.get(name, ()), done)
             if is_bounded and bounds == "clip" and isinstance(action_space, gym.spaces.Box):
                 part.act = part.act.clip(action_space.low, action_space.high)
             elif is_bounded:
@@ -110,12 +132,39 @@ def fitted(
     return dataclasses.replace(source, read=read, whole=None)
 
 
-def _cast(value: Any, form: Form, at: str = "") -> Any:
-    """Return a tree with the dtypes of a form."""
+def _in_policy_scale(source: Source, policy: Policy) -> Source:
+    """Return a data set whose actions are in the policy's scale: in a Box always float32, whatever the task's are."""
+
+    def read(size: int) -> Iterator[Batch]:
+        done = 0
+        for part in source.read(size):
+            check_bounds(source.path, part.act, policy.action_space, done)
+            check_choices(source.path, "act", part.act, choice_limits(policy.action_space), done)
+            part.act = policy.map_action_inverse(part.act)
+            done += len(part.rew)
+            yield part
+
+    return dataclasses.replace(source, read=read, whole=None, attributes={})
+
+
+def _cast(value: Any, form: Form, name: str, at: str = "") -> Any:
+    """Return a tree with the dtypes of a form; a row of one number is that number where the form has no axes.
+
+    Raises:
+        DataError: an integer does not fit its dtype.
+    """
     fields = tree.fields_of(value)
-    if fields is None:
-        return value.astype(form[at][1], copy=False)
-    return {key: _cast(child, form, f"{at}.{key}" if at else key) for key, child in fields.items()}
+    if fields is not None:
+        return {key: _cast(child, form, name, f"{at}.{key}" if at else key) for key, child in fields.items()}
+    shape, dtype = form[at]
+    if not shape and value.ndim == 2:
+        value = value[:, 0]
+    if dtype.kind in "iu" and not np.can_cast(value.dtype, dtype) and value.size:
+        known, low, high = np.iinfo(dtype), value.min(), value.max()
+        if low < known.min or high > known.max:
+            where = f"{name}.{at}" if at else name
+            raise DataError(f"{where} holds integers from {low} to {high}, where the task's are {dtype}")
+    return value.astype(dtype, copy=False)
 
 
 def check_bounds(path: str, act: np.ndarray, space: Space, first_row: int = 0) -> None:
@@ -138,23 +187,49 @@ def check_bounds(path: str, act: np.ndarray, space: Space, first_row: int = 0) -
         )
 
 
-def _kinds(form: Form) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Return names, shapes and kinds of numbers (float32 for float64 is no matter)."""
-    return {name: (shape, dtype.kind) for name, (shape, dtype) in form.items()}
+def _fits(found: Form, wanted: Form) -> bool:
+    """Say whether numbers have the names, shapes and kinds of a form.
+
+    Float32 for float64 is no matter, nor are sizes of integers, and a row of one number may stand for the number.
+    """
+    return found.keys() == wanted.keys() and all(
+        (shape == wanted[at][0] or (shape == (1,) and wanted[at][0] == ()))
+        and (dtype.kind == wanted[at][1].kind or (dtype.kind in "iu" and wanted[at][1].kind in "iu"))
+        for at, (shape, dtype) in found.items()
+    )
 
 
 def _said(form: Form) -> str:
     return ", ".join(f"{name} {shape} {dtype}".strip() for name, (shape, dtype) in form.items())
 
 
-def _check_choices(path: str, act: np.ndarray, space: Space) -> None:
-    """Check that discrete actions, in the policy's scale, are among those that there are."""
-    if isinstance(space, gym.spaces.Discrete):
-        counts = np.asarray(space.n)
-    elif isinstance(space, gym.spaces.MultiDiscrete):
-        counts = np.asarray(space.nvec)
-    else:
-        return
-    if (act < 0).any() or (act >= counts).any():
-        low, high = act.min(axis=0), act.max(axis=0)
-        raise DataError(f"data is {path!r}, with actions {low} .. {high} (counted from 0); the task has {space}")
+def check_choices(path: str, name: str, value: Any, limits: Iterable[Limit], first_row: int = 0) -> None:
+    """Check that choices are among those that there are.
+
+    Args:
+        path: of the file, for the error.
+        name: of the field, too.
+        value: tree of arrays [n, ...].
+        limits: see `choice_limits`.
+        first_row: number of the first of the n rows.
+
+    Raises:
+        DataError: one is not; says which, and where.
+    """
+    for keys, low, count in limits:
+        found = value
+        for key in keys:
+            found = found[key]
+        outside = ((found < low) | (found >= low + count.astype(np.int64))).reshape(len(found), -1).any(axis=1)
+        if outside.any():
+            row = int(outside.argmax())
+            where = ".".join((name, *keys))
+            raise DataError(
+                f"data is {path!r}, where {where} is {found[row]} in row {first_row + row}; the task has "
+                f"{low} .. {low + count.astype(np.int64) - 1}"
+            )
+
+
+def _from_0(action_space: Space) -> list[Limit]:
+    """Return the limits of actions in the policy's scale, where choices are counted from 0."""
+    return [(keys, np.zeros_like(low), count) for keys, low, count in choice_limits(action_space)]

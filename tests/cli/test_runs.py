@@ -197,6 +197,13 @@ def test_data_convert_checks_and_clips(tmp_path, capsys):
     assert "rows     10 transitions (npz)\nnote     the best 2 of 4 episodes" in capsys.readouterr().out
     assert cli.main(["data", "convert", source, str(file), "--clip"]) == 2
     assert "--clip needs --task" in capsys.readouterr().err
+    np.savez(tmp_path / "empty.npz", obs=zero[:0], act=act[:0], rew=np.ones(0), terminals=ends[:0], timeouts=ends[:0])
+    assert cli.main(["data", "convert", str(tmp_path / "empty.npz"), str(file), "--task", "Pendulum-v1"]) == 1
+    assert "holds no transitions" in capsys.readouterr().err
+    argosy.ReplayBuffer.load_hdf5(file).save_hdf5(tmp_path / "own.hdf5")  # says nothing of a scale: the policy's
+    own = ["data", "convert", str(tmp_path / "own.hdf5"), str(tmp_path / "c.hdf5"), "--task", "Pendulum-v1", "--clip"]
+    assert cli.main(own) == 1
+    assert "actions are in the policy's scale, where the task has no bounds to cut them to" in capsys.readouterr().err
     result = argosy.train(
         "td3_bc", "Pendulum-v1", data=str(file), runs=tmp_path, show_progress=False, stop={"episodes": 1},
         trainer={"max_epoch": 1, "step_per_epoch": 3, "batch_size": 4, "episode_per_test": 1},

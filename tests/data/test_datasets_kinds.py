@@ -107,6 +107,21 @@ def test_npz_of_nested_observations_under_other_names(tmp_path, given):
     assert data.rew.shape == (10,)
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_two_names_for_a_field_the_first_known_one_counts(tmp_path, given, turned):
+    twice = {"states": np.zeros(12), "obs/camera": np.zeros(12), **given}
+    np.savez(tmp_path / "a.npz", **dict(reversed(twice.items()) if turned else twice.items()))
+    np.testing.assert_array_equal(rows_of(open_source(tmp_path / "a.npz")).obs, given["observations"])
+
+
+@pytest.mark.parametrize("with_timeouts", [False, True])
+def test_successors_of_another_shape_than_observations_are_named(tmp_path, given, with_timeouts):
+    given["next_observations"] = given["next_observations"][:, :1]
+    np.savez(tmp_path / "a.npz", **{name: given[name] for name in given if with_timeouts or name != "timeouts"})
+    with pytest.raises(DataError, match=r"a.npz.* obs has rows of obs \(3,\), but obs_next, .*, has obs_next \(1,\)"):
+        open_source(tmp_path / "a.npz").load()
+
+
 def test_hdf5_of_nested_observations(tmp_path, given):
     nested = {f"{name}/a": given.pop(name)[:, 0] for name in ("observations", "next_observations")}
     data = open_source(write_hdf5(tmp_path / "a.hdf5", given | nested)).load()[:]

@@ -125,7 +125,7 @@ def test_staleness_rules_bound_the_lag(rule, max_lag, actors, tmp_path):
         assert steps.keys() == {0}
         assert trainer["dropped"] > 0
     else:
-        # One batch in the inbox, one under way, and parameters on their way; an actor beside may be starved now and then.
+        # One batch in the inbox, one under way, parameters on their way; an actor beside may be starved now and then.
         assert trainer["lag_max" if actors == 1 else "lag_mean"] <= 4.0
         assert trainer["dropped"] == 0
 

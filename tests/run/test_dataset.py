@@ -4,12 +4,14 @@ import json
 import shutil
 import signal
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
 from short import OfflineDQN, quick
 
 import argosy
+from argosy.cli import main as cli
 from argosy.data import ReplayBuffer, sign_hdf5
 from argosy.distributed.specs import PolicySpec
 from argosy.errors import CheckpointError, ConfigError, DataError
@@ -223,7 +225,7 @@ def test_data_of_another_form_is_refused_by_name(cartpole, pendulum, tmp_path):
     images = small(tmp_path / "b.hdf5", obs=np.zeros((20, 4), np.uint8), obs_next=np.zeros((20, 4), np.uint8))
     with pytest.raises(DataError, match=r"where obs has \(4,\) uint8; the task's obs has \(4,\) float32"):
         built(images)
-    with pytest.raises(DataError, match=r"with actions 0 .. 2 \(counted from 0\); the task has Discrete\(2\)"):
+    with pytest.raises(DataError, match=r"where act, counted from 0, is 2 in row 2; the task has 0 .. 1"):
         built(small(tmp_path / "c.hdf5", act=np.arange(20) % 3))
 
 
@@ -288,6 +290,90 @@ def test_numbers_that_cannot_be_learned_from_are_named(tmp_path):
     bad[11, 2] = np.nan
     with pytest.raises(DataError, match=r"a.hdf5 cannot be learned from: obs holds NaN .* the first in row 11"):
         built(small(tmp_path / "a.hdf5", obs=bad))
+
+
+class Boxes(gymnasium.Env):
+    """Takes actions of any Box; gives observations of any space."""
+
+    def __init__(self, action_space=None, observation_space=None):
+        self.action_space = action_space or gymnasium.spaces.Box(-2.0, 2.0, (1,), np.float64)
+        self.observation_space = observation_space or gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        return self.observation_space.sample(), 0.0, False, True, {}
+
+
+def double_boxes():
+    return Boxes()
+
+
+def integer_boxes():
+    return Boxes(gymnasium.spaces.Box(0, 9, (1,), np.int64))
+
+
+def small_images():
+    return Boxes(observation_space=gymnasium.spaces.Box(0, 255, (3,), np.uint8))
+
+
+def choices():
+    return Boxes(gymnasium.spaces.Discrete(2, start=1), gymnasium.spaces.Discrete(4))
+
+
+def task(made):
+    return f"{__name__}:{made.__name__}"
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "mapped"),
+    [
+        (double_boxes, np.linspace(-2.0, 2.0, 20)[:, None], np.linspace(-1.0, 1.0, 20)[:, None]),
+        (integer_boxes, np.arange(20)[:, None] % 10, (np.arange(20)[:, None] % 10 + 0.5) / 5 - 1),
+    ],
+)
+def test_actions_of_any_box_become_float32_in_the_policy_s_scale(made, given, mapped, tmp_path):
+    np.savez(tmp_path / "a.npz", **flat(actions=given))
+    act = built(tmp_path / "a.npz", "td3_bc", task(made)).buffer[:].act
+    assert act.dtype == np.float32
+    np.testing.assert_allclose(act, mapped, atol=1e-6)
+    assert cli(["data", "convert", str(tmp_path / "a.npz"), str(tmp_path / "a.hdf5"), "--task", task(made)]) == 0
+    np.testing.assert_array_equal(built(tmp_path / "a.hdf5", "td3_bc", task(made)).buffer[:].act, act)
+    policy_scale = small(tmp_path / "b.hdf5", act=mapped, obs=np.zeros((20, 3)), obs_next=np.zeros((20, 3)))
+    np.testing.assert_allclose(built(policy_scale, "td3_bc", task(made)).buffer[:].act, mapped, atol=1e-6)
+    assert learn(tmp_path / "a.npz", tmp_path / "runs", "td3_bc", task(made)).gradient_steps == 200
+
+
+def test_integers_are_what_they_were_or_named(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (20, 3))
+    np.savez(tmp_path / "a.npz", **flat(observations=images, next_observations=images.astype(np.uint16)))
+    np.testing.assert_array_equal(built(tmp_path / "a.npz", "td3_bc", task(small_images)).buffer[:].obs, images)
+    np.savez(tmp_path / "a.npz", **flat(observations=images + 1, next_observations=images))
+    with pytest.raises(DataError, match=r"a.npz.* obs holds integers from \d+ to 256, where the task's are uint8"):
+        built(tmp_path / "a.npz", "td3_bc", task(small_images))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int64])
+@pytest.mark.parametrize("shape", [(20,), (20, 1)])
+def test_choices_come_as_integers_of_any_size_and_shape(dtype, shape, tmp_path):
+    def tabular(act=1 + np.arange(20) % 2, obs=np.arange(20) % 4):  # noqa: B008
+        act, obs = act.astype(dtype).reshape(shape), obs.astype(dtype).reshape(shape)
+        np.savez(tmp_path / "a.npz", **flat(actions=act, observations=obs, next_observations=obs))
+        return tmp_path / "a.npz"
+
+    buffer = built(tabular(), "bc", task(choices)).buffer
+    assert buffer[:].act.tolist() == (np.arange(20) % 2).tolist()  # counted from 0
+    assert buffer[:].obs.tolist() == (np.arange(20) % 4).tolist()
+    for changes, message in (
+        ({"act": np.where(np.arange(20) == 7, 3, 1)}, "where act is 3 in row 7; the task has 1 .. 2"),
+        ({"obs": np.where(np.arange(20) == 5, 99, 1)}, "where obs is 99 in row 5; the task has 0 .. 3"),
+    ):
+        path = str(tabular(**changes))
+        assert cli(["data", path, "--task", task(choices)]) == 1
+        with pytest.raises(DataError, match=message):
+            built(path, "bc", task(choices))
 
 
 def test_too_little_data_is_refused(tmp_path):

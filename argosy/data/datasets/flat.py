@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tokenize
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -47,7 +47,7 @@ def open_d4rl(root: HDF5Tree) -> Source:
     Raises:
         DataError: a field is missing, or does not fit the others.
     """
-    found = {field: name for field, names in NAMES.items() for name in names[::-1] if name in root}
+    found = _first_names(root.names())
     source = open_columns(root.path, "D4RL", {field: lazy_columns(root, name) for field, name in found.items()})
     return replace(source, close=root.close)
 
@@ -61,12 +61,18 @@ def open_npz(path: Path) -> Source:
     columns: dict[tree.Path, Any] = {}
     with zipfile.ZipFile(path) as archive:
         members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+        found = {name: field for field, name in _first_names(name.split("/")[0] for name in members).items()}
         for name, member in members.items():
             first, *keys = name.split("/")
-            field = next((field for field, names in NAMES.items() if first in names), None)
-            if field is not None:
-                columns[field, *keys] = _npy_rows(path, archive, member)
+            if first in found:
+                columns[found[first], *keys] = _npy_rows(path, archive, member)
     return open_columns(str(path), "npz", tree.unflatten(columns))
+
+
+def _first_names(names: Iterable[str]) -> dict[str, str]:
+    """Return what each field that is there is called; of several names the first one of `NAMES`."""
+    there = set(names)
+    return {field: name for field, known in NAMES.items() for name in known[::-1] if name in there}
 
 
 def has_columns(names: list[str]) -> bool:
@@ -152,10 +158,10 @@ _MEANING = {
 
 
 def _equal_rows(one: Any, other: Any) -> np.ndarray:
-    """Return [n]: whether rows of two trees are the same."""
+    """Return [n]: whether rows of two trees are the same; none is where these are of different forms."""
     same = [
-        (a == b).reshape(len(a), -1).all(axis=1)
-        for (_, a), (_, b) in zip(tree.leaves(one), tree.leaves(other), strict=True)
+        (a == b).reshape(len(a), -1).all(axis=1) if a.shape == b.shape else np.zeros(len(a), np.bool_)
+        for (_, a), (_, b) in zip(tree.leaves(one), tree.leaves(other), strict=False)
     ]
     return np.asarray(np.logical_and.reduce(same))
 

@@ -119,12 +119,21 @@ def _check(part: Batch, form: dict[str, Any] | None, done: int, finite: bool) ->
     for name in ("obs", "obs_next"):
         if not any(path.split(".")[0] == name for path in found):
             raise DataError(f"{name} holds no arrays")
+    for path, (shape, _) in found.items():
+        if path.split(".")[0] == "obs" and found.get(path.replace("obs", "obs_next", 1), (None,))[0] != shape:
+            said = _shapes(found, "obs"), _shapes(found, "obs_next")
+            raise DataError(f"obs has rows of {said[0]}, but obs_next, which must be such, has {said[1]}")
     if form is not None and form != found:
         wrong = next(path for path in {**form, **found} if form.get(path) != found.get(path))
         raise DataError(
             f"{wrong} has the shape and type {found.get(wrong)} in row {done}, and {form.get(wrong)} in the rows before"
         )
     return found
+
+
+def _shapes(found: Mapping[str, Any], name: str) -> str:
+    parts = {path: shape for path, (shape, _) in found.items() if path.split(".")[0] == name}
+    return ", ".join(f"{path} {shape}" for path, shape in parts.items())
 
 
 def _check_finite(array: np.ndarray, name: str, first_row: int) -> None:

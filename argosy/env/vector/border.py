@@ -30,7 +30,7 @@ class Border:
     """
 
     def __init__(self, observation_space: Space, action_space: Space) -> None:
-        self._limits = list(_limits(observation_space))
+        self._limits = list(choice_limits(observation_space))
         self._mask_key = find_mask_key(observation_space, action_space)
         self._sizes = choices(action_space)
 
@@ -90,10 +90,10 @@ class Border:
                 )
 
 
-def _limits(space: Space, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], np.ndarray, np.ndarray]]:
-    """Yield (keys, least value, number of values) of every part of an observation that is a choice."""
+def choice_limits(space: Space, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], np.ndarray, np.ndarray]]:
+    """Yield (keys, least value, number of values) of every part of an observation or action that is a choice."""
     for key, part in (parts_of(space) or {}).items():
-        yield from _limits(part, (*path, str(key)))
+        yield from choice_limits(part, (*path, str(key)))
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         count = space.n if isinstance(space, spaces.Discrete) else space.nvec
         yield path, np.asarray(space.start, np.int64), np.asarray(count, np.uint64)
