@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import time
 from collections.abc import Mapping, Sequence
@@ -32,6 +31,7 @@ from argosy.experiment import Experiment
 from argosy.logger import read_jsonl
 from argosy.report import interval
 from argosy.rng import spawn_seeds
+from argosy.run.machine import machine
 
 HERE = Path(__file__).resolve().parent
 RESULTS, RUNS = HERE / "results", HERE / "runs"
@@ -41,7 +41,7 @@ PUBLISHED = HERE / "published.json"
 PUBLISHED_STEPS = 1_000_000
 PUBLISHED_BEGIN = "<!-- beside published numbers: written by run.py -->"
 PUBLISHED_END = "<!-- end of published numbers -->"
-VERSIONS = ("torch", "numpy", "gymnasium", "envpool", "ale-py")
+VERSIONS = ("torch", "numpy", "gymnasium", "envpool", "ale-py", "mujoco", "minatar", "box2d")
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -98,8 +98,8 @@ def main(args: Sequence[str] | None = None) -> int:
         "expert_share": None if options.expert is None else options.share,
         "max_steps": options.max_steps,
         "changes": changes,
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, no GPU" if seeds[0]["device"] == "cpu" else "GPU",
-        "versions": {"argosy": argosy.__version__, **{name: metadata.version(name) for name in VERSIONS}},
+        "machine": ", ".join((machine()["processor"], f"{os.cpu_count()} cores", f"learned on {seeds[0]['device']}")),
+        "versions": {"argosy": argosy.__version__} | _versions(),
         "experiment": experiments[0],
         "seeds": seeds,
     }
@@ -114,6 +114,12 @@ def main(args: Sequence[str] | None = None) -> int:
         )
     print(f"{sum(seed['passed'] for seed in seeds)} of {len(seeds)} passed; {RESULTS / name}.json, .png")
     return 0 if all(seed["passed"] for seed in seeds) else 1
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of what is installed of `VERSIONS`."""
+    there = {package.metadata["Name"].lower(): package.version for package in metadata.distributions()}
+    return {name: there[name] for name in VERSIONS if name in there}
 
 
 def train(algorithm: str, task: str, seed: int, runs: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
