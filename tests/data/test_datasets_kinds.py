@@ -281,6 +281,54 @@ def test_a_folder_of_records_is_read_in_the_order_of_names(tmp_path):
     assert np.flatnonzero(data.truncated).tolist() == []  # the second file goes on where the first one stops
 
 
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("names", ["run_1-0000{}-of-00003", "a.tfrecord-0000{}-of-00003", "part{}.rec", "{}.tfrecord"])
+@pytest.mark.parametrize("damage", ["empty", "25 bytes", "head", "half"])
+def test_a_damaged_file_among_records_is_named_not_left_out(tmp_path, packed, names, damage):
+    rows = atari_rows()
+    for number in range(3):
+        write_records(tmp_path / names.format(number), rows[4 * number : 4 * number + 4], packed=packed)
+    broken = tmp_path / names.format(1)
+    data = broken.read_bytes()
+    half = data[: len(data) // 2 - 1]  # not where a record ends
+    changed = {"empty": b"", "25 bytes": data[:25], "head": bytes([data[0] ^ 0xFF]) + data[1:], "half": half}
+    broken.write_bytes(changed[damage])
+    with pytest.raises(DataError, match=rf"{names.format(1)} .*(is empty or damaged|is damaged|ends within record)"):
+        open_source(tmp_path).load()
+
+
+def test_what_gzip_packed_is_named_where_it_ends_too_early(tmp_path):
+    """It is so long that its head can be read."""
+    rng = np.random.default_rng(0)
+    large = [rng.integers(256, size=(200, 200), dtype=np.uint8) for _ in range(4)]
+    path = write_records(tmp_path / "run_1-00000-of-00001", [{**row, "o_t": large} for row in atari_rows(12)])
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(DataError, match=r"run_1-00000-of-00001 is damaged: EOFError"):
+        open_source(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["empty", "packed.gz", "run_1-00001-of-00002"])
+def test_what_seems_to_hold_records_and_cannot_be_read_is_refused(tmp_path, name):
+    write_records(tmp_path / "run_1-00000-of-00002", atari_rows())
+    if name == "run_1-00001-of-00002":
+        (tmp_path / name).symlink_to(tmp_path / "nowhere")
+    else:
+        (tmp_path / name).write_bytes(b"" if name == "empty" else b"\x1f\x8b\x08")
+    with pytest.raises(DataError, match=rf"{name} lies among TFRecords, but is empty or damaged, .* fetch it again, or move it elsewhere"):
+        open_source(tmp_path)
+
+
+def test_what_lies_beside_records_to_describe_them_is_passed_over(tmp_path):
+    rows = atari_rows()
+    write_records(tmp_path / "run_1-00000-of-00001", rows)
+    for name in ("README", "features.json", "notes.txt", ".run_1-00000-of-00001", "._a.tfrecord"):
+        (tmp_path / name).write_text("anything")
+    for name in ("_SUCCESS", ".DS_Store", "empty.txt"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "run_1-00000-of-00002").mkdir()
+    assert open_source(tmp_path).rows == len(rows)
+
+
 def test_records_of_another_kind_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"record 0 of .*a has no 4 images 'o_t'; it is of another kind"):
         open_source(write_records(tmp_path / "a", [{"a_t": 1, "r_t": 0.0, "d_t": 1.0}]))

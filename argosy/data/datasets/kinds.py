@@ -22,6 +22,9 @@ KINDS = (
     "argosy's or Tianshou's HDF5, D4RL's HDF5, Minari or LeRobot (their folders), npz, TFRecords of RL Unplugged Atari"
 )
 
+_DESCRIPTIONS = (".csv", ".html", ".json", ".log", ".md", ".py", ".txt", ".xml", ".yaml", ".yml")
+"""What files end in that lie beside records to say what these are."""
+
 
 def open_source(path: str | PathLike[str]) -> Source:
     """Return what a file holds, or a folder: of Minari, of LeRobot, or of TFRecords in the order of their names.
@@ -63,12 +66,29 @@ def _open(place: Path, name: str) -> Source:
 
 
 def _records(places: Sequence[Path]) -> Callable[[str], Source] | None:
-    """Return what opens those of some files that hold records; None where none does."""
+    """Return what opens some files that hold records; None where none does.
+
+    Raises:
+        DataError: one beside them does not, and may be a damaged one; names it.
+    """
     from argosy.data.datasets.tfrecord import is_tfrecord  # brings numba along, which takes a second
     from argosy.data.datasets.unplugged import open_unplugged
 
-    files = [place for place in places if place.is_file() and is_tfrecord(place)]
-    return partial(open_unplugged, files=files) if files else None
+    found = [place for place in places if not place.is_dir() and not _describes(place)]
+    files = [place for place in found if is_tfrecord(place)]
+    if not files:
+        return None
+    if others := [place for place in found if place not in files]:
+        raise DataError(
+            f"{others[0]} lies among TFRecords, but is empty or damaged, or none: fetch it again, or move it elsewhere "
+            "if it is no part of the data set"
+        )
+    return partial(open_unplugged, files=files)
+
+
+def _describes(place: Path) -> bool:
+    """Say whether a file beside records says what these are, or is hidden."""
+    return place.name.startswith((".", "_", "README", "LICENSE")) or place.suffix in _DESCRIPTIONS
 
 
 def convert(

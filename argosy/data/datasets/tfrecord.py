@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import io
 import struct
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TypeAlias
@@ -17,6 +18,7 @@ from typing import IO, TypeAlias
 import numpy as np
 
 from argosy.data.buffer.sumtree import compiled
+from argosy.data.hdf5 import naming_errors
 from argosy.errors import DataError
 
 MAX_RECORD_BYTES = 1 << 24
@@ -64,7 +66,7 @@ def is_tfrecord(path: Path) -> bool:
     try:
         with open_records(path) as file:
             head = file.read(12)
-    except (OSError, EOFError):
+    except (OSError, EOFError, zlib.error):
         return False
     return len(head) == 12 and masked_crc(head[:8]) == struct.unpack("<I", head[8:])[0]
 
@@ -73,9 +75,10 @@ def read_records(path: Path) -> Iterator[bytes]:
     """Yield the records of a file.
 
     Raises:
-        DataError: a checksum does not fit, a record is longer than the bound, or the file ends within one.
+        DataError: a checksum does not fit, a record is longer than the bound, or the file ends within one, or within
+            what gzip packed.
     """
-    with open_records(path) as file:
+    with naming_errors(str(path), broken="is damaged"), open_records(path) as file:
         number = 0
         while head := file.read(12):
             if len(head) < 12 or masked_crc(head[:8]) != struct.unpack("<I", head[8:])[0]:
