@@ -10,7 +10,8 @@ Details that matter:
 3. Nobody tells a policy its rewards when it acts. A second head learns to expect the reward of an action; what is left
    of the wanted return is reckoned by that, where the paper subtracts what the env paid.
 4. Returns and rewards are divided by the largest ones that were seen. Unless it is said otherwise, the highest return
-   of a whole episode that was seen is the one that is wanted.
+   of a whole episode that was seen is the one that is wanted: of one whose recording stopped before its end, nobody
+   knows what it would have brought. Only data without a whole episode have such pieces stand for them.
 5. The loss is the cross-entropy of choices, the squared error of other actions, plus that of the rewards. Nothing is
    dropped out.
 """
@@ -47,7 +48,7 @@ class DecisionTransformerConfig(AlgorithmConfig):
     heads: int = limited(1, ge=1)
     """Heads of the attention."""
     target_return: float | None = None
-    """Return that is wanted of an episode; None: the highest in the data that it has seen (detail 4)."""
+    """Return that is wanted of an episode; None: the highest of a whole one that it has seen (detail 4)."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,7 +60,7 @@ class DecisionTransformerStats(TrainingStats):
     loss_reward: float
     """Mean squared error of the expected rewards, in units of the largest one."""
     best_return: float
-    """Highest return of an episode so far: what is wanted, unless it is said otherwise."""
+    """Highest return of a whole episode so far: what is wanted, unless it is said otherwise."""
     grad_norm: float | None = None
     """Norm before clipping; None without clipping."""
 
@@ -95,13 +96,13 @@ class DecisionTransformer(Algorithm[DecisionTransformerConfig, DecisionTransform
 
     @property
     def sampling(self) -> Sampling:
-        """Sequences whose rows know when they were and what came of them."""
-        return replace(super().sampling, fields=("returns", "step"))
+        """Sequences whose rows know when they were, what came of them and whether that is all."""
+        return replace(super().sampling, fields=("returns", "step", "ended"))
 
     def update(self, batch: TransitionBatch) -> DecisionTransformerStats:
-        """One step on sequences: obs, act, rew, returns, step, on_reset, mask, weight, all [T, B, ...]."""
+        """One step on sequences: obs, act, rew, returns, step, ended, on_reset, mask, weight, all [T, B, ...]."""
         batch = self.prepare(batch)
-        self.policy.take_in_returns(batch.rew, batch.returns, batch.on_reset)
+        self.policy.take_in_returns(batch.rew, batch.returns, batch.on_reset & batch.ended)
         said = self.policy.analyze(batch)
         if self.policy.num_actions:
             error = -said.output.gather(-1, batch.act.unsqueeze(-1)).squeeze(-1)

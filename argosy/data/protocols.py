@@ -127,6 +127,8 @@ class TransitionBatch(SampleBatch[ArrayT], Protocol[ArrayT]):
     """[B, *act] float, the action at `obs_next`, NaN where an episode ends; where `Sampling.fields` asks for it."""
     step: ArrayT
     """[B] float, rows of the episode before this one; where `Sampling.fields` asks for it."""
+    ended: ArrayT
+    """[B] bool: the end of the episode is stored, too; where `Sampling.fields` asks for it."""
 
 
 class PrioBatchProtocol(RolloutBatchProtocol[ArrayT], Protocol[ArrayT]):

@@ -46,7 +46,7 @@ class DecisionPolicy(NetPolicy):
         net: encoder, and blocks of the transformer (`hidden_sizes`).
         context: steps K that it attends to; sequences to learn from have as many.
         heads: of the attention.
-        target_return: what is wanted of an episode; None: the highest return of an episode that it was shown.
+        target_return: what is wanted of an episode; None: the highest return of a whole episode that it was shown.
 
     Raises:
         ConfigError: the net has a recurrent memory, too, or blocks of different widths.
@@ -96,7 +96,7 @@ class DecisionPolicy(NetPolicy):
     def take_in_returns(self, rew: torch.Tensor, returns: torch.Tensor, begins: torch.Tensor) -> None:
         """Let rewards and returns to go [...] count: the largest ones are the units of what the network knows of them.
 
-        Where an episode `begins` [...], returns are candidates for the one that is wanted.
+        Where a whole episode `begins` [...], returns are candidates for the one that is wanted.
         """
         self.return_scale.copy_(torch.maximum(self.return_scale, returns.abs().max()))
         self.reward_scale.copy_(torch.maximum(self.reward_scale, rew.abs().max()))

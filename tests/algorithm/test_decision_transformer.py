@@ -44,6 +44,7 @@ def sequences(T=4, B=2, seed=0, **changes):
         "rew": np.ones((T, B), np.float32),
         "returns": rng.uniform(1, 9, (T, B)).astype(np.float32),
         "step": np.arange(T, dtype=np.float32)[:, None].repeat(B, 1),
+        "ended": np.ones((T, B), bool),
         "on_reset": np.arange(T)[:, None].repeat(B, 1) == 0,
         "mask": np.ones((T, B), bool),
         "weight": np.ones((T, B), np.float32),
@@ -113,6 +114,23 @@ def test_wanting_more_than_most_of_the_data_brought_beats_cloning():
     assert earned(told.policy) >= 5.0
     told.policy.target_return = 0.0
     assert earned(told.policy) <= 1.0
+
+
+@pytest.mark.parametrize(("whole", "best"), [((6, 7), -6.0), ((), -2.0)])
+def test_an_episode_whose_recording_stopped_is_not_what_is_wanted_unless_there_is_no_other(whole, best):
+    """Every row costs 1: what there is of a stump is more than any whole episode brought."""
+    lengths = (6, 7, 2, 6)
+    last = np.cumsum(lengths) - 1
+    done, truncated = np.zeros(sum(lengths), bool), np.zeros(sum(lengths), bool)
+    done[last] = True
+    truncated[last] = [length in whole for length in lengths]
+    zero = np.zeros((len(done), 3), np.float32)
+    data = ReplayBuffer.from_data(zero, done.astype(int), -np.ones(len(done)), done & False, truncated, done, zero)
+    data.seed(0)
+    algorithm = make(context=3)
+    for _ in range(5):
+        stats = algorithm.update(data.sample(16, algorithm.sampling)[0])
+    assert stats.best_return == best
 
 
 def test_returns_are_those_to_the_episode_s_end():

@@ -77,6 +77,72 @@ def test_returns_of_long_episodes(length):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_which_episodes_have_their_end_in_the_data(device):
+    buffer, expected = two_rings(device), np.array([True, True, True, False, True, True, False, False])
+    assert buffer.sample(0, Sampling(fields=("ended",)))[0].ended.tolist() == expected.tolist()
+    stored = buffer.sample_indices(0).tolist()
+    for length in (1, 2, 3, 4):  # the ends of some are behind their sequence
+        batch, _ = buffer.sample(10, Sampling(fields=("ended",), sequence_length=length))
+        assert np.array_equal(batch.ended, expected[np.searchsorted(stored, np.asarray(batch.indices))])
+
+
+@pytest.mark.parametrize("length", [1, 127, 128, 129, 300])
+def test_ends_of_long_episodes(length):
+    buffer = ReplayBuffer(2 * length + 5)
+    for t in range(2 * length + 5):  # one terminates, one is truncated, one goes on
+        flags = {"terminated": t == length - 1, "truncated": t == 2 * length - 1}
+        buffer.add(Batch({"obs": 0.0, "act": 0, "rew": 0.0, "obs_next": 0.0, **flags}))
+    found = buffer.sample(0, Sampling(fields=("ended",)))[0].ended
+    assert found.tolist() == [True] * 2 * length + [False] * 5
+    found = buffer.sample(0, Sampling(fields=("ended",), sequence_length=3))[0]
+    assert np.array_equal(found.ended, found.indices < 2 * length)
+
+
+def filled(ends, cuts, size=6):
+    """Rows with truncated ends, some of them cut."""
+    buffer, rows = ReplayBuffer(size), len(ends)
+    zero, truncated = np.zeros(rows, np.float32), np.array(ends, bool)
+    fields = {"obs": zero, "act": zero, "rew": zero, "obs_next": zero, "terminated": truncated & False}
+    buffer.add_steps({**fields, "truncated": truncated}, rows, np.array(cuts, bool))
+    return buffer
+
+
+def ended(buffer):
+    return buffer.sample(0, Sampling(fields=("ended",)))[0].ended.astype(int).tolist()
+
+
+def test_a_recording_that_stops_is_no_end_but_where_there_is_no_other():
+    assert ended(filled([0, 1, 0, 1, 0, 0], [0, 0, 0, 1, 0, 0])) == [1, 1, 0, 0, 0, 0]
+    assert ended(filled([0, 1, 0, 1, 0, 0], [0, 1, 0, 1, 0, 0])) == [1] * 6
+    assert ended(filled([0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0])) == [1] * 6
+    wrapped = filled([0, 0, 0, 1], [0, 0, 0, 0], size=5)
+    for _ in range(2):
+        row = {"obs": 0.0, "act": 0.0, "rew": 0.0, "obs_next": 0.0, "terminated": False, "truncated": False}
+        wrapped.add(Batch({name: np.array([value]) for name, value in row.items()}))
+    assert ended(wrapped) == [1] * 5  # of the one that ends, the beginning is overwritten
+
+
+def test_where_recordings_stopped_stays_known_until_it_is_overwritten(tmp_path):
+    pytest.importorskip("h5py")
+    buffer = filled([0, 1, 0, 1, 0, 1], [0, 0, 0, 1, 0, 0])
+    expected = [1, 1, 0, 0, 1, 1]
+    assert ended(buffer) == expected
+    copy, other = ReplayBuffer(6), ReplayBuffer(9)
+    copy.load_state_dict(buffer.state_dict())
+    other.update(buffer)
+    buffer.save_hdf5(tmp_path / "a.hdf5")
+    for one in (copy, other, ReplayBuffer.load_hdf5(tmp_path / "a.hdf5")):
+        assert ended(one) == expected
+    copy.add(Batch({name: copy[3:4][name] for name in ("obs", "act", "rew", "obs_next", "terminated", "truncated")}))
+    copy.add_steps(copy[:4], 4)
+    assert not copy.rings.cut.any()
+    state = buffer.state_dict()
+    del state["rings"]["cut"]  # as in files of before
+    copy.load_state_dict(state)
+    assert ended(copy) == [1] * 6
+
+
 def test_what_is_collected_later_has_its_own():
     buffer, sampling = ReplayBuffer(4), Sampling(gamma=0.5, fields=("returns",))
     for t in range(6):  # the oldest rows are overwritten on the way

@@ -1,5 +1,6 @@
 """Data sets of other programs: what a buffer holds of them, and what is refused."""
 
+import dataclasses
 import itertools
 import tracemalloc
 
@@ -391,6 +392,22 @@ def test_what_is_converted_is_the_same_data_set(tmp_path, options):
     assert again[:] == told
     assert done[-1] == 32
     assert read_attributes(tmp_path / "b.hdf5")["converted_from"] == "argosy"
+
+
+@pytest.mark.parametrize("kind", ["minari", "npz"])
+def test_a_recording_that_only_stops_is_no_end_also_when_it_is_converted(tmp_path, given, kind):
+    if kind == "npz":
+        del given["next_observations"]  # the last row is left out, and the one before it is cut
+        np.savez(tmp_path / "a.npz", **given)
+    first = open_source(tmp_path / "a.npz" if kind == "npz" else write_minari(tmp_path / "a", given))
+    rows = 10 if kind == "npz" else 12
+    convert(first, tmp_path / "b.hdf5")
+    convert(open_source(tmp_path / "b.hdf5"), tmp_path / "c.hdf5")
+    for source in (first, open_source(tmp_path / "b.hdf5"), open_source(tmp_path / "c.hdf5")):
+        assert np.flatnonzero(rows_of(source).cut).tolist() == [rows - 1]
+        for buffer in (source.load(), dataclasses.replace(source, whole=None).load()):
+            whole = buffer.sample(0, Sampling(fields=("ended",)))[0].ended
+            assert np.flatnonzero(~whole).tolist() == list(range(rows - (4 if kind == "npz" else 5), rows))
 
 
 def test_frames_are_written_once_and_packed(tmp_path, monkeypatch):

@@ -196,8 +196,39 @@ def steps_before(buffer: ReplayBuffer, index: IntArray, final: IntArray, samplin
     return found
 
 
+def ends_stored(buffer: ReplayBuffer, index: IntArray, final: IntArray, sampling: Sampling) -> Array:
+    """Whether the end of each row's episode is stored: it terminates or is truncated, and not only the recording stops.
+
+    Where no episode is stored from its beginning to its end, it is True of all rows.
+    """
+    rings, rows = buffer.rings, np.atleast_2d(index)
+    last = rows[-1]  # of sequences the last row's is looked up, the others follow
+    while not rings.stop[last].all():
+        last = rings.next(rings.shift(last, rings.ahead(last, _BLOCK - 1)))
+    found = _ends_at(buffer, rows)
+    found[-1] = _ends_at(buffer, last)
+    for t in range(len(rows) - 2, -1, -1):
+        found[t] = np.where(rings.stop[rows[t]], found[t], found[t + 1])
+    begun = found[rings.first[rows]]
+    if len(begun) and not begun.any():  # which is rare, unless there is none
+        slot = rings.all_stored()
+        stops = np.flatnonzero(rings.stop[slot])
+        starts = np.append(0, stops[:-1] + 1)
+        if not (rings.first[slot[starts]] & _ends_at(buffer, slot[stops])).any():
+            found[:] = True
+    return found.reshape(index.shape)
+
+
+def _ends_at(buffer: ReplayBuffer, index: IntArray) -> BoolArray:
+    """Whether episodes come to their ends with these rows."""
+    terminated, truncated = (buffer.fields[name].columns[()] for name in ("terminated", "truncated"))
+    done = terminated.host(terminated.take(index)) | truncated.host(truncated.take(index))
+    return np.asarray(done & ~buffer.rings.cut[index])
+
+
 MAKERS: dict[str, Callable[[ReplayBuffer, IntArray, IntArray, Sampling], Array]] = {
     "returns": returns_to_go,
     "act_next": next_actions,
     "step": steps_before,
+    "ended": ends_stored,
 }

@@ -44,7 +44,8 @@ class Sampling:
     burn_in: int = 0
     """Rows before them that only warm up the recurrent state."""
     fields: tuple[str, ...] = ()
-    """What rows are to hold beside the usual: `returns` to the episode's end, `act_next` that follows, `step` of it."""
+    """What rows are to hold beside the usual: `returns` to the episode's end, `act_next` that follows, `step` of it,
+    whether it has `ended`."""
 
     def __post_init__(self) -> None:
         check_range(self, "gamma", ge=0.0, le=1.0)

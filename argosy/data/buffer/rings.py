@@ -14,7 +14,7 @@ from argosy.process import check_memory
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 FloatArray: TypeAlias = npt.NDArray[np.floating[Any]]
-_STATE = ("capacity", "head", "last", "count", "stop", "first", "closed", "ep_start", "ep_rew", "ep_len")
+_STATE = ("capacity", "head", "last", "count", "stop", "first", "cut", "closed", "ep_start", "ep_rew", "ep_len")
 
 
 def _below(bound: int, size: int, rng: np.random.Generator) -> IntArray:
@@ -79,6 +79,8 @@ class Rings:
         self.stop: BoolArray = np.ones(self.slots, np.bool_)
         self.first: BoolArray = np.zeros(self.slots, np.bool_)
         """The row began an episode (or a segment after `close`)."""
+        self.cut: BoolArray = np.zeros(self.slots, np.bool_)
+        """The row is truncated for no reason of the episode's: only the recording stopped."""
         self.closed: BoolArray = np.ones(self.num, np.bool_)
         """The next row of the ring does not continue the newest one."""
         self.ep_start: IntArray = self.offset.copy()
@@ -116,6 +118,7 @@ class Rings:
         self.stop[last] = closed
         self.stop[slot] = True
         self.first[slot] = closed
+        self.cut[slot] = False
         head = self.following[slot]
         if self.total < self.slots:
             grows = count < (self.capacity if ids is None else self.capacity[ids])
@@ -140,8 +143,8 @@ class Rings:
             self.ep_rew[ended], self.ep_len[ended], self.ep_start[ended] = 0.0, 0, self.head[ended]
         return Added(slot.copy(), ep_rew, ep_len, ep_start)
 
-    def advance_steps(self, rew: FloatArray, done: BoolArray) -> IntArray:
-        """Take the next T slots [T, B] of every ring for rows with these rewards [T, B(, N)] and ends [T, B]."""
+    def advance_steps(self, rew: FloatArray, done: BoolArray, cut: BoolArray | None = None) -> IntArray:
+        """Take the next T slots [T, B] of every ring for rows with these rewards [T, B(, N)], ends and cuts [T, B]."""
         steps = np.arange(len(done))[:, None]
         slot = self.head + steps
         np.subtract(slot, self.capacity, out=slot, where=slot >= self.limit)
@@ -150,6 +153,7 @@ class Rings:
         self.stop[slot[-1]] = True
         self.first[slot[0]] = self.closed
         self.first[compact(slot[1:].reshape(-1))] = done[:-1].reshape(-1)
+        self.cut[compact(slot.reshape(-1))] = False if cut is None else cut.reshape(-1)
 
         count = np.minimum(self.count + len(done), self.capacity)
         self.total += int((count - self.count).sum())
@@ -184,6 +188,7 @@ class Rings:
         slot = self._run(int(self.head[ring]), rows, ring)
         if rows:
             self.stop[slot] = stop[-rows:]
+            self.cut[slot] = False
             self.first[slot[0]], self.first[slot[1:]] = True, self.stop[slot[:-1]]
             self.stop[slot[-1]] = True
             self.last[ring] = slot[-1]
@@ -317,6 +322,7 @@ class Rings:
             raise DataError(
                 f"the state is of sub-buffers of {state['capacity'].tolist()}, not {self.capacity.tolist()}"
             )
+        state = {"cut": np.zeros(self.slots, np.bool_), **state}  # files of before do not know it
         for name in _STATE:
             setattr(self, name, np.array(state[name], getattr(self, name).dtype))
         self.total = int(self.count.sum())

@@ -160,6 +160,7 @@ def append(storage: Storage, ring: int, source: Storage, index: IntArray) -> Int
     """
     slot = storage.rings.extend(ring, source.rings.stop[index])
     if len(slot):
+        storage.rings.cut[slot] = source.rings.cut[index[-len(slot) :]]
         restore(storage, columns_of(source, index[-len(slot) :]), slot)
     return slot
 
@@ -291,7 +292,9 @@ def check_rings(state: dict[str, Array]) -> None:
         value = np.asarray(state[name])
         if value.shape != capacity.shape or value.dtype.kind not in "iu" or (value < low).any() or (value > high).any():
             raise DataError(f"rings.{name} is {value!r:.80}, which does not fit a capacity of {capacity!r:.80}")
-    for name, shape in (("stop", (slots,)), ("first", (slots,)), ("closed", capacity.shape)):
+    for name, shape in (("stop", (slots,)), ("first", (slots,)), ("cut", (slots,)), ("closed", capacity.shape)):
+        if name == "cut" and name not in state:
+            continue  # files of before do not know it
         value = np.asarray(state[name])
         if value.shape != shape or value.dtype != np.bool_:
             raise DataError(f"rings.{name} has shape {value.shape} and type {value.dtype}; it must be {shape} of bool")

@@ -126,12 +126,13 @@ class Storage:
         self._write(added.slot, writes)
         return added
 
-    def add_steps(self, batch: TransitionLike | Fields, steps: int) -> IntArray:
+    def add_steps(self, batch: TransitionLike | Fields, steps: int, cut: BoolArray | None = None) -> IntArray:
         """Store several transitions of every sub-buffer; the same as as many calls of `add`, in a third of the time.
 
         Args:
             batch: fields as for `add`, [steps * buffer_num, ...]: the first step of all sub-buffers, the second, ...
             steps: at most as many as the smallest sub-buffer holds.
+            cut: [steps * buffer_num] which rows are truncated only because the recording stopped; None: none.
 
         Returns:
             The slots written [steps, buffer_num].
@@ -144,7 +145,7 @@ class Storage:
         writes, rew, done = self._check(given_fields(batch, self.ignore_obs_next), steps * rings.num, False, None)
         if self.successors is not None:
             self.successors.release_newest(None)
-        slot = rings.advance_steps(rew.reshape(steps, rings.num, *rew.shape[1:]), done.reshape(steps, rings.num))
+        slot = rings.advance_steps(rew.reshape(steps, rings.num, *rew.shape[1:]), done.reshape(steps, rings.num), cut)
         self._write(slot.ravel(), writes, compact(slot.ravel()))
         return slot
 

@@ -109,7 +109,8 @@ def convert(
         raise DataError(f"{source.path} holds no transitions")
     with DatasetWriter(path, 1, source.rows, source.options, packed=packed) as writer:
         for part in source.parts():
-            writer.write(part[:, None])
+            rows = part[:, None]
+            writer.write(rows, rows.get("cut"))
             if progress is not None:
                 progress(writer.written)
         told = {key: value for key, value in source.attributes.items() if isinstance(value, str | int | float)}

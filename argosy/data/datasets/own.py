@@ -51,7 +51,8 @@ def open_buffer(root: HDF5Tree) -> Source:
 def _read(stored: Stored, size: int) -> Iterator[Batch]:
     rings = Rings(stored.sizes)
     rings.load_state_dict(stored.state["rings"])
-    stop = rings.stop[rings.all_stored()]
+    slot = rings.all_stored()
+    stop, cut = rings.stop[slot], rings.cut[slot]
     columns, rows = stored.state["columns"], len(stop)
     if not rows:
         return
@@ -70,7 +71,7 @@ def _read(stored: Stored, size: int) -> Iterator[Batch]:
             terminated=as_flags(columns["terminated"].read(start, end), "terminated"),
             truncated=as_flags(columns["truncated"].read(start, end), "truncated"),
         )
-        part.cut = at_end & ~(part.terminated | part.truncated)
+        part.cut = cut[start:end] | at_end & ~(part.terminated | part.truncated)
         part.truncated = part.truncated | part.cut
         if ends_only:  # the next row's, but for the last rows of segments
             found = Batch(obs_next=after, copy=True)

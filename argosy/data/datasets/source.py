@@ -99,7 +99,7 @@ class Source:
                 return buffer
             buffer = ReplayBuffer(self.rows, **self.options)
             for part in self.parts():
-                buffer.add_steps(part, len(part.rew))
+                buffer.add_steps(part, len(part.rew), part.get("cut"))
                 if progress is not None:
                     progress(len(buffer))
         return buffer

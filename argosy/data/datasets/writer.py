@@ -66,8 +66,13 @@ class DatasetWriter:
             self._file.attrs["argosy_buffer"] = SCHEMA
             self._file.attrs["options"] = json.dumps(dict(options or {}))
 
-    def write(self, batch: Any) -> None:
+    def write(self, batch: Any, cut: np.ndarray | None = None) -> None:
         """Append the next T steps of all envs: obs, act, rew, terminated, truncated, obs_next [T, num_envs, ...].
+
+        Args:
+            batch: the steps.
+            cut: [T, num_envs] which are truncated only because the recording stopped; None, from the first part on:
+                nothing is said of it.
 
         Raises:
             DataError: there are more steps than were announced, or the disk refuses.
@@ -83,6 +88,8 @@ class DatasetWriter:
         with self._naming_errors():
             self._append("rings/first", first)
             self._append("rings/stop", stop)
+            if cut is not None:
+                self._append("rings/cut", cut)
             for name in REQUIRED:
                 for keys, leaf in flatten(batch[name], ("columns", name)).items():
                     path, value = "/".join(quote(key, safe="") for key in keys), np.asarray(leaf)
