@@ -315,7 +315,10 @@ def test_what_seems_to_hold_records_and_cannot_be_read_is_refused(tmp_path, name
         (tmp_path / name).symlink_to(tmp_path / "nowhere")
     else:
         (tmp_path / name).write_bytes(b"" if name == "empty" else b"\x1f\x8b\x08")
-    with pytest.raises(DataError, match=rf"{name} lies among TFRecords, but is empty or damaged, .* fetch it again, or move it elsewhere"):
+    with pytest.raises(
+        DataError,
+        match=rf"{name} lies among TFRecords, but is empty or damaged, .* fetch it again, or move it elsewhere",
+    ):
         open_source(tmp_path)
 
 
