@@ -7,7 +7,8 @@ Details that matter:
 2. The value is the mean of Q(s, pi(s)) over observations at which episodes of the data begin: a discounted return.
 3. Targets stay within what the data's rewards can sum up to, so that nothing diverges.
 4. A critic that begins knows nothing of what is far away: at first it learns until it has looked `HORIZONS` horizons
-   1 / (1 - gamma) ahead. Then it goes on where it was, since the policy changes little, and lags behind it a little.
+   ahead, of 1 / (1 - gamma) rows each, but no more than the data's longest episode has (or `SHORTEST`, if that is
+   more). Then it goes on where it was, since the policy changes little, and lags behind it a little.
 5. The more a policy does what the data do not, the less this says: it ranks versions of a policy, it is no test.
 """
 
@@ -25,12 +26,15 @@ from argosy.algorithm.critics import action_critic
 from argosy.algorithm.optim import OptimConfig
 from argosy.data import Batch, ReplayBuffer
 from argosy.data.tree import State
-from argosy.errors import ConfigError
+from argosy.errors import ConfigError, DataError
 from argosy.net import NetConfig, TargetUpdate, frozen_copy
 from argosy.policy import Policy
 from argosy.rng import seeded
 
 HORIZONS = 4
+SHORTEST = 100
+"""Rows within which the data bound no horizon: rows that were shuffled are episodes of one row each, and a policy may
+last longer than what the data show."""
 MAX_STARTS = 4096
 """Beginnings of episodes by which a policy is judged."""
 
@@ -52,6 +56,7 @@ class FittedQ:
 
     Raises:
         ConfigError: the policy has memory, or acts in a space other than Discrete and Box.
+        DataError: no episode begins in the data.
     """
 
     def __init__(
@@ -69,9 +74,15 @@ class FittedQ:
         self._follow = TargetUpdate(self.target, self.critic, tau)
         self._slots = data.rings.all_stored()
         starts = self._slots[data.rings.first[self._slots]]
+        if not len(starts):
+            raise DataError(
+                "fitted Q evaluation judges a policy where episodes begin, and none does in the "
+                f"{len(self._slots):,} rows of the data; give it data that hold the first row of an episode"
+            )
         self._starts = self._rng.permutation(starts)[:MAX_STARTS]
-        rew, gamma = np.asarray(data[self._slots].rew), algorithm.config.gamma
-        self._horizon = min(1.0 / (1.0 - gamma) if gamma < 1.0 else math.inf, float(len(rew)))
+        rew, gamma = np.asarray(data.get(self._slots, "rew", stack_num=1)), algorithm.config.gamma
+        longest = float(np.diff(np.flatnonzero(data.rings.stop[self._slots]), prepend=-1).max())
+        self._horizon = min(1.0 / (1.0 - gamma) if gamma < 1.0 else math.inf, max(longest, SHORTEST))
         self._bounds = min(0.0, float(rew.min())) * self._horizon, max(0.0, float(rew.max())) * self._horizon
         self.updates = 0
         """Made so far."""

@@ -6,8 +6,8 @@ import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 from argosy.algorithm import BC, DQN, IQL, BCConfig, DQNConfig, IQLConfig, Task
-from argosy.data import ReplayBuffer
-from argosy.errors import CallbackError, ConfigError
+from argosy.data import Batch, ReplayBuffer
+from argosy.errors import CallbackError, ConfigError, DataError
 from argosy.net import NetConfig
 from argosy.run.callbacks import FQE
 from argosy.trainer import OfflineTrainer
@@ -50,6 +50,30 @@ def test_nothing_comes_behind_a_row_that_terminated():
     judge = FittedQ(choosing(1), corridor(terminal=True))
     judge.fit(1, 64)
     assert judge.value() == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("gamma", "length", "horizon"), [(1.0, 150, 150), (0.999, 150, 150), (1.0, 20, 100), (0.9, 1, 10)]
+)
+def test_a_horizon_is_no_longer_than_the_longest_episode(gamma, length, horizon):
+    """But no shorter than 100 rows, where gamma does not say so: short pieces say little."""
+    rows, one = 1500, np.ones(1500, np.float32)
+    ends, obs = np.arange(rows) % length == length - 1, np.zeros((rows, 2), np.float32)
+    data = ReplayBuffer.from_data(obs, ends.astype(int), one, ends & False, ends, ends, obs)
+    dqn = DQN.make(DQNConfig(gamma=gamma), TWO, seed=0)
+    judge = FittedQ(dqn, data, tau=1.0)
+    assert judge._bounds == pytest.approx((0.0, horizon))
+    judge.fit(1, 4)
+    assert judge.updates == pytest.approx(4 * horizon, abs=1)
+
+
+def test_of_all_rows_only_rewards_are_read_at_once(monkeypatch):
+    data, read = corridor(), []
+    whole = ReplayBuffer.__getitem__
+    monkeypatch.setattr(ReplayBuffer, "__getitem__", lambda self, index: read.append(len(index)) or whole(self, index))
+    judge = FittedQ(choosing(1), data)
+    judge.value()
+    assert read == [20]  # where episodes begin
 
 
 def test_continuous_actions_are_those_that_the_env_would_get():
@@ -156,6 +180,14 @@ def test_what_cannot_be_judged_is_named():
     memory = Task(observation_space=Box(-1, 1, (2,)), action_space=Discrete(2), net=NetConfig(memory="gru"))
     with pytest.raises(ConfigError, match=r"fitted Q evaluation cannot judge a policy with memory"):
         FittedQ(BC.make(BCConfig(), memory, seed=0), corridor())
+
+
+def test_data_in_which_no_episode_begins_are_refused():
+    data, one = ReplayBuffer(10), {"obs": np.eye(2, dtype=np.float32)[0], "act": 0, "rew": 1.0}
+    for _ in range(12):
+        data.add(Batch({**one, "terminated": False, "truncated": False, "obs_next": one["obs"]}))
+    with pytest.raises(DataError, match=r"none does in the 10 rows of the data; give it data that hold the first row"):
+        FittedQ(choosing(1), data)
 
 
 def test_a_run_without_data_is_refused_at_its_first_step(tmp_path):
