@@ -123,7 +123,8 @@ def _draw(card: Card, path: str) -> None:
     from matplotlib.figure import Figure
 
     if not card.returns:
-        raise DataError(f"there is nothing to draw: no episode of {card.path} ends")
+        why = f"no return of {len(card.lengths):,} episodes is a finite number" if card.lengths else "no episode ends"
+        raise DataError(f"there is nothing to draw: {why} in {card.path}")
     figure = Figure(figsize=(7, 4), dpi=120, layout="constrained")
     axes = figure.add_subplot()
     counts, edges = histogram(card.returns, 40)

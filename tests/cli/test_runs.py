@@ -179,6 +179,20 @@ def test_data_shows_a_card_and_draws_the_returns(trained, tmp_path, capsys):
     assert "there is no file" in capsys.readouterr().err
 
 
+def test_data_says_why_there_is_nothing_to_draw(tmp_path, capsys):
+    zero, ends = np.zeros((20, 3)), np.arange(20) % 5 == 4
+    rows = {"obs": zero, "act": zero, "rew": np.full(20, np.nan), "timeouts": ends & False}
+    np.savez(tmp_path / "a.npz", **rows, terminals=ends)
+    picture = str(tmp_path / "a.png")
+    assert cli.main(["data", str(tmp_path / "a.npz"), "-o", picture]) == 1
+    assert "nothing to draw: no return of 4 episodes is a finite number in" in capsys.readouterr().err
+    assert cli.main(["data", str(tmp_path / "a.npz")]) == 1
+    assert "rows     20 transitions, 4 episodes" in capsys.readouterr().out
+    np.savez(tmp_path / "b.npz", **rows, terminals=ends & False)
+    assert cli.main(["data", str(tmp_path / "b.npz"), "-o", picture]) == 1
+    assert "nothing to draw: no episode ends in" in capsys.readouterr().err
+
+
 def test_data_convert_checks_and_clips(tmp_path, capsys):
     pytest.importorskip("h5py")
     zero, ends = np.zeros((20, 3)), np.arange(20) % 5 == 4

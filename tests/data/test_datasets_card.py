@@ -87,6 +87,24 @@ def test_the_end_of_a_buffer_s_ring_is_no_end_of_an_episode(tmp_path):
     assert (card.returns, card.terminated, card.truncated, card.unfinished) == ([3.0, 5.0], 2, 0, 1)
 
 
+def test_observations_without_elements_are_said(tmp_path):
+    given = columns()
+    given["observations"] = given["next_observations"] = np.zeros((12, 0), np.float32)
+    np.savez(tmp_path / "a.npz", **given)
+    card = card_of(tmp_path / "a.npz")
+    assert card.wrong == ["obs has no elements: every row has shape (0,)"]
+    assert "obs      (0,) float32, empty" in list(card.lines())
+
+
+def test_returns_that_differ_by_rounding_alone_have_one_bar(tmp_path):
+    near = [1.0, float(np.nextafter(1.0, 2.0))]
+    assert histogram(near)[0].tolist() == [2]
+    assert histogram([1.0, 1.0 + 1e-9])[0].tolist() == [1, *[0] * 8, 1]
+    card = card_of(write_hdf5(tmp_path / "a.hdf5", columns()))
+    card.returns = near
+    assert sum("█" in line for line in card.lines()) == 1
+
+
 def test_a_histogram_of_one_value_has_one_bin():
     counts, edges = histogram([2.0, 2.0])
     assert (counts.tolist(), len(edges)) == ([2], 2)

@@ -42,6 +42,8 @@ class Column:
 
     def take_in(self, value: np.ndarray) -> None:
         """Look at further rows."""
+        if not value.size:
+            return  # rows without elements have no least one
         if value.dtype.kind == "f" and not (finite := np.isfinite(value)).all():
             if not self.bad:
                 self.first_bad = self.rows + int(np.argwhere(~finite)[0][0])
@@ -72,7 +74,7 @@ class Card:
     unfinished: int = 0
     """Pieces of episodes of which nobody knows the end."""
     returns: list[float] = field(default_factory=list)
-    """Of the episodes that ended."""
+    """Of the episodes that ended, where they are finite numbers."""
     lengths: list[int] = field(default_factory=list)
     notes: tuple[str, ...] = ()
     """What had to be mended."""
@@ -84,11 +86,11 @@ class Card:
         yield f"data     {self.path} ({self.format}, {self.bytes / 2**20:,.1f} MiB)"
         if task := self.attributes.get("task"):
             yield f"task     {task if str(task).isprintable() else repr(task)}"
-        yield f"rows     {self.rows:,} transitions, {len(self.returns):,} episodes"
+        yield f"rows     {self.rows:,} transitions, {len(self.lengths):,} episodes"
         for name, column in self.columns.items():
             mean = f", mean {column.total / max(1, self.rows):.4g}" if name == "rew" else ""
             if name.split(".")[0] != "obs_next":
-                reach = f"{column.low.min():.4g} .. {column.high.max():.4g}"
+                reach = f"{column.low.min():.4g} .. {column.high.max():.4g}" if math.prod(column.shape) else "empty"
                 shape = f"{column.shape} " if column.shape else ""
                 yield f"{name:<8} {shape}{column.dtype}, {reach}{mean}"
         pieces = f", {self.unfinished:,} without an end" if self.unfinished else ""
@@ -107,9 +109,10 @@ class Card:
 
 
 def histogram(values: list[float], bins: int = BINS) -> tuple[np.ndarray, np.ndarray]:
-    """Return counts [bins] and edges [bins + 1]; where all values are the same, a single bin."""
+    """Return counts [bins] and edges [bins + 1]; where values are the same, but for rounding, a single bin."""
     array = np.array(values)
-    return np.histogram(array, bins if array.min() < array.max() else 1)
+    edges = np.linspace(array.min(), array.max(), bins + 1)
+    return np.histogram(array, bins if (np.diff(edges) > 0).all() else 1)
 
 
 def make_card(source: Source, progress: Progress | None = None) -> Card:
@@ -158,6 +161,8 @@ def _wrong(card: Card) -> Iterator[str]:
     for name, column in card.columns.items():
         if column.bad:
             yield f"{name} holds {column.bad:,} NaN or infinite numbers, the first in row {column.first_bad:,}"
+        if name.split(".")[0] in ("obs", "act") and not math.prod(column.shape):
+            yield f"{name} has no elements: every row has shape {column.shape}"
         if name.split(".")[0] in ("obs", "act") and column.low.ndim and card.rows > 1:
             constant = np.argwhere(column.low == column.high).tolist()
             if constant:
