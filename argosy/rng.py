@@ -9,12 +9,24 @@ from typing import TypedDict
 import numpy as np
 import torch
 
+from argosy.errors import ConfigError
+
 
 class RngState(TypedDict):
     """What `Rng.state_dict` returns: plain numbers and strings, and one uint8 tensor."""
 
     numpy: dict[str, object]
     torch: torch.Tensor
+
+
+def check_seed(seed: int) -> None:
+    """Refuse a seed that no generator takes.
+
+    Raises:
+        ConfigError: it is negative.
+    """
+    if seed < 0:
+        raise ConfigError(f"seed is {seed}; it must be >= 0")
 
 
 def spawn_seeds(seed: int | None, count: int) -> list[int]:

@@ -17,6 +17,7 @@ from argosy.env.spaces import leaves, normal_form
 from argosy.errors import ConfigError
 from argosy.logger import ProgressBar
 from argosy.process import computing_threads
+from argosy.rng import check_seed
 from argosy.run.play import load_policy
 from argosy.run.saved import read_policy
 
@@ -55,7 +56,7 @@ def collect_data(
     Raises:
         TrustError: the run names such code, and `trust` is not set.
         CheckpointError: there is no such run, or its policy is missing or damaged.
-        ConfigError: `steps` or `eps` are out of range.
+        ConfigError: `steps`, `eps` or `seed` are out of range.
         DataError: the file cannot be written.
         MissingExtraError: h5py is not installed.
     """
@@ -63,6 +64,7 @@ def collect_data(
         raise ConfigError(f"steps is {steps}; it must be >= 1")
     if not 0 <= eps <= 1:
         raise ConfigError(f"eps is {eps}; it must be >= 0 and <= 1")
+    check_seed(seed)
     saved = read_policy(run_dir, trust=trust)
     experiment = saved.experiment
     num_envs = max(1, min(experiment.env.test_num_envs, steps // STEPS_PER_ENV))

@@ -20,6 +20,7 @@ from argosy.errors import CheckpointError, ConfigError, EnvError
 from argosy.experiment import Experiment
 from argosy.policy import Policy
 from argosy.process import computing_threads
+from argosy.rng import check_seed
 from argosy.run.fleet import play
 from argosy.run.folder import RunFolder, environment_of
 from argosy.run.saved import POLICY, Saved, Which, fleet_policies, read_policy
@@ -71,10 +72,11 @@ def evaluate(
     Raises:
         TrustError: the run names such code, and `trust` is not set.
         CheckpointError: there is no such run, or its policy is missing or damaged.
-        ConfigError: the environment is not known here; says what to do.
+        ConfigError: the environment is not known here (says what to do), or `episodes` or `seed` are out of range.
     """
     if episodes < 1:
         raise ConfigError(f"episodes is {episodes}; it must be >= 1")
+    check_seed(seed)
     if fleet_policies(run_dir):
         return play(Path(run_dir), episodes, seed, trust=trust, **which)
     saved = read_policy(run_dir, trust=trust, **which)
@@ -110,10 +112,12 @@ def film(
     Raises:
         TrustError: the run names such code, and `trust` is not set.
         CheckpointError: there is no such run, or its policy is missing or damaged.
-        ConfigError: the film's ending is neither .gif nor .mp4, or the environment is not known here.
+        ConfigError: the film's ending is neither .gif nor .mp4, `seed` is below 0, or the environment is not
+            known here.
         EnvError: the environment gives no pictures.
         MissingExtraError: the writer, or what the environment draws with, is not installed.
     """
+    check_seed(seed)
     if not fleet_policies(run_dir):
         saved = read_policy(run_dir, trust=trust, **which)
         return film_policy(

@@ -72,6 +72,11 @@ def test_every_command_explains_itself(capsys):
             "there is no run 'nowhere': the folder does not exist",
         ),
         (["collect", "nowhere", "-o", "a.hdf5", "--steps", "0"], "steps is 0; it must be >= 1"),
+        (["collect", "nowhere", "-o", "a.hdf5", "--steps", "9", "--seed", "-1"], "seed is -1; it must be >= 0"),
+        (["eval", "nowhere", "--seed", "-1"], "seed is -1; it must be >= 0"),
+        (["watch", "nowhere", "--seed", "-1"], "seed is -1; it must be >= 0"),
+        (["check-env", "CartPole-v1", "--seed", "-1"], "seed is -1; it must be >= 0"),
+        (["bench", "classic", "--seeds", "-1"], "seeds are '-1'; write 0-4 for five of them, or 1,3,5"),
         (["watch", "nowhere", "--video", "a.gif"], "there is no run 'nowhere': the folder does not exist"),
     ],
 )

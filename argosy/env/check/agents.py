@@ -11,6 +11,7 @@ from argosy.env.agents.registry import make_environment
 from argosy.env.check.finding import legal_action
 from argosy.env.spaces import mismatch
 from argosy.errors import ConfigError, EnvError
+from argosy.rng import check_seed
 
 
 def test_environment(
@@ -29,7 +30,11 @@ def test_environment(
         test_stepping: play some episodes with random actions.
         episodes: how many; each ends after 10,000 steps at the latest.
         seed: of the actions and the environment.
+
+    Raises:
+        ConfigError: `seed` is below 0.
     """
+    check_seed(seed)
     try:
         env = make_environment(name, args)
     except (ConfigError, EnvError) as error:

@@ -35,6 +35,7 @@ from argosy.env.spaces import is_bounded, mismatch
 from argosy.env.tasks import env_factory
 from argosy.env.worker.group import kind_of
 from argosy.errors import ConfigError, told
+from argosy.rng import check_seed
 
 SPACES = ("observation_space", "action_space")
 
@@ -63,8 +64,9 @@ def check_env(env: str | Env | Callable[[], Env], *, steps: int = 1000, seed: in
         What was found, errors first; an empty list means that nothing is wrong.
 
     Raises:
-        ConfigError: the name is unknown, or `steps` is below 1.
+        ConfigError: the name is unknown, `steps` is below 1, or `seed` below 0.
     """
+    check_seed(seed)
     if steps < 1:
         raise ConfigError(f"steps is {steps}; it must be >= 1")
     make = env_factory(env, EnvConfig()) if isinstance(env, str) else None if isinstance(env, gym.Env) else env
