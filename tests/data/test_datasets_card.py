@@ -38,7 +38,9 @@ def test_sizes_ranges_ends_and_returns(tmp_path, part_rows, monkeypatch):
     assert text.count("█" * 30) == 2  # two returns, two bars of one episode
 
 
-def test_what_is_wrong_is_said(tmp_path):
+@pytest.mark.parametrize("part_rows", [3, 1 << 14])
+def test_what_is_wrong_is_said(tmp_path, part_rows, monkeypatch):
+    monkeypatch.setattr("argosy.data.datasets.source.PART_ROWS", part_rows)
     given = columns()
     given["observations"][[2, 5], 1] = np.nan
     given["observations"][:, 2] = 7.0
@@ -51,6 +53,8 @@ def test_what_is_wrong_is_said(tmp_path):
         "obs[2] never changes",
         "every reward is 0: nothing tells good from bad",
         "no episode ends in 12 rows: nobody knows what came of it",
+        "2 rows are not followed by their successors (obs_next is not the next row's obs), though their episodes go on"
+        ": ends are missing, or rows are in another order; sums over several steps run across them",
     ]
     assert card.columns["obs"].high[1] == np.nanmax(given["observations"][:, 1])
     assert f"wrong    {card.wrong[0]}" in list(card.lines())

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from argosy.data import tree
+from argosy.data.batch import Batch
 from argosy.data.datasets.episodes import Sums
 from argosy.data.datasets.source import Progress, Source
 from argosy.errors import DataError
@@ -73,6 +74,8 @@ class Card:
     truncated: int = 0
     unfinished: int = 0
     """Pieces of episodes of which nobody knows the end."""
+    breaks: int = 0
+    """Rows whose episode goes on, though their successor is not what the next row sees."""
     returns: list[float] = field(default_factory=list)
     """Of the episodes that ended, where they are finite numbers."""
     lengths: list[int] = field(default_factory=list)
@@ -123,8 +126,11 @@ def make_card(source: Source, progress: Progress | None = None) -> Card:
     """
     card = Card(source.path, source.format, source.rows, _bytes(Path(source.path)), dict(source.attributes))
     card.notes = source.notes
-    sums, seen = Sums(), 0
+    sums, seen, before = Sums(), 0, Batch()
     for part in source.parts(finite=False):
+        steps = Batch({name: part[name] for name in ("obs", "obs_next", "terminated", "truncated")})
+        card.breaks += _breaks(Batch.cat([before, steps]) if seen else steps)
+        before = steps[-1:]
         for name in FIELDS:
             for path, leaf in tree.leaves(part[name], name):
                 _column(card, path, np.asarray(leaf)).take_in(leaf)
@@ -143,6 +149,19 @@ def make_card(source: Source, progress: Progress | None = None) -> Card:
     card.returns = [value for value in card.returns if math.isfinite(value)]
     card.wrong += _wrong(card)
     return card
+
+
+def _breaks(part: Batch) -> int:
+    """Count the rows of a part, but the last one, that the next one does not follow though their episode goes on."""
+    differs = np.zeros(len(part.terminated) - 1, np.bool_)
+    for (_, after), (_, seen) in zip(tree.leaves(part.obs_next), tree.leaves(part.obs), strict=True):
+        one, other = np.asarray(after)[:-1], np.asarray(seen)[1:]
+        if one.dtype.kind == "f":  # numbers that are none are counted elsewhere
+            same = np.isclose(one, other) | ~np.isfinite(one) | ~np.isfinite(other)
+        else:
+            same = one == other
+        differs |= ~same.reshape(len(same), -1).all(axis=1)
+    return int((differs & ~(part.terminated | part.truncated)[:-1]).sum())
 
 
 def _column(card: Card, path: str, leaf: np.ndarray) -> Column:
@@ -174,6 +193,11 @@ def _wrong(card: Card) -> Iterator[str]:
         yield "every reward is 0: nothing tells good from bad"
     if not card.lengths:
         yield f"no episode ends in {card.rows:,} rows: nobody knows what came of it"
+    if card.breaks:
+        yield (
+            f"{card.breaks:,} rows are not followed by their successors (obs_next is not the next row's obs), though "
+            "their episodes go on: ends are missing, or rows are in another order; sums over several steps run across them"
+        )
     if card.lengths and max(card.lengths) == 1 and card.rows > 1:
         yield "every episode has a single row: rows do not follow each other, sums over several steps are of one"
 
