@@ -54,7 +54,7 @@ def test_what_is_wrong_is_said(tmp_path, part_rows, monkeypatch):
         "every reward is 0: nothing tells good from bad",
         "no episode ends in 12 rows: nobody knows what came of it",
         "2 rows are not followed by their successors (obs_next is not the next row's obs), though their episodes go on"
-        ": ends are missing, or rows are in another order; sums over several steps run across them",
+        ": ends are missing, or rows are in another order; sums over steps run across them",
     ]
     assert card.columns["obs"].high[1] == np.nanmax(given["observations"][:, 1])
     assert f"wrong    {card.wrong[0]}" in list(card.lines())

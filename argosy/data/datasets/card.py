@@ -196,7 +196,7 @@ def _wrong(card: Card) -> Iterator[str]:
     if card.breaks:
         yield (
             f"{card.breaks:,} rows are not followed by their successors (obs_next is not the next row's obs), though "
-            "their episodes go on: ends are missing, or rows are in another order; sums over several steps run across them"
+            "their episodes go on: ends are missing, or rows are in another order; sums over steps run across them"
         )
     if card.lengths and max(card.lengths) == 1 and card.rows > 1:
         yield "every episode has a single row: rows do not follow each other, sums over several steps are of one"
