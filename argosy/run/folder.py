@@ -121,6 +121,12 @@ class RunFolder:
         raise CheckpointError(f"{str(path)!r} is not the folder of a run: it has no config.json{hint}")
 
 
+def located(experiment: Experiment) -> Experiment:
+    """Return an experiment that finds its data set, its expert and what it begins with from any folder."""
+    paths = {"data": experiment.data, "expert": experiment.expert, "init": experiment.init}
+    return experiment.replaced({name: str(Path(path).resolve()) for name, path in paths.items() if path is not None})
+
+
 @contextlib.contextmanager
 def environment_of(run_dir: str | Path) -> Iterator[None]:
     """Say of an environment that cannot be made here whose it is, and what to do."""

@@ -16,7 +16,7 @@ from argosy.errors import ArgosyError, ConfigError
 from argosy.experiment import NO_CODE, Experiment
 from argosy.files import damage_named, make_folder, read_json
 from argosy.named import check_trusted
-from argosy.run.folder import RunFolder
+from argosy.run.folder import RunFolder, located
 from argosy.run.process import LocalProcess, Process
 
 GROUP = "experiments"
@@ -117,7 +117,7 @@ def make_group(root: Path, experiments: Sequence[Experiment]) -> list[Job]:
         ConfigError: that is not possible.
     """
     make_folder(root / GROUP)
-    jobs = [Job(experiment, root) for experiment in experiments]
+    jobs = [Job(located(experiment), root) for experiment in experiments]
     for job in jobs:
         job.experiment.save(job.config)
     return jobs

@@ -20,7 +20,7 @@ from argosy.presets import preset
 from argosy.process import computing_threads, tuned_process
 from argosy.run.build import LocalTrainer, build
 from argosy.run.checkpoints import Checkpoints, is_due
-from argosy.run.folder import RunFolder
+from argosy.run.folder import RunFolder, located
 from argosy.run.loggers import make_loggers
 from argosy.run.machine import machine
 from argosy.run.profile import profiled
@@ -76,9 +76,7 @@ def train(
         raise ConfigError(f"which task? argosy.train({algorithm!r}, task), for instance with task 'CartPole-v1'")
     else:
         experiment = preset(algorithm, task, **changes)
-    for name, path in (("data", experiment.data), ("expert", experiment.expert), ("init", experiment.init)):
-        if path is not None:  # so that `resume` finds it from anywhere
-            experiment = experiment.replaced({name: str(Path(path).resolve())})
+    experiment = located(experiment)
     warn_of_unread(experiment)
     folder = RunFolder.create(runs, experiment.task, algorithm_name(experiment.algorithm), experiment.seed)
     try:

@@ -29,6 +29,7 @@ from argosy.experiment import Experiment
 from argosy.files import claimed, make_folder, read_json, write_atomically
 from argosy.presets import preset
 from argosy.presets.search import Range
+from argosy.run.folder import located
 from argosy.run.many import Job, Outcome, Start, make_group, run_many
 
 if TYPE_CHECKING:
@@ -104,9 +105,9 @@ class Study:
         import optuna
         from optuna.storages.journal import JournalFileBackend
 
-        self.folder, self.experiment, self.space = folder, experiment, space
+        self.folder, self.experiment, self.space = folder, located(experiment), space
         self._file, self._states = folder / "study.json", optuna.trial.TrialState
-        described = {key: value for key, value in experiment.to_dict().items() if key not in ("argosy", "format")}
+        described = {key: value for key, value in self.experiment.to_dict().items() if key not in ("argosy", "format")}
         self._about: dict[str, Any] = {"experiment": described, "space": to_plain(space)}
         if self._file.is_file() and {name: read_json(self._file).get(name) for name in self._about} != self._about:
             raise ConfigError(f"{str(folder)!r} holds a study of other settings or another space; give another --name")

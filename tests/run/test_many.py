@@ -41,6 +41,18 @@ def test_a_group_is_found_again(tmp_path):
     assert [job.position for job in jobs] == [0] * 3
 
 
+def test_what_a_group_reads_is_found_from_anywhere(tmp_path, monkeypatch):
+    """Whatever folder `argosy resume` is called from."""
+    monkeypatch.chdir(tmp_path)
+    data = preset("bc", "CartPole-v1", data="a.hdf5", init="before")
+    expert = preset("dagger", "CartPole-v1", expert="runs/best")
+    make_group(tmp_path / "g", [data, expert, quick(1)])
+    found = {job.experiment.algorithm: job.experiment for job in find_group(tmp_path / "g")}
+    assert (found["bc"].data, found["bc"].init) == (str(tmp_path / "a.hdf5"), str(tmp_path / "before"))
+    assert found["dagger"].expert == str(tmp_path / "runs" / "best")
+    assert found["dqn"] == quick(1)
+
+
 def test_one_that_fails_ends_no_other_and_what_has_ended_is_not_made_again(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.path.dirname(__file__))
     bad = quick(2, "line:Line", env={**QUICK["env"], "kwargs": {"length": "x"}})

@@ -1,5 +1,6 @@
 """Studies: trials are runs, what is proposed and given up is Optuna's, and a study goes on where it was cut off."""
 
+import itertools
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import pytest
 
 from argosy import cli
 from argosy.errors import ConfigError
+from argosy.experiment import Experiment
 from argosy.files import claimed
 from argosy.presets import own_settings, preset
 from argosy.presets.search import Range
@@ -151,6 +153,19 @@ def test_settings_that_contradict_each_other_fail_without_a_run(tmp_path, script
     assert trial.state == "failed"
     assert "choose one of them" in trial.why
     assert scripted[0] == []
+
+
+def test_a_study_s_data_are_found_from_another_folder(tmp_path, scripted, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    bc, space = {"net.hidden_sizes": (16,), "seed": 3}, {"net.hidden_sizes": Range(choices=((16,), (8, 8)))}
+    study = Study(tmp_path / "study", preset("bc", "CartPole-v1", data="a.hdf5", **bc), space)
+    (job,) = itertools.islice(study._jobs(1), 1)
+    assert Experiment.load(job.config).data == str(tmp_path / "a.hdf5")
+    study._write()
+    monkeypatch.chdir("/")
+    Study(tmp_path / "study", preset("bc", "CartPole-v1", data=str(tmp_path / "a.hdf5"), **bc), space)
+    with pytest.raises(ConfigError, match="give another --name"):  # this one is another file
+        Study(tmp_path / "study", preset("bc", "CartPole-v1", data="a.hdf5", **bc), space)
 
 
 def test_a_folder_holds_one_study_of_one_process(tmp_path, scripted):
