@@ -12,7 +12,7 @@ pytest.importorskip("h5py")
 from filed import atari_rows, columns, write_hdf5, write_minari, write_records
 
 from argosy.data import Batch, ReplayBuffer, Sampling, VectorReplayBuffer
-from argosy.data.datasets import convert, open_source, read_attributes
+from argosy.data.datasets import DatasetWriter, convert, open_source, read_attributes
 from argosy.data.datasets.tfrecord import masked_crc, parse_example
 from argosy.errors import DataError
 
@@ -395,6 +395,18 @@ def test_what_is_converted_is_the_same_data_set(tmp_path, options):
     assert again[:] == told
     assert done[-1] == 32
     assert read_attributes(tmp_path / "b.hdf5")["converted_from"] == "argosy"
+
+
+def test_what_a_file_says_of_its_data_is_kept(tmp_path):
+    told = {"task": "t", "seed": 3, "version": 7, "eps": 0.5, "return_mean": np.float32(1.5), "whole": True}
+    with DatasetWriter(tmp_path / "a.hdf5", 2, 16) as writer:
+        writer.write(filled().rollout())
+        writer.finish(told)
+    with open_source(tmp_path / "a.hdf5") as source:
+        convert(source, tmp_path / "b.hdf5")
+    found = read_attributes(tmp_path / "b.hdf5")
+    assert {name: found[name] for name in told} == told
+    assert found["converted_from"] == "argosy"
 
 
 @pytest.mark.parametrize("kind", ["minari", "npz"])

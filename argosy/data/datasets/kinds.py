@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from argosy.data.datasets.flat import has_columns, open_d4rl, open_npz
 from argosy.data.datasets.lerobot import INFO, open_lerobot
@@ -113,5 +116,6 @@ def convert(
             writer.write(rows, rows.get("cut"))
             if progress is not None:
                 progress(writer.written)
-        told = {key: value for key, value in source.attributes.items() if isinstance(value, str | int | float)}
+        kinds = str | int | float | np.number | np.bool_  # HDF5 gives numbers as numpy's
+        told: dict[str, Any] = {key: value for key, value in source.attributes.items() if isinstance(value, kinds)}
         writer.finish({**told, "converted_from": source.format})
