@@ -140,6 +140,13 @@ def test_a_missing_run_and_a_place_that_cannot_be_written_are_named(result, tmp_
         argosy.collect_data(result.run_dir, tmp_path / "file" / "a.hdf5", steps=1)
 
 
+def test_a_folder_in_the_place_of_the_file_is_refused_before_anything_is_played(result, tmp_path, monkeypatch):
+    monkeypatch.setattr(collect.Collector, "collect", lambda *args, **kwargs: pytest.fail("it has played"))
+    with pytest.raises(DataError, match=rf"{tmp_path} is a folder; name a file in it, e.g. {tmp_path}/data.hdf5"):
+        argosy.collect_data(result.run_dir, tmp_path, steps=10)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_ctrl_c_interrupts_leaves_no_file(result, tmp_path, monkeypatch):
     def press(*args, **kwargs):
         raise KeyboardInterrupt

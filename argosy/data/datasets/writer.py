@@ -41,7 +41,7 @@ class DatasetWriter:
         packed: compress images.
 
     Raises:
-        DataError: the file cannot be written.
+        DataError: the path is a folder's, or the file cannot be written.
         MissingExtraError: h5py is not installed.
     """
 
@@ -55,6 +55,8 @@ class DatasetWriter:
         packed: bool = True,
     ) -> None:
         self.path, self.num_envs, self.steps, self.packed = Path(path), num_envs, steps, packed
+        if self.path.is_dir():
+            raise DataError(f"{self.path} is a folder; name a file in it, e.g. {self.path / 'data.hdf5'}")
         self.written = 0
         """Steps of each env so far."""
         self._part = self.path.with_name(f"{self.path.name}.part")
