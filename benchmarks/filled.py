@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from argosy.data import Batch, NamedArray, PrioritizedVectorReplayBuffer, VectorReplayBuffer
 
 
-def filled_buffer(seed: int, obs: int = 4, act: int | None = None, prioritized: bool = False) -> VectorReplayBuffer:
+def filled_buffer(
+    seed: int, obs: int = 4, act: int | None = None, choices: Sequence[int] | None = None, prioritized: bool = False
+) -> VectorReplayBuffer:
     """Return 20,000 full slots of 8 envs: observations of `obs` numbers, episodes of 50 steps.
 
-    Actions are one of two, or `act` numbers.
+    Actions are one of two, or `act` numbers, or one of so many `choices` in each part.
     """
     rng = np.random.default_rng(seed)
+
+    def actions() -> np.ndarray:
+        if choices is not None:
+            return rng.integers(0, choices, (8, len(choices)))
+        return rng.integers(0, 2, 8) if act is None else rng.uniform(-1, 1, (8, act)).astype(np.float32)
+
     if prioritized:
         buffer: VectorReplayBuffer = PrioritizedVectorReplayBuffer(20_000, 8, alpha=0.6, beta=0.4, seed=seed)
     else:
@@ -21,7 +31,7 @@ def filled_buffer(seed: int, obs: int = 4, act: int | None = None, prioritized: 
         buffer.add(
             Batch(
                 obs=rng.standard_normal((8, obs), np.float32),
-                act=rng.integers(0, 2, 8) if act is None else rng.uniform(-1, 1, (8, act)).astype(np.float32),
+                act=actions(),
                 rew=np.ones(8, np.float32),
                 terminated=np.full(8, t % 50 == 49),
                 truncated=np.zeros(8, bool),

@@ -52,7 +52,15 @@ class Row:
 
 
 UPDATES = {
-    "batch 64, MLP 128x2": {"c51": 500, "rainbow": 400, "qrdqn": 150, "iqn": 400, "fqf": 200, "discrete_sac": 500},
+    "batch 64, MLP 128x2": {
+        "c51": 500,
+        "rainbow": 400,
+        "qrdqn": 150,
+        "iqn": 400,
+        "fqf": 200,
+        "discrete_sac": 500,
+        "branching_dqn": 500,
+    },
     "batch 128, MLP 64x2": {"ddpg": 1_000, "td3": 1_000, "sac": 500, "redq": 500},
     "batch 128 of a data set, MLP 64x2": {
         "td3_bc": 1_000,
@@ -65,7 +73,7 @@ UPDATES = {
     "rollout of 1,024 rows, MLP 64x2": {"ppo": 10, "a2c": 200, "reinforce": 200, "npg": 50, "trpo": 50},
 }
 """Algorithms' updates, by what they learn from: how many are timed."""
-FLOORS = {"c51", "qrdqn", "iqn", "discrete_sac", "ddpg", "td3", "sac", "redq", "ppo", "a2c"}
+FLOORS = {"c51", "qrdqn", "iqn", "discrete_sac", "branching_dqn", "ddpg", "td3", "sac", "redq", "ppo", "a2c"}
 """Those that `floor/updates.py` has."""
 
 ROWS = (

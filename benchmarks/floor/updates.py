@@ -19,6 +19,7 @@ Run = Callable[[int], dict[str, object]]
 Rows = tuple[torch.Tensor, ...]  # obs, act, rew, obs_next, discount
 SLOTS, OBS, ACT, GAMMA, TAU = 20_000, 17, 6, 0.99, 0.005
 STEPS, ENVS, GAE_LAMBDA = 128, 8, 0.95
+CHOICES = (5, 5, 5, 5)
 
 
 class Ensemble(nn.Module):
@@ -81,13 +82,30 @@ def follow(target: nn.Module, online: nn.Module, tau: float) -> Callable[[], Non
     return step
 
 
+def box_actions(rng: np.random.Generator) -> np.ndarray:
+    return rng.uniform(-1, 1, (SLOTS, ACT)).astype(np.float32)
+
+
+def discrete_actions(rng: np.random.Generator) -> np.ndarray:
+    return rng.integers(0, 2, SLOTS)
+
+
+def actions_of_parts(rng: np.random.Generator) -> np.ndarray:
+    return rng.integers(0, CHOICES, (SLOTS, len(CHOICES)))
+
+
 def sampled(
-    seed: int, rows: int, update: Callable[[Rows], object], obs: int, optims: list[Adam], *, continuous: bool
+    seed: int,
+    rows: int,
+    update: Callable[[Rows], object],
+    obs: int,
+    optims: list[Adam],
+    actions: Callable[[np.random.Generator], np.ndarray],
 ) -> Run:
     """Update from samples of a filled store."""
     learned = sum(parameter.numel() for optim in optims for parameter in optim.own)
     rng = np.random.default_rng(seed)
-    act = rng.uniform(-1, 1, (SLOTS, ACT)).astype(np.float32) if continuous else rng.integers(0, 2, SLOTS)
+    act = actions(rng)
     terminated = np.arange(SLOTS) % 50 == 49
     store = (
         rng.standard_normal((SLOTS, obs), np.float32),
@@ -109,7 +127,13 @@ def sampled(
 # -- values of discrete actions: batch 64, MLP 128x2, a hard target every 500 updates ----------------------------------
 
 
-def q_learning(seed: int, net: nn.Module, loss_of: Callable[[Rows, nn.Module, nn.Module], torch.Tensor]) -> Run:
+def q_learning(
+    seed: int,
+    net: nn.Module,
+    loss_of: Callable[[Rows, nn.Module, nn.Module], torch.Tensor],
+    obs: int = 4,
+    actions: Callable[[np.random.Generator], np.ndarray] = discrete_actions,
+) -> Run:
     target, optim, updates = frozen(net), Adam(net.parameters()), 0
     copy_over = follow(target, net, 1.0)
 
@@ -122,7 +146,7 @@ def q_learning(seed: int, net: nn.Module, loss_of: Callable[[Rows, nn.Module, nn
             copy_over()
         return loss.item()
 
-    return sampled(seed, 64, update, 4, [optim], continuous=False)
+    return sampled(seed, 64, update, obs, [optim], actions)
 
 
 def taken(values_BAN: torch.Tensor, act: torch.Tensor) -> torch.Tensor:  # noqa: N803  # the suffix says the shape
@@ -201,6 +225,37 @@ def iqn(seed: int) -> Run:
     return q_learning(seed, Implicit(), loss_of)  # type: ignore[arg-type]  # it gets what it gives
 
 
+class Branches(nn.Module):
+    """Values [B, D, n] of the choices of each part of an action: a value stream and an advantage stream per part."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trunk, self.streams = nn.Linear(OBS, 128), nn.Linear(128, (1 + len(CHOICES)) * 128)
+        self.value, self.advantage = nn.Linear(128, 1), Ensemble(len(CHOICES), 128, CHOICES[0])
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        features, share = F.relu(self.trunk(obs)), 1 / (1 + len(CHOICES))
+        features = features.detach().lerp(features, share)  # the same, with that share of the gradient
+        streams = F.relu(self.streams(features)).view(-1, 1 + len(CHOICES), 128)
+        adv = self.advantage(streams[:, 1:].transpose(0, 1)).transpose(0, 1)
+        values: torch.Tensor = self.value(streams[:, :1]) + adv - adv.mean(-1, keepdim=True)
+        return values
+
+
+def branching_dqn(seed: int) -> Run:
+    torch.manual_seed(seed)
+
+    def loss_of(batch: Rows, net: nn.Module, target: nn.Module) -> torch.Tensor:
+        obs, act, rew, obs_next, discount = batch
+        with torch.no_grad():
+            best = net(obs_next).argmax(-1, keepdim=True)
+            goal = rew + discount * target(obs_next).gather(-1, best).squeeze(-1).mean(1)
+        error: torch.Tensor = net(obs).gather(-1, act.unsqueeze(-1)).squeeze(-1) - goal.unsqueeze(1)
+        return error.square().mean()
+
+    return q_learning(seed, Branches(), loss_of, OBS, actions_of_parts)
+
+
 # -- actors and critics: batch 128, MLP 64x2 ---------------------------------------------------------------------------
 
 
@@ -230,7 +285,7 @@ def deterministic(seed: int, *, twin: bool) -> Run:
                 step()
         return torch.stack([loss.detach() for loss in losses]).tolist()
 
-    return sampled(seed, 128, update, OBS, [actor_optim, critic_optim], continuous=True)
+    return sampled(seed, 128, update, OBS, [actor_optim, critic_optim], box_actions)
 
 
 def soft(seed: int, *, size: int, subset: int | None, policy_freq: int, auto_alpha: bool) -> Run:
@@ -278,7 +333,7 @@ def soft(seed: int, *, size: int, subset: int | None, policy_freq: int, auto_alp
         step()
         return torch.stack([loss.detach() for loss in losses]).tolist()
 
-    return sampled(seed, 128, update, OBS, [actor_optim, critic_optim, alpha_optim], continuous=True)
+    return sampled(seed, 128, update, OBS, [actor_optim, critic_optim, alpha_optim], box_actions)
 
 
 def discrete_sac(seed: int) -> Run:
@@ -306,7 +361,7 @@ def discrete_sac(seed: int) -> Run:
         step()
         return torch.stack([loss.detach(), loss_actor.detach(), loss_alpha.detach()]).tolist()
 
-    return sampled(seed, 64, update, 4, [actor_optim, critic_optim, alpha_optim], continuous=False)
+    return sampled(seed, 64, update, 4, [actor_optim, critic_optim, alpha_optim], discrete_actions)
 
 
 # -- rollouts of 8 envs x 128 steps: MLP 64x2 --------------------------------------------------------------------------
@@ -379,6 +434,7 @@ ROWS = {
     "update_qrdqn": qrdqn,
     "update_iqn": iqn,
     "update_discrete_sac": discrete_sac,
+    "update_branching_dqn": branching_dqn,
     "update_ddpg": partial(deterministic, twin=False),
     "update_td3": partial(deterministic, twin=True),
     "update_sac": partial(soft, size=2, subset=None, policy_freq=1, auto_alpha=True),

@@ -20,7 +20,7 @@ from argosy.env import make_vector_env
 from argosy.net import NetConfig
 
 Run = Callable[[int], dict[str, object]]
-OBS, ACT = 17, 6
+OBS, ACT, CHOICES = 17, 6, (5, 5, 5, 5)
 
 
 def _made(
@@ -39,6 +39,12 @@ def _value_based(name: str, seed: int, prioritized: bool = False, **settings: ob
     """From samples of 64 rows, of 4 numbers and 2 actions."""
     buffer = filled_buffer(seed, prioritized=prioritized)
     return _sampled(_made(name, settings, 4, spaces.Discrete(2), 128, seed), buffer, 64)
+
+
+def _branching(name: str, seed: int) -> Run:
+    """From samples of 64 rows, of 17 numbers and actions of 4 parts."""
+    buffer = filled_buffer(seed, OBS, choices=CHOICES)
+    return _sampled(_made(name, {}, OBS, spaces.MultiDiscrete(list(CHOICES)), 128, seed), buffer, 64)
 
 
 def _actor_critic(name: str, seed: int, **settings: object) -> Run:
@@ -85,6 +91,7 @@ ROWS = {
     "update_iqn": partial(_value_based, "iqn", num_mean_quantiles=8),  # as many as Tianshou 1.0 asks when it learns
     "update_fqf": partial(_value_based, "fqf"),
     "update_discrete_sac": partial(_value_based, "discrete_sac"),
+    "update_branching_dqn": partial(_branching, "branching_dqn"),
     "update_ddpg": partial(_actor_critic, "ddpg"),
     "update_td3": partial(_actor_critic, "td3"),
     "update_sac": partial(_actor_critic, "sac"),

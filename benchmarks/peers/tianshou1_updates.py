@@ -11,6 +11,7 @@ from tianshou.data import Batch, Collector, PrioritizedVectorReplayBuffer, Vecto
 from tianshou.env import DummyVectorEnv
 from tianshou.policy import (
     A2CPolicy,
+    BranchingDQNPolicy,
     C51Policy,
     DDPGPolicy,
     DiscreteSACPolicy,
@@ -27,7 +28,7 @@ from tianshou.policy import (
     TRPOPolicy,
 )
 from tianshou.utils.net import continuous, discrete
-from tianshou.utils.net.common import EnsembleLinear, Net
+from tianshou.utils.net.common import BranchingNet, EnsembleLinear, Net
 from tianshou.utils.net.discrete import (
     FractionProposalNetwork,
     FullQuantileFunction,
@@ -36,18 +37,25 @@ from tianshou.utils.net.discrete import (
 )
 
 DISCRETE, BOX = gym.spaces.Discrete(2), gym.spaces.Box(-1.0, 1.0, (6,), np.float32)
+PARTS = gym.spaces.MultiDiscrete([5, 5, 5, 5])
 OBS = 17
 
 
-def filled(obs=4, act=None, prioritized=False):
+def filled(obs=4, act=None, choices=None, prioritized=False):
     rng = np.random.default_rng(0)
+
+    def actions():
+        if choices is not None:
+            return rng.integers(0, choices, (8, len(choices)))
+        return rng.integers(0, 2, 8) if act is None else rng.uniform(-1, 1, (8, act)).astype(np.float32)
+
     kind = partial(PrioritizedVectorReplayBuffer, alpha=0.6, beta=0.4) if prioritized else VectorReplayBuffer
     buffer = kind(20_000, 8)
     for t in range(2_500):
         buffer.add(
             Batch(
                 obs=rng.standard_normal((8, obs)).astype(np.float32),
-                act=rng.integers(0, 2, 8) if act is None else rng.uniform(-1, 1, (8, act)).astype(np.float32),
+                act=actions(),
                 rew=np.ones(8),
                 terminated=np.full(8, t % 50 == 49),
                 truncated=np.zeros(8, bool),
@@ -100,6 +108,15 @@ def fqf():
     fractions = FractionProposalNetwork(32, net.input_dim)
     optim = torch.optim.RMSprop(fractions.parameters(), lr=2.5e-9)
     return net, {"fraction_model": fractions, "fraction_optim": optim, "num_fractions": 32}
+
+
+def branching_dqn(seed):
+    torch.manual_seed(seed)
+    shape = {f"{part}_hidden_sizes": [128] for part in ("common", "value", "action")}
+    net = BranchingNet((OBS,), num_branches=4, action_per_branch=5, **shape)
+    policy = BranchingDQNPolicy(model=net, optim=adam(net), action_space=PARTS, target_update_freq=500)
+    policy.train()
+    return sampled(policy, filled(OBS, choices=PARTS.nvec), 64)
 
 
 def discrete_sac(seed):
@@ -200,6 +217,7 @@ ROWS = {
     "update_iqn": partial(value_based, IQNPolicy, iqn),
     "update_fqf": partial(value_based, FQFPolicy, fqf),
     "update_discrete_sac": discrete_sac,
+    "update_branching_dqn": branching_dqn,
     "update_ddpg": ddpg,
     "update_td3": td3,
     "update_sac": sac,
