@@ -41,6 +41,24 @@ def filled_buffer(
     return buffer
 
 
+def filled_frames(seed: int) -> VectorReplayBuffer:
+    """Return 2,000 full slots of 8 envs: frames of 84x84, stacked to 4 at sample time, episodes of 50 steps."""
+    rng = np.random.default_rng(seed)
+    buffer = VectorReplayBuffer(2_000, 8, stack_num=4, ignore_obs_next=True, save_only_last_obs=True, seed=seed)
+    for t in range(250):
+        buffer.add(
+            Batch(
+                obs=rng.integers(0, 256, (8, 4, 84, 84), np.uint8),
+                act=rng.integers(0, 6, 8),
+                rew=np.ones(8, np.float32),
+                terminated=np.full(8, t % 50 == 49),
+                truncated=np.zeros(8, bool),
+                obs_next=rng.integers(0, 256, (8, 4, 84, 84), np.uint8),
+            )
+        )
+    return buffer
+
+
 def segment(seed: int) -> NamedArray:
     """Return what an actor might send: 20 fields of 160 steps x 32 envs, of 1 to 32 numbers each; 3.8 MB."""
     rng = np.random.default_rng(seed)

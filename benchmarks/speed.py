@@ -71,10 +71,22 @@ UPDATES = {
         "bcq": 300,
     },
     "rollout of 1,024 rows, MLP 64x2": {"ppo": 10, "a2c": 200, "reinforce": 200, "npg": 50, "trpo": 50},
+    "batch 256, MLP 256x2": {"sac_large": 100},
+    "batch 32 of 4x84x84 frames, Nature CNN": {"dqn_large": 40},
+    "rollout of 1,024 rows, MLP 256x2": {"ppo_large": 5},
 }
 """Algorithms' updates, by what they learn from: how many are timed."""
 FLOORS = {"c51", "qrdqn", "iqn", "discrete_sac", "branching_dqn", "ddpg", "td3", "sac", "redq", "ppo", "a2c"}
+FLOORS |= {"sac_large", "dqn_large", "ppo_large"}
 """Those that `floor/updates.py` has."""
+
+
+def update_peer(name: str, what: str) -> tuple[str, float]:
+    """Return the peer of an update, and what ours must reach of it: with large networks, not to be slower."""
+    if "data set" in what:
+        return "d3rlpy", 1.5
+    return "tianshou1", 1.0 if name.endswith("_large") else 2.0
+
 
 ROWS = (
     Row(
@@ -280,7 +292,7 @@ ROWS = (
             count=count,
             warmup=max(2, count // 10),
             floor=0.9 if name in FLOORS else None,
-            peer=("d3rlpy", 1.5) if "data set" in what else ("tianshou1", 2.0),
+            peer=update_peer(name, what),
         )
         for what, updates in UPDATES.items()
         for name, count in updates.items()

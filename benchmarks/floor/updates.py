@@ -288,12 +288,21 @@ def deterministic(seed: int, *, twin: bool) -> Run:
     return sampled(seed, 128, update, OBS, [actor_optim, critic_optim], box_actions)
 
 
-def soft(seed: int, *, size: int, subset: int | None, policy_freq: int, auto_alpha: bool) -> Run:
+def soft(
+    seed: int,
+    *,
+    size: int,
+    subset: int | None,
+    policy_freq: int,
+    auto_alpha: bool,
+    width: int = 64,
+    rows: int = 128,
+) -> Run:
     """SAC; with a subset REDQ."""
     torch.manual_seed(seed)
-    actor, critic = mlp(OBS, 64, 2 * ACT), Critics(size, OBS + ACT, 64)
+    actor, critic = mlp(OBS, width, 2 * ACT), Critics(size, OBS + ACT, width)
     critic_target, log_alpha, updates = frozen(critic), torch.tensor(math.log(0.2), requires_grad=True), 0
-    part = frozen(Critics(subset or size, OBS + ACT, 64))  # of the target critics
+    part = frozen(Critics(subset or size, OBS + ACT, width))  # of the target critics
     actor_optim, critic_optim = Adam(actor.parameters()), Adam(critic.parameters())
     alpha_optim, step = Adam([log_alpha], lr=3e-4), follow(critic_target, critic, TAU)
 
@@ -333,7 +342,7 @@ def soft(seed: int, *, size: int, subset: int | None, policy_freq: int, auto_alp
         step()
         return torch.stack([loss.detach() for loss in losses]).tolist()
 
-    return sampled(seed, 128, update, OBS, [actor_optim, critic_optim, alpha_optim], box_actions)
+    return sampled(seed, rows, update, OBS, [actor_optim, critic_optim, alpha_optim], box_actions)
 
 
 def discrete_sac(seed: int) -> Run:
@@ -367,11 +376,20 @@ def discrete_sac(seed: int) -> Run:
 # -- rollouts of 8 envs x 128 steps: MLP 64x2 --------------------------------------------------------------------------
 
 
-def on_policy(seed: int, *, epochs: int, batch: int, gae_lambda: float, clip: float | None, entropy_coef: float) -> Run:
+def on_policy(
+    seed: int,
+    *,
+    epochs: int,
+    batch: int,
+    gae_lambda: float,
+    clip: float | None,
+    entropy_coef: float,
+    width: int = 64,
+) -> Run:
     """PPO; without `clip` A2C, whose optimiser is RMSprop."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
-    actor, critic = mlp(4, 64, 2, nn.Tanh), mlp(4, 64, 1, nn.Tanh)
+    actor, critic = mlp(4, width, 2, nn.Tanh), mlp(4, width, 1, nn.Tanh)
     params = [*actor.parameters(), *critic.parameters()]
     optim: torch.optim.Optimizer = torch.optim.RMSprop(params, lr=7e-4, alpha=0.99, eps=1e-5)
     if clip is not None:
@@ -429,6 +447,53 @@ def on_policy(seed: int, *, epochs: int, batch: int, gae_lambda: float, clip: fl
     return run
 
 
+# -- frames: batch 32 of 4x84x84, Nature CNN ---------------------------------------------------------------------------
+
+
+def dqn_large(seed: int) -> Run:
+    """From 2,000 single frames, stacked to 4 when they are drawn, of a state and its successor in one gather of 5."""
+    torch.manual_seed(seed)
+    rng, slots, steps = np.random.default_rng(seed), 2_000, 50
+    frames, last = (rng.integers(0, 256, (count, 84, 84), np.uint8) for count in (slots, slots // steps))
+    act, rew, slot = rng.integers(0, 6, slots), np.ones(slots, np.float32), np.arange(slots)
+    terminated, start = slot % steps == steps - 1, slot // steps * steps
+    discount, back = (GAMMA * ~terminated).astype(np.float32), np.arange(3, -2, -1)
+    net = nn.Sequential(
+        *(nn.Conv2d(4, 32, 8, 4), nn.ReLU(inplace=True), nn.Conv2d(32, 64, 4, 2), nn.ReLU(inplace=True)),
+        *(nn.Conv2d(64, 64, 3), nn.ReLU(inplace=True), nn.Flatten()),
+        *(nn.Linear(3_136, 512), nn.ReLU(inplace=True), nn.Linear(512, 6)),
+    )
+    target, optim, updates = frozen(net), Adam(net.parameters()), 0
+    copy_over = follow(target, net, 1.0)
+
+    def update() -> float:
+        nonlocal updates
+        at = rng.integers(0, slots, 32)
+        five = frames.take(np.maximum(at[:, None] - back, start[at][:, None]), axis=0, mode="clip")
+        five[terminated[at], -1] = last[at[terminated[at]] // steps]
+        pixels = torch.from_numpy(five).float().div_(255)
+        # with channels last the way back takes less time
+        obs, obs_next = pixels[:, :4].contiguous(memory_format=torch.channels_last), pixels[:, 1:]
+        taken, paid, kept = (torch.from_numpy(column[at]) for column in (act, rew, discount))
+        with torch.no_grad():
+            best = net(obs_next).argmax(1, keepdim=True)
+            goal = paid + kept * target(obs_next).gather(1, best).squeeze(1)
+        loss: torch.Tensor = (net(obs).gather(1, taken.unsqueeze(1)).squeeze(1) - goal).square().mean()
+        optim.minimise(loss)
+        updates += 1
+        if updates % 500 == 0:
+            copy_over()
+        return loss.item()
+
+    def run(count: int) -> dict[str, object]:
+        for _ in range(count):
+            update()
+        return {"updates": count, "parameters": sum(parameter.numel() for parameter in optim.own)}
+
+    return run
+
+
+PPO = partial(on_policy, epochs=10, batch=64, gae_lambda=0.95, clip=0.2, entropy_coef=0.0)
 ROWS = {
     "update_c51": c51,
     "update_qrdqn": qrdqn,
@@ -439,6 +504,9 @@ ROWS = {
     "update_td3": partial(deterministic, twin=True),
     "update_sac": partial(soft, size=2, subset=None, policy_freq=1, auto_alpha=True),
     "update_redq": partial(soft, size=10, subset=2, policy_freq=20, auto_alpha=False),
-    "update_ppo": partial(on_policy, epochs=10, batch=64, gae_lambda=0.95, clip=0.2, entropy_coef=0.0),
+    "update_ppo": PPO,
     "update_a2c": partial(on_policy, epochs=1, batch=1_024, gae_lambda=1.0, clip=None, entropy_coef=0.01),
+    "update_sac_large": partial(soft, size=2, subset=None, policy_freq=1, auto_alpha=True, width=256, rows=256),
+    "update_dqn_large": dqn_large,
+    "update_ppo_large": partial(PPO, width=256),
 }

@@ -1,5 +1,7 @@
 """One update of each algorithm at its usual batch, its sample included; networks of 64 x 2, value-based ones 128 x 2.
 
+Rows whose name ends in _large are of networks of 256 x 2, or of the Nature CNN.
+
 Unit: one update; of on-policy algorithms one pass of all that a rollout of 1,024 rows is good for.
 """
 
@@ -7,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
-from filled import filled_buffer
+import numpy as np
+from filled import filled_buffer, filled_frames
 from gymnasium import spaces
 
 from argosy.algorithm import Algorithm, Task, algorithm_class
@@ -24,11 +28,16 @@ OBS, ACT, CHOICES = 17, 6, (5, 5, 5, 5)
 
 
 def _made(
-    name: str, settings: Mapping[str, object], obs: int, action_space: spaces.Space, width: int, seed: int
+    name: str,
+    settings: Mapping[str, object],
+    obs: int | spaces.Box,
+    action_space: spaces.Space[Any],
+    width: int,
+    seed: int,
 ) -> Algorithm:
     cls = algorithm_class(name)
     task = Task(
-        observation_space=spaces.Box(-10, 10, (obs,)),
+        observation_space=spaces.Box(-10, 10, (obs,)) if isinstance(obs, int) else obs,
         action_space=action_space,
         net=NetConfig(hidden_sizes=(width, width)),
     )
@@ -47,10 +56,16 @@ def _branching(name: str, seed: int) -> Run:
     return _sampled(_made(name, {}, OBS, spaces.MultiDiscrete(list(CHOICES)), 128, seed), buffer, 64)
 
 
-def _actor_critic(name: str, seed: int, **settings: object) -> Run:
+def _frames(name: str, seed: int, **settings: object) -> Run:
+    """From samples of 32 stacks of 4 frames of 84x84 and 6 actions."""
+    images = spaces.Box(0, 255, (4, 84, 84), np.uint8)
+    return _sampled(_made(name, settings, images, spaces.Discrete(6), 512, seed), filled_frames(seed), 32)
+
+
+def _actor_critic(name: str, seed: int, width: int = 64, rows: int = 128, **settings: object) -> Run:
     """From samples of 128 rows, of 17 numbers and actions of 6."""
     buffer = filled_buffer(seed, OBS, ACT)
-    return _sampled(_made(name, settings, OBS, spaces.Box(-1, 1, (ACT,)), 64, seed), buffer, 128)
+    return _sampled(_made(name, settings, OBS, spaces.Box(-1, 1, (ACT,)), width, seed), buffer, rows)
 
 
 def _sampled(algorithm: Algorithm, buffer: VectorReplayBuffer, rows: int) -> Run:
@@ -70,9 +85,9 @@ def _learned(algorithm: Algorithm) -> int:
     return sum(parameter.numel() for optim in optimisers for parameter in optim.parameters)
 
 
-def _on_policy(name: str, seed: int, **settings: object) -> Run:
+def _on_policy(name: str, seed: int, width: int = 64, **settings: object) -> Run:
     """From a rollout of CartPole-v1, 8 envs x 128 steps."""
-    algorithm = _made(name, settings, 4, spaces.Discrete(2), 64, seed)
+    algorithm = _made(name, settings, 4, spaces.Discrete(2), width, seed)
     buffer = VectorReplayBuffer(1_024, 8, seed=seed)
     Collector(algorithm.policy, make_vector_env("CartPole-v1", 8, seed=seed), buffer).collect(n_step=1_024)
 
@@ -107,4 +122,7 @@ ROWS = {
     "update_reinforce": partial(_on_policy, "reinforce"),
     "update_npg": partial(_on_policy, "npg", critic_steps=5, step_size=1e-4),
     "update_trpo": partial(_on_policy, "trpo", critic_steps=5),
+    "update_sac_large": partial(_actor_critic, "sac", width=256, rows=256),
+    "update_dqn_large": partial(_frames, "dqn", loss="mse"),
+    "update_ppo_large": partial(_on_policy, "ppo", width=256),
 }

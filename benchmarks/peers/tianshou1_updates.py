@@ -15,6 +15,7 @@ from tianshou.policy import (
     C51Policy,
     DDPGPolicy,
     DiscreteSACPolicy,
+    DQNPolicy,
     FQFPolicy,
     IQNPolicy,
     NPGPolicy,
@@ -127,8 +128,44 @@ def discrete_sac(seed):
     return soft(DiscreteSACPolicy, modules, DISCRETE, filled(), 64, target_entropy=0.98 * np.log(2))
 
 
-def critic(**settings):
-    net = Net((OBS,), 6, hidden_sizes=[64, 64], concat=True, **settings)
+class Nature(torch.nn.Module):
+    """As in Tianshou's Atari examples, which do not divide pixels by 255 either."""
+
+    def __init__(self):
+        super().__init__()
+        layers = []
+        for size_in, size_out, kernel, stride in ((4, 32, 8, 4), (32, 64, 4, 2), (64, 64, 3, 1)):
+            layers += [torch.nn.Conv2d(size_in, size_out, kernel, stride), torch.nn.ReLU(inplace=True)]
+        linear = [torch.nn.Linear(3136, 512), torch.nn.ReLU(inplace=True), torch.nn.Linear(512, 6)]
+        self.net = torch.nn.Sequential(*layers, torch.nn.Flatten(), *linear)
+
+    def forward(self, obs, state=None, info=None):
+        return self.net(torch.as_tensor(obs, dtype=torch.float32)), state
+
+
+def dqn_large(seed):
+    torch.manual_seed(seed)
+    rng, net = np.random.default_rng(0), Nature()
+    buffer = VectorReplayBuffer(2_000, 8, stack_num=4, ignore_obs_next=True, save_only_last_obs=True)
+    for t in range(250):
+        buffer.add(
+            Batch(
+                obs=rng.integers(0, 256, (8, 4, 84, 84), np.uint8),
+                act=rng.integers(0, 6, 8),
+                rew=np.ones(8),
+                terminated=np.full(8, t % 50 == 49),
+                truncated=np.zeros(8, bool),
+                obs_next=rng.integers(0, 256, (8, 4, 84, 84), np.uint8),
+                info=[{} for _ in range(8)],
+            )
+        )
+    policy = DQNPolicy(model=net, optim=adam(net), action_space=gym.spaces.Discrete(6), target_update_freq=500)
+    policy.train()
+    return sampled(policy, buffer, 32)
+
+
+def critic(width=64, **settings):
+    net = Net((OBS,), 6, hidden_sizes=[width, width], concat=True, **settings)
     last = {"linear_layer": settings["linear_layer"], "flatten_input": False} if settings else {}
     return continuous.Critic(net, **last)
 
@@ -137,8 +174,9 @@ def deterministic():
     return continuous.Actor(Net((OBS,), hidden_sizes=[64, 64]), 6)
 
 
-def gaussian():
-    return continuous.ActorProb(Net((OBS,), hidden_sizes=[64, 64]), 6, unbounded=True, conditioned_sigma=True)
+def gaussian(width=64):
+    net = Net((OBS,), hidden_sizes=[width, width])
+    return continuous.ActorProb(net, 6, unbounded=True, conditioned_sigma=True)
 
 
 def actor_critic(cls, modules, space, buffer, rows, **settings):
@@ -165,10 +203,10 @@ def td3(seed):
     return actor_critic(TD3Policy, modules, BOX, filled(OBS, 6), 128)
 
 
-def sac(seed):
+def sac(seed, width=64, rows=128):
     torch.manual_seed(seed)
-    modules = {"actor": gaussian(), "critic": critic(), "critic2": critic()}
-    return soft(SACPolicy, modules, BOX, filled(OBS, 6), 128, -6.0)
+    modules = {"actor": gaussian(width), "critic": critic(width), "critic2": critic(width)}
+    return soft(SACPolicy, modules, BOX, filled(OBS, 6), rows, -6.0)
 
 
 def redq(seed):
@@ -179,9 +217,9 @@ def redq(seed):
     return actor_critic(REDQPolicy, modules, BOX, filled(OBS, 6), 128, **settings)
 
 
-def on_policy(cls, seed, batch_size=None, repeat=1, **settings):
+def on_policy(cls, seed, width=64, batch_size=None, repeat=1, **settings):
     torch.manual_seed(seed)
-    net = partial(Net, (4,), hidden_sizes=[64, 64], activation=torch.nn.Tanh)
+    net = partial(Net, (4,), hidden_sizes=[width, width], activation=torch.nn.Tanh)
     actor, learned = discrete.Actor(net(), 2, softmax_output=False), []
     if cls is not PGPolicy:
         settings["critic"] = discrete.Critic(net())
@@ -227,4 +265,7 @@ ROWS = {
     "update_reinforce": partial(on_policy, PGPolicy),
     "update_npg": partial(on_policy, NPGPolicy, optim_critic_iters=5, actor_step_size=1e-4),
     "update_trpo": partial(on_policy, TRPOPolicy, optim_critic_iters=5),
+    "update_sac_large": partial(sac, width=256, rows=256),
+    "update_dqn_large": dqn_large,
+    "update_ppo_large": partial(on_policy, PPOPolicy, width=256, batch_size=64, repeat=10, max_grad_norm=0.5),
 }

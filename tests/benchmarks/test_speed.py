@@ -21,7 +21,13 @@ def load(name):
 
 
 speed, row = load("speed"), load("row")
-TINY = {"train_ppo_cartpole": 1024, "train_sac_halfcheetah": 2, "update_ppo": 2}
+TINY = {
+    "train_ppo_cartpole": 1024,
+    "train_sac_halfcheetah": 2,
+    "update_ppo": 2,
+    "update_ppo_large": 1,
+    "update_dqn_large": 2,
+}
 AT_ONCE = {"step_async": 8, "collect_pong_async": 8}  # envs that may come together: the last of them can be too many
 LIBRARIES = {
     "collect_pong": "envpool",
