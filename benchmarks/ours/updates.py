@@ -68,6 +68,14 @@ def _actor_critic(name: str, seed: int, width: int = 64, rows: int = 128, **sett
     return _sampled(_made(name, settings, OBS, spaces.Box(-1, 1, (ACT,)), width, seed), buffer, rows)
 
 
+def _sequences(seed: int) -> Run:
+    """The decision transformer, from samples of 64 sequences of 20 rows."""
+    cls = algorithm_class("decision_transformer")
+    net = NetConfig(hidden_sizes=(128, 128, 128), activation="gelu")
+    task = Task(observation_space=spaces.Box(-10, 10, (OBS,)), action_space=spaces.Box(-1, 1, (ACT,)), net=net)
+    return _sampled(cls.make(cls.config_type(), task, seed), filled_buffer(seed, OBS, ACT), 64)
+
+
 def _sampled(algorithm: Algorithm, buffer: VectorReplayBuffer, rows: int) -> Run:
     def run(count: int) -> dict[str, object]:
         for _ in range(count):
@@ -85,15 +93,21 @@ def _learned(algorithm: Algorithm) -> int:
     return sum(parameter.numel() for optim in optimisers for parameter in optim.parameters)
 
 
-def _on_policy(name: str, seed: int, width: int = 64, **settings: object) -> Run:
-    """From a rollout of CartPole-v1, 8 envs x 128 steps."""
-    algorithm = _made(name, settings, 4, spaces.Discrete(2), width, seed)
+def _on_policy(name: str, seed: int, task_id: str = "CartPole-v1", width: int = 64, **settings: object) -> Run:
+    """From a rollout of 8 envs x 128 steps; where there is an expert, beside 1,024 of its rows."""
+    env = make_vector_env(task_id, 8, seed=seed)
+    (obs,) = env.single_observation_space.shape or (0,)
+    algorithm = _made(name, settings, obs, env.single_action_space, width, seed)
     buffer = VectorReplayBuffer(1_024, 8, seed=seed)
-    Collector(algorithm.policy, make_vector_env("CartPole-v1", 8, seed=seed), buffer).collect(n_step=1_024)
+    Collector(algorithm.policy, env, buffer).collect(n_step=1_024)
+    expert = filled_buffer(seed, obs, act=1) if algorithm.expert_rows else None
 
     def run(count: int) -> dict[str, object]:
         for _ in range(count):
-            algorithm.update(buffer.rollout())
+            rollout = buffer.rollout()
+            if expert is not None:
+                rollout.expert, _ = expert.sample(1_024)
+            algorithm.update(rollout)
         return {"updates": count, "parameters": _learned(algorithm)}
 
     return run
@@ -117,11 +131,17 @@ ROWS = {
     "update_awac": partial(_actor_critic, "awac"),
     "update_cql": partial(_actor_critic, "cql", lagrange=True),
     "update_bcq": partial(_actor_critic, "bcq"),
+    "update_bc": partial(_actor_critic, "bc"),
+    "update_discrete_bcq": partial(_value_based, "discrete_bcq"),
+    "update_discrete_cql": partial(_value_based, "discrete_cql", double=True, num_quantiles=32),  # as d3rlpy
+    "update_discrete_crr": partial(_value_based, "discrete_crr", conservative_weight=10.0),  # as Tianshou 1.0
+    "update_decision_transformer": _sequences,
     "update_ppo": partial(_on_policy, "ppo"),
     "update_a2c": partial(_on_policy, "a2c"),
     "update_reinforce": partial(_on_policy, "reinforce"),
     "update_npg": partial(_on_policy, "npg", critic_steps=5, step_size=1e-4),
     "update_trpo": partial(_on_policy, "trpo", critic_steps=5),
+    "update_gail": partial(_on_policy, "gail", task_id="Pendulum-v1"),
     "update_sac_large": partial(_actor_critic, "sac", width=256, rows=256),
     "update_dqn_large": partial(_frames, "dqn", loss="mse"),
     "update_ppo_large": partial(_on_policy, "ppo", width=256),

@@ -14,9 +14,11 @@ from tianshou.policy import (
     BranchingDQNPolicy,
     C51Policy,
     DDPGPolicy,
+    DiscreteCRRPolicy,
     DiscreteSACPolicy,
     DQNPolicy,
     FQFPolicy,
+    GAILPolicy,
     IQNPolicy,
     NPGPolicy,
     PGPolicy,
@@ -164,6 +166,18 @@ def dqn_large(seed):
     return sampled(policy, buffer, 32)
 
 
+def discrete_crr(seed):
+    torch.manual_seed(seed)
+    modules = {
+        "actor": discrete.Actor(Net((4,), hidden_sizes=[128, 128]), 2, softmax_output=False),
+        "critic": discrete.Critic(Net((4,), hidden_sizes=[128, 128]), last_size=2),
+    }
+    optim = adam(torch.nn.ModuleDict(modules))
+    policy = DiscreteCRRPolicy(**modules, optim=optim, action_space=DISCRETE, target_update_freq=100)
+    policy.train()
+    return sampled(policy, filled(), 64)
+
+
 def critic(width=64, **settings):
     net = Net((OBS,), 6, hidden_sizes=[width, width], concat=True, **settings)
     last = {"linear_layer": settings["linear_layer"], "flatten_input": False} if settings else {}
@@ -234,7 +248,31 @@ def on_policy(cls, seed, width=64, batch_size=None, repeat=1, **settings):
         action_scaling=False,
         **settings,
     )
-    envs = DummyVectorEnv([lambda: gym.make("CartPole-v1") for _ in range(8)])
+    return collected(policy, "CartPole-v1", seed, batch_size, repeat)
+
+
+def gail(seed):
+    torch.manual_seed(seed)
+    space = gym.make("Pendulum-v1").action_space
+    net = partial(Net, (3,), hidden_sizes=[64, 64], activation=torch.nn.Tanh)
+    actor, critic_ = continuous.ActorProb(net(), 1, unbounded=True), continuous.Critic(net())
+    told = continuous.Critic(net(action_shape=1, concat=True))
+    policy = GAILPolicy(
+        actor=actor,
+        critic=critic_,
+        optim=adam(torch.nn.ModuleList([actor, critic_]), lr=3e-4),
+        dist_fn=lambda mean, std: torch.distributions.Independent(torch.distributions.Normal(mean, std), 1),
+        action_space=space,
+        expert_buffer=filled(3, 1),
+        disc_net=told,
+        disc_optim=adam(told, lr=3e-4),
+        max_grad_norm=0.5,
+    )
+    return collected(policy, "Pendulum-v1", seed, 64, 10)
+
+
+def collected(policy, task, seed, batch_size, repeat):
+    envs = DummyVectorEnv([lambda: gym.make(task) for _ in range(8)])
     envs.seed(seed)
     collector = Collector(policy, envs, VectorReplayBuffer(1_024, 8))
     collector.collect(n_step=1_024)
@@ -265,6 +303,8 @@ ROWS = {
     "update_reinforce": partial(on_policy, PGPolicy),
     "update_npg": partial(on_policy, NPGPolicy, optim_critic_iters=5, actor_step_size=1e-4),
     "update_trpo": partial(on_policy, TRPOPolicy, optim_critic_iters=5),
+    "update_gail": gail,
+    "update_discrete_crr": discrete_crr,
     "update_sac_large": partial(sac, width=256, rows=256),
     "update_dqn_large": dqn_large,
     "update_ppo_large": partial(on_policy, PPOPolicy, width=256, batch_size=64, repeat=10, max_grad_norm=0.5),

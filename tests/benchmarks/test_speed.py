@@ -27,6 +27,8 @@ TINY = {
     "update_ppo": 2,
     "update_ppo_large": 1,
     "update_dqn_large": 2,
+    "update_gail": 2,
+    "update_decision_transformer": 2,
 }
 AT_ONCE = {"step_async": 8, "collect_pong_async": 8}  # envs that may come together: the last of them can be too many
 LIBRARIES = {
