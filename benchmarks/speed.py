@@ -61,7 +61,15 @@ UPDATES = {
         "discrete_sac": 500,
         "branching_dqn": 500,
     },
-    "batch 128, MLP 64x2": {"ddpg": 1_000, "td3": 1_000, "sac": 500, "redq": 500},
+    "batch 128, MLP 64x2": {
+        "ddpg": 1_000,
+        "td3": 1_000,
+        "sac": 500,
+        "redq": 500,
+        "tqc": 200,
+        "crossq": 500,
+        "droq": 500,
+    },
     "batch 128 of a data set, MLP 64x2": {
         "td3_bc": 1_000,
         "rebrac": 500,
@@ -87,12 +95,15 @@ UPDATES = {
 }
 """Algorithms' updates, by what they learn from: how many are timed."""
 FLOORS = {"c51", "qrdqn", "iqn", "discrete_sac", "branching_dqn", "ddpg", "td3", "sac", "redq", "ppo", "a2c"}
-FLOORS |= {"sac_large", "dqn_large", "ppo_large"}
+FLOORS |= {"td3_bc", "iql", "awac", "bc", "discrete_bcq", "discrete_cql", "discrete_crr", "reinforce"}
+FLOORS |= {"tqc", "crossq", "droq", "sac_large", "dqn_large", "ppo_large"}
 """Those that `floor/updates.py` has."""
 
 
-def update_peer(name: str, what: str) -> tuple[str, float]:
-    """Return the peer of an update, and what ours must reach of it: with large networks, not to be slower."""
+def update_peer(name: str, what: str) -> tuple[str, float] | None:
+    """Return the peer of an update, if any has it, and what ours must reach: with large networks, not to be slower."""
+    if name in ("tqc", "crossq", "droq"):
+        return None
     if "data set" in what and name != "discrete_crr":  # which d3rlpy does not have
         return "d3rlpy", 1.5
     return "tianshou1", 1.0 if name.endswith("_large") else 2.0
