@@ -32,14 +32,14 @@ def _made(
     settings: Mapping[str, object],
     obs: int | spaces.Box,
     action_space: spaces.Space[Any],
-    width: int,
+    net: NetConfig,
     seed: int,
 ) -> Algorithm:
     cls = algorithm_class(name)
     task = Task(
         observation_space=spaces.Box(-10, 10, (obs,)) if isinstance(obs, int) else obs,
         action_space=action_space,
-        net=NetConfig(hidden_sizes=(width, width)),
+        net=net,
     )
     return cls.make(replaced(cls.config_type(), settings), task, seed)
 
@@ -47,33 +47,34 @@ def _made(
 def _value_based(name: str, seed: int, prioritized: bool = False, **settings: object) -> Run:
     """From samples of 64 rows, of 4 numbers and 2 actions."""
     buffer = filled_buffer(seed, prioritized=prioritized)
-    return _sampled(_made(name, settings, 4, spaces.Discrete(2), 128, seed), buffer, 64)
+    return _sampled(_made(name, settings, 4, spaces.Discrete(2), NetConfig(hidden_sizes=(128, 128)), seed), buffer, 64)
 
 
 def _branching(name: str, seed: int) -> Run:
     """From samples of 64 rows, of 17 numbers and actions of 4 parts."""
     buffer = filled_buffer(seed, OBS, choices=CHOICES)
-    return _sampled(_made(name, {}, OBS, spaces.MultiDiscrete(list(CHOICES)), 128, seed), buffer, 64)
+    space, net = spaces.MultiDiscrete(list(CHOICES)), NetConfig(hidden_sizes=(128, 128))
+    return _sampled(_made(name, {}, OBS, space, net, seed), buffer, 64)
 
 
 def _frames(name: str, seed: int, **settings: object) -> Run:
     """From samples of 32 stacks of 4 frames of 84x84 and 6 actions."""
     images = spaces.Box(0, 255, (4, 84, 84), np.uint8)
-    return _sampled(_made(name, settings, images, spaces.Discrete(6), 512, seed), filled_frames(seed), 32)
+    return _sampled(_made(name, settings, images, spaces.Discrete(6), NetConfig(), seed), filled_frames(seed), 32)
 
 
 def _actor_critic(name: str, seed: int, width: int = 64, rows: int = 128, **settings: object) -> Run:
     """From samples of 128 rows, of 17 numbers and actions of 6."""
     buffer = filled_buffer(seed, OBS, ACT)
-    return _sampled(_made(name, settings, OBS, spaces.Box(-1, 1, (ACT,)), width, seed), buffer, rows)
+    net = NetConfig(hidden_sizes=(width, width))
+    return _sampled(_made(name, settings, OBS, spaces.Box(-1, 1, (ACT,)), net, seed), buffer, rows)
 
 
 def _sequences(seed: int) -> Run:
     """The decision transformer, from samples of 64 sequences of 20 rows."""
-    cls = algorithm_class("decision_transformer")
     net = NetConfig(hidden_sizes=(128, 128, 128), activation="gelu")
-    task = Task(observation_space=spaces.Box(-10, 10, (OBS,)), action_space=spaces.Box(-1, 1, (ACT,)), net=net)
-    return _sampled(cls.make(cls.config_type(), task, seed), filled_buffer(seed, OBS, ACT), 64)
+    algorithm = _made("decision_transformer", {}, OBS, spaces.Box(-1, 1, (ACT,)), net, seed)
+    return _sampled(algorithm, filled_buffer(seed, OBS, ACT), 64)
 
 
 def _sampled(algorithm: Algorithm, buffer: VectorReplayBuffer, rows: int) -> Run:
@@ -97,7 +98,8 @@ def _on_policy(name: str, seed: int, task_id: str = "CartPole-v1", width: int = 
     """From a rollout of 8 envs x 128 steps; where there is an expert, beside 1,024 of its rows."""
     env = make_vector_env(task_id, 8, seed=seed)
     (obs,) = env.single_observation_space.shape or (0,)
-    algorithm = _made(name, settings, obs, env.single_action_space, width, seed)
+    net = NetConfig(hidden_sizes=(width, width), activation="tanh")
+    algorithm = _made(name, settings, obs, env.single_action_space, net, seed)
     buffer = VectorReplayBuffer(1_024, 8, seed=seed)
     Collector(algorithm.policy, env, buffer).collect(n_step=1_024)
     expert = filled_buffer(seed, obs, act=1) if algorithm.expert_rows else None
