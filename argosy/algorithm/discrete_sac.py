@@ -42,8 +42,7 @@ class DiscreteSACConfig(SoftConfig):
     actor_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
     """Optimiser of the actor."""
     target_entropy: float | None = None
-    """Entropy that a learned temperature aims at, in nats; None: 0.98 times that of the uniform policy over what the
-    observations allow."""
+    """Entropy that a learned temperature aims at, in nats; None: 0.98 times the uniform one of what is allowed."""
     tau: float = limited(0.005, gt=0.0, le=1.0)
     """Share by which target critics move to the critics per update."""
 
