@@ -41,17 +41,17 @@ def filled_buffer(
     return buffer
 
 
-def filled_frames(seed: int) -> VectorReplayBuffer:
-    """Return 2,000 full slots of 8 envs: frames of 84x84, stacked to 4 at sample time, episodes of 50 steps."""
+def filled_frames(seed: int, slots: int, episode: int) -> VectorReplayBuffer:
+    """Return full slots of 8 envs: frames of 84x84, stacked to 4 at sample time, episodes of so many steps."""
     rng = np.random.default_rng(seed)
-    buffer = VectorReplayBuffer(2_000, 8, stack_num=4, ignore_obs_next=True, save_only_last_obs=True, seed=seed)
-    for t in range(250):
+    buffer = VectorReplayBuffer(slots, 8, stack_num=4, ignore_obs_next=True, save_only_last_obs=True, seed=seed)
+    for t in range(slots // 8):
         buffer.add(
             Batch(
                 obs=rng.integers(0, 256, (8, 4, 84, 84), np.uint8),
                 act=rng.integers(0, 6, 8),
                 rew=np.ones(8, np.float32),
-                terminated=np.full(8, t % 50 == 49),
+                terminated=np.full(8, t % episode == episode - 1),
                 truncated=np.zeros(8, bool),
                 obs_next=rng.integers(0, 256, (8, 4, 84, 84), np.uint8),
             )

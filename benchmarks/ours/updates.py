@@ -60,7 +60,8 @@ def _branching(name: str, seed: int) -> Run:
 def _frames(name: str, seed: int, **settings: object) -> Run:
     """From samples of 32 stacks of 4 frames of 84x84 and 6 actions."""
     images = spaces.Box(0, 255, (4, 84, 84), np.uint8)
-    return _sampled(_made(name, settings, images, spaces.Discrete(6), NetConfig(), seed), filled_frames(seed), 32)
+    algorithm = _made(name, settings, images, spaces.Discrete(6), NetConfig(), seed)
+    return _sampled(algorithm, filled_frames(seed, 2_000, episode=50), 32)
 
 
 def _actor_critic(name: str, seed: int, width: int = 64, rows: int = 128, **settings: object) -> Run:
