@@ -11,11 +11,12 @@ from gymnasium import spaces
 
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, StatsT, Task
 from argosy.algorithm.optim import OptimConfig
+from argosy.algorithm.scaling import ScalingConfig
 from argosy.algorithm.task import Kind
 from argosy.config import limited
 from argosy.data import TrainingStats
 from argosy.errors import ConfigError
-from argosy.net import NetConfig
+from argosy.net import NetConfig, Scaling
 from argosy.policy import ActorCriticPolicy
 from argosy.policy.rollouts import scaled_head
 
@@ -51,7 +52,7 @@ class ActorConfig(AlgorithmConfig):
         default_net: NetConfig,
         *,
         critic: bool = False,
-        value_scaling: Literal["std", "popart"] | None = None,
+        value_scaling: Scaling | None = None,
     ) -> ActorCriticPolicy:
         """Make the policy of a task, with a critic or without, or take the task's own."""
         return task.policy_or(
@@ -69,13 +70,8 @@ class ActorConfig(AlgorithmConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActorCriticConfig(ActorConfig):
+class ActorCriticConfig(ScalingConfig, ActorConfig):
     """Settings of an actor and a critic."""
-
-    return_scaling: bool = False
-    """Let the critic predict returns divided by their running deviation."""
-    popart: bool = False
-    """Let it predict centred ones as well, and keep its outputs where the statistics move (PopArt)."""
 
     def build_policy(self, task: Task, default_net: NetConfig) -> ActorCriticPolicy:
         """Make the policy of a task, or take the task's own.
@@ -83,9 +79,8 @@ class ActorCriticConfig(ActorConfig):
         Raises:
             ConfigError: returns are to be scaled, and the task's own policy does not.
         """
-        scaling: Literal["std", "popart"] | None = "popart" if self.popart else "std" if self.return_scaling else None
-        policy = self.make_policy(task, default_net, critic=True, value_scaling=scaling)
-        if scaling is not None and scaled_head(policy) is None:
+        policy = self.make_policy(task, default_net, critic=True, value_scaling=self.value_scaling)
+        if self.value_scaling is not None and scaled_head(policy) is None:
             raise ConfigError(
                 f"{type(self).__name__}.return_scaling or popart is True, but {type(policy).__name__} has no"
                 " `value_head` of the class argosy.net.ScaledLinear; leave them out, or give it one"

@@ -72,7 +72,7 @@ class AWAC(Algorithm[AWACConfig, AWACStats]):
         """Make actor, critics and the algorithm."""
         net = task.net or cls.default_net
         policy = config.build_policy(task, net)
-        return cls(config, policy, action_critic(policy, net, config.num_critics))
+        return cls(config, policy, action_critic(policy, net, config.num_critics, config.value_scaling))
 
     def update(self, batch: TransitionBatch) -> AWACStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
@@ -80,8 +80,10 @@ class AWAC(Algorithm[AWACConfig, AWACStats]):
         with torch.no_grad():  # detail 2
             act_next = self.policy.analyze_next(batch).sample(self.rng.torch)
             target = batch.rew + batch.discount * self.critic_target.next_value(batch, act_next).amin(dim=0)
-        loss_critic, q_taken, error, _ = critic_loss(self.critic.value(batch, batch.act), target, batch)
+        q_KB = self.critic.value(batch, batch.act)  # noqa: N806  # the suffix says the shape
+        loss_critic, q_taken, error, *_ = critic_loss(self.critic, q_KB, target, batch)
         self.critic_optim.step(loss_critic)
+        self.critic.take_in(target, batch)
 
         now = self.policy.analyze(batch)
         logp, act = now.logp, now.sample(self.rng.torch)

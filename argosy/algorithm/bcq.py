@@ -94,6 +94,7 @@ class BCQ(Algorithm[BCQConfig, BCQStats]):
                 num_critics=config.num_critics,
                 num_candidates=config.num_candidates,
                 max_perturbation=config.max_perturbation,
+                value_scaling=config.value_scaling,
             )
         )
         return cls(config, policy)
@@ -111,13 +112,14 @@ class BCQ(Algorithm[BCQConfig, BCQStats]):
         loss_model = batch_mean(batch.weight * (distance + 0.5 * divergence), batch)
 
         target = self._target(batch)
-        loss_critic, q, error, _ = critic_loss(now.value(batch.act), target, batch)
+        loss_critic, q, error, *_ = critic_loss(self.policy.critic, now.value(batch.act), target, batch)
 
         drawn = now.decoded(self._latents(batch.rew.shape)).detach()
         loss_actor = -batch_mean(now.value(now.perturbed(drawn))[0], batch)  # detail 2
         self.actor_optim.step(loss_actor)  # detail 6
         self.critic_optim.step(loss_critic)
         self.model_optim.step(loss_model)
+        self.policy.critic.take_in(target, batch)
         self.update_target()
 
         metrics = self._finish(

@@ -92,7 +92,7 @@ class CQL(SAC):
         return replace(super().sampling, fields=("returns",)) if self.config.calibrated else super().sampling
 
     def _critic_loss(self, batch: TransitionBatch, alpha: torch.Tensor) -> CriticLoss:
-        loss, q, error, _ = super()._critic_loss(batch, alpha if self.config.entropy_in_target else 0.0 * alpha)
+        critics = super()._critic_loss(batch, alpha if self.config.entropy_in_target else 0.0 * alpha)
         gap_K = batch_mean(batch.weight * self._gap(batch), batch)  # noqa: N806  # the suffix says the shape
         weighted = self.config.conservative_weight * gap_K
         multiplier = torch.ones_like(self.log_multiplier)
@@ -102,7 +102,7 @@ class CQL(SAC):
             self.multiplier_optim.step(-multiplier * weighted.detach().mean())
         conservative = multiplier.detach() * weighted.sum()
         metrics = {"loss_conservative": conservative, "gap": gap_K.mean(), "multiplier": multiplier}
-        return CriticLoss(loss + conservative, q, error, metrics)
+        return critics._replace(loss=critics.loss + conservative, metrics=metrics)
 
     def _gap(self, batch: TransitionBatch) -> torch.Tensor:
         """By how much actions in general seem better than the stored one [K, B] (details 1, 2)."""

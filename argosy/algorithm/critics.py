@@ -9,16 +9,17 @@ from typing import NamedTuple
 
 import torch
 
-from argosy.algorithm.base import AlgorithmConfig, batch_mean
+from argosy.algorithm.base import batch_mean
 from argosy.algorithm.optim import OptimConfig
+from argosy.algorithm.scaling import ScalingConfig
 from argosy.config import limited
 from argosy.data import TrainingStats, TransitionBatch
-from argosy.net import EnsembleCritic, NetConfig
+from argosy.net import EnsembleCritic, NetConfig, Scaling
 from argosy.policy import Policy
 
 
 @dataclass(frozen=True, kw_only=True)
-class CriticsConfig(AlgorithmConfig):
+class CriticsConfig(ScalingConfig):
     """Settings of a policy and of critics beside it, whose targets follow them."""
 
     n_step: int = limited(1, ge=1)
@@ -51,29 +52,38 @@ class CriticLoss(NamedTuple):
     """[B] value of the stored actions, without gradient: the mean over the critics."""
     error: torch.Tensor
     """[B] size of the temporal-difference error, without gradient: the mean over the critics."""
+    target: torch.Tensor
+    """[B] or [B, M] returns that the critics were to predict."""
     metrics: Mapping[str, torch.Tensor] = MappingProxyType({})
     """Of an algorithm that has stats of its own: more of them."""
 
 
-def critic_loss(q_KB: torch.Tensor, target: torch.Tensor, batch: TransitionBatch) -> CriticLoss:  # noqa: N803
-    """Mean squared error of values [K, B] of the stored actions from a target [B], summed over the critics."""
-    td_error = q_KB - target
+def critic_loss(
+    critic: EnsembleCritic,
+    q_KB: torch.Tensor,  # noqa: N803  # the suffix says the shape
+    target: torch.Tensor,
+    batch: TransitionBatch,
+) -> CriticLoss:
+    """Mean squared error of values [K, B] of the stored actions from a target [B], summed over the critics.
+
+    It is in the units in which they learn, and so is its size as a priority.
+    """
+    td_error = critic.scaled(q_KB) - critic.scaled(target)
     loss = batch_mean((batch.weight * td_error.square()).sum(dim=0), batch)
-    return CriticLoss(loss, q_KB.detach().mean(dim=0), td_error.detach().abs().mean(dim=0))
+    return CriticLoss(loss, q_KB.detach().mean(dim=0), td_error.detach().abs().mean(dim=0), target)
 
 
-def action_critic(policy: Policy, net: NetConfig, size: int) -> EnsembleCritic:
+def action_critic(policy: Policy, net: NetConfig, size: int, scaling: Scaling | None = None) -> EnsembleCritic:
     """Make Q [K, ...] of what a policy sees and does: of an action in a Box, or of all choices [K, ..., A]."""
     choices = policy.num_actions
     dim = 0 if choices else policy.action_dim
-    return EnsembleCritic(policy.observation_space, dim, net, size, _no_input(policy), atoms=choices or 1).to(
-        policy.device
-    )
+    seen, skip = policy.observation_space, _no_input(policy)
+    return EnsembleCritic(seen, dim, net, size, skip, atoms=choices or 1, scaling=scaling).to(policy.device)
 
 
-def state_critic(policy: Policy, net: NetConfig) -> EnsembleCritic:
+def state_critic(policy: Policy, net: NetConfig, scaling: Scaling | None = None) -> EnsembleCritic:
     """Make V [1, ...] of what a policy sees."""
-    return EnsembleCritic(policy.observation_space, 0, net, 1, _no_input(policy)).to(policy.device)
+    return EnsembleCritic(policy.observation_space, 0, net, 1, _no_input(policy), scaling=scaling).to(policy.device)
 
 
 def _no_input(policy: Policy) -> tuple[str, ...]:

@@ -65,7 +65,9 @@ class CrossQ(SoftActorCritic[CrossQConfig]):
         net, spaces_ = task.net or cls.default_net, (task.observation_space, task.action_space)
         policy = task.policy_or(lambda: add_batch_norm(SquashedGaussianPolicy(*spaces_, net), config.norm_warmup))
         wide = replace(net, hidden_sizes=config.critic_sizes or net.hidden_sizes)
-        critic = EnsembleCritic(task.observation_space, policy.action_dim, wide, config.num_critics)
+        critic = EnsembleCritic(
+            task.observation_space, policy.action_dim, wide, config.num_critics, scaling=config.value_scaling
+        )
         return cls(config, policy, add_batch_norm(critic, config.norm_warmup).to(task.device))
 
     def update(self, batch: TransitionBatch) -> SoftStats:
@@ -79,8 +81,9 @@ class CrossQ(SoftActorCritic[CrossQConfig]):
         with batch_statistics(self.critic, torch.cat((rows, rows & (batch.discount > 0.0)), dim=-1)):  # details 2, 3
             q_KB, next_KB = self.critic.values(batch, batch.act, act_next)  # noqa: N806  # the suffix says the shape
         value_next = next_KB.detach().amin(dim=0) - alpha * logp_next  # detail 1
-        critics = critic_loss(q_KB, batch.rew + batch.discount * value_next, batch)
+        critics = critic_loss(self.critic, q_KB, batch.rew + batch.discount * value_next, batch)
         self.critic_optim.step(critics.loss)
+        self.critic.take_in(critics.target, batch)
 
         loss_actor = loss_alpha = entropy = None
         if (self.num_updates + 1) % self.config.policy_freq == 0:  # detail 5

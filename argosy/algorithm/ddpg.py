@@ -17,9 +17,10 @@ from typing import Any, Self
 import torch
 from gymnasium import spaces
 
-from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean, batch_priorities
+from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
 from argosy.algorithm.critics import CriticsStats, critic_loss
 from argosy.algorithm.optim import OptimConfig
+from argosy.algorithm.scaling import ScalingConfig
 from argosy.algorithm.task import Kind
 from argosy.config import limited
 from argosy.data import TransitionBatch
@@ -31,7 +32,7 @@ from argosy.policy.deterministic import DeterministicPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
-class DDPGConfig(AlgorithmConfig):
+class DDPGConfig(ScalingConfig):
     """Hyper-parameters of DDPG; docs/glossary.md explains each at length."""
 
     n_step: int = limited(1, ge=1)
@@ -47,7 +48,7 @@ class DDPGConfig(AlgorithmConfig):
 
     def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:
         """Make the critic of observations in a space and actions of so many elements."""
-        return EnsembleCritic(space, action_dim, net, size=1)
+        return EnsembleCritic(space, action_dim, net, size=1, scaling=self.value_scaling)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -89,8 +90,9 @@ class DDPG(Algorithm[DDPGConfig, DDPGStats]):
         with torch.no_grad():  # detail 1
             act_next = self.policy_target.analyze_next(batch).act
             target = batch.rew + batch.discount * self.critic_target.next_value(batch, act_next)[0]
-        loss_critic, q, error, _ = critic_loss(self.critic.value(batch, batch.act), target, batch)
+        loss_critic, q, error, *_ = critic_loss(self.critic, self.critic.value(batch, batch.act), target, batch)
         self.critic_optim.step(loss_critic)
+        self.critic.take_in(target, batch)
 
         loss_actor = -batch_mean(self.critic.value(batch, self.policy.analyze(batch).act)[0], batch)  # detail 2
         self.actor_optim.step(loss_actor)

@@ -94,7 +94,7 @@ class DiscreteCRR(Algorithm[DiscreteCRRConfig, DiscreteCRRStats]):
         """Make actor, critics and the algorithm."""
         net, seen = task.net or cls.default_net, task.observation_space
         policy = task.policy_or(lambda: ActorCriticPolicy(seen, task.action_space, net, critic=False))
-        return cls(config, policy, action_critic(policy, net, config.num_critics))
+        return cls(config, policy, action_critic(policy, net, config.num_critics, config.value_scaling))
 
     def update(self, batch: TransitionBatch) -> DiscreteCRRStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
@@ -108,11 +108,12 @@ class DiscreteCRR(Algorithm[DiscreteCRRConfig, DiscreteCRRStats]):
 
         q_KBA = self.critic.value(batch)  # noqa: N806
         q_KB = q_KBA.take_along_dim(batch.act[None, ..., None], dim=-1).squeeze(-1)  # noqa: N806
-        td_error = q_KB - target
+        td_error = self.critic.scaled(q_KB) - self.critic.scaled(target)
         gap_KB = conservative_gap(q_KBA, q_KB, probs_BA > 0.0)  # noqa: N806
         loss_KB = td_error.square() + self.config.conservative_weight * gap_KB  # noqa: N806  # detail 4
         loss_critic = batch_mean((batch.weight * loss_KB).sum(dim=0), batch)
         self.critic_optim.step(loss_critic)
+        self.critic.take_in(target, batch)
 
         q_BA = q_KBA.detach().amin(dim=0)  # noqa: N806
         adv = q_BA.take_along_dim(batch.act[..., None], dim=-1).squeeze(-1) - (probs_BA * q_BA).sum(dim=-1)  # detail 2

@@ -65,7 +65,7 @@ class DiscreteSAC(SoftActorCritic[DiscreteSACConfig]):
         """Make actor, critics and the algorithm."""
         net, seen = task.net or cls.default_net, task.observation_space
         policy = task.policy_or(lambda: ActorCriticPolicy(seen, task.action_space, net, critic=False))
-        return cls(config, policy, action_critic(policy, net, config.num_critics))
+        return cls(config, policy, action_critic(policy, net, config.num_critics, config.value_scaling))
 
     def update(self, batch: TransitionBatch) -> SoftStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
@@ -76,8 +76,9 @@ class DiscreteSAC(SoftActorCritic[DiscreteSACConfig]):
             log_probs_BA = self.policy.analyze_next(batch).params  # noqa: N806  # the suffix says the shape
             soft_BA = self.critic_target.next_value(batch).amin(dim=0) - alpha * log_probs_BA  # noqa: N806
             target = batch.rew + batch.discount * (log_probs_BA.exp() * soft_BA).sum(dim=-1)
-        critics = critic_loss(self.critic.value(batch, batch.act), target, batch)
+        critics = critic_loss(self.critic, self.critic.value(batch, batch.act), target, batch)
         self.critic_optim.step(critics.loss)
+        self.critic.take_in(target, batch)
 
         log_probs_BA = self.policy.analyze(batch).params  # noqa: N806  # detail 3
         with torch.no_grad():

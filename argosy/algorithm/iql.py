@@ -81,7 +81,8 @@ class IQL(Algorithm[IQLConfig, IQLStats]):
         """Make actor, critics and the algorithm."""
         net = task.net or cls.default_net
         policy = config.build_policy(task, net)
-        return cls(config, policy, action_critic(policy, net, config.num_critics), state_critic(policy, net))
+        critic = action_critic(policy, net, config.num_critics, config.value_scaling)
+        return cls(config, policy, critic, state_critic(policy, net, config.value_scaling))
 
     def update(self, batch: TransitionBatch) -> IQLStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
@@ -90,14 +91,18 @@ class IQL(Algorithm[IQLConfig, IQLStats]):
             q = self.critic_target.value(batch, batch.act).amin(dim=0)
             target = batch.rew + batch.discount * self.value.next_value(batch)[0]  # detail 4
 
-        adv = q - self.value.value(batch)[0]
-        loss_value = batch_mean(batch.weight * expectile_loss(adv, self.config.expectile), batch)  # detail 1
+        value = self.value.value(batch)[0]
+        adv, surprise = (q - value).detach(), self.value.scaled(q) - self.value.scaled(value)
+        loss_value = batch_mean(batch.weight * expectile_loss(surprise, self.config.expectile), batch)  # detail 1
         self.value_optim.step(loss_value)
+        self.value.take_in(q, batch)
 
-        loss_critic, q_taken, error, _ = critic_loss(self.critic.value(batch, batch.act), target, batch)
+        q_KB = self.critic.value(batch, batch.act)  # noqa: N806  # the suffix says the shape
+        loss_critic, q_taken, error, *_ = critic_loss(self.critic, q_KB, target, batch)
         self.critic_optim.step(loss_critic)
+        self.critic.take_in(target, batch)
 
-        weight = advantage_weight(adv.detach(), self.config.temperature, self.config.max_weight)  # detail 3
+        weight = advantage_weight(adv, self.config.temperature, self.config.max_weight)  # detail 3
         loss_actor = -batch_mean(batch.weight * weight * self.policy.analyze(batch).logp, batch)
         self.actor_optim.step(loss_actor)
         self.update_target()

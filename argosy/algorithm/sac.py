@@ -10,6 +10,8 @@ Details that matter:
    optimised quantity is log alpha.
 5. Actions are tanh-squashed to [-1, 1], stored so, and stretched to the env's bounds at the border only.
 6. Target critics follow softly after every update; with `policy_freq` > 1, policy and temperature move less often.
+7. The critics may predict returns divided by their running standard deviation, or PopArt's (see `Scaled`): targets
+   count in the statistics from the next update on. Values are in units of reward, whoever asks for them.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ class SACConfig(SoftConfig):
 
     def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:
         """Make the critics of observations in a space and actions of so many elements."""
-        return EnsembleCritic(space, action_dim, net, self.num_critics)
+        return EnsembleCritic(space, action_dim, net, self.num_critics, scaling=self.value_scaling)
 
 
 class SAC(SoftActorCritic[SACConfig]):
@@ -89,6 +91,7 @@ class SAC(SoftActorCritic[SACConfig]):
 
         critics = self._critic_loss(batch, alpha)
         self.critic_optim.step(critics.loss)
+        self.critic.take_in(critics.target, batch)  # detail 7
 
         loss_actor = loss_alpha = entropy = None
         if (self.num_updates + 1) % self.config.policy_freq == 0:  # detail 6
@@ -107,7 +110,7 @@ class SAC(SoftActorCritic[SACConfig]):
             act_next, logp_next = self.policy.analyze_next(batch).sample(self.rng.torch)
             value_next = self._value_next(batch, act_next) - alpha * logp_next
             target = batch.rew + batch.discount * value_next
-        return critic_loss(self.critic.value(batch, batch.act), target, batch)
+        return critic_loss(self.critic, self.critic.value(batch, batch.act), target, batch)
 
     def _value_next(self, batch: TransitionBatch, act_next: torch.Tensor) -> torch.Tensor:
         """Values [B] of the successors' actions by the target critics."""

@@ -9,9 +9,10 @@ from typing import ClassVar, TypeVar
 import torch
 from torch import nn
 
-from argosy.algorithm.base import Algorithm, AlgorithmConfig, batch_mean, batch_priorities
+from argosy.algorithm.base import Algorithm, batch_mean, batch_priorities
 from argosy.algorithm.critics import CriticLoss, CriticsStats
 from argosy.algorithm.optim import OptimConfig
+from argosy.algorithm.scaling import ScalingConfig
 from argosy.algorithm.task import Kind
 from argosy.config import limited
 from argosy.data import TransitionBatch
@@ -20,7 +21,7 @@ from argosy.policy import Policy
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoftConfig(AlgorithmConfig):
+class SoftConfig(ScalingConfig):
     """Settings of the actor, the critics and the temperature."""
 
     n_step: int = limited(1, ge=1)

@@ -46,7 +46,7 @@ class TD3Config(DDPGConfig):
 
     def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:
         """Make the critics of observations in a space and actions of so many elements."""
-        return EnsembleCritic(space, action_dim, net, self.num_critics)
+        return EnsembleCritic(space, action_dim, net, self.num_critics, scaling=self.value_scaling)
 
 
 class TD3(DDPG):
@@ -61,8 +61,9 @@ class TD3(DDPG):
         with torch.no_grad():
             act_next = self._smoothed(self.policy_target.analyze_next(batch).act)
             target = batch.rew + batch.discount * self._value_next(batch, act_next)
-        loss_critic, q, error, _ = critic_loss(self.critic.value(batch, batch.act), target, batch)
+        loss_critic, q, error, *_ = critic_loss(self.critic, self.critic.value(batch, batch.act), target, batch)
         self.critic_optim.step(loss_critic)
+        self.critic.take_in(target, batch)
 
         loss_actor = None
         if (self.num_updates + 1) % self.config.policy_freq == 0:  # detail 3

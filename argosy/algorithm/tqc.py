@@ -47,7 +47,9 @@ class TQCConfig(SACConfig):
 
     def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:
         """Make critics that give quantiles."""
-        return EnsembleCritic(space, action_dim, net, self.num_critics, atoms=self.num_quantiles)
+        return EnsembleCritic(
+            space, action_dim, net, self.num_critics, atoms=self.num_quantiles, scaling=self.value_scaling
+        )
 
 
 class TQC(SAC):
@@ -66,10 +68,11 @@ class TQC(SAC):
             soft_BM = next_BM - (alpha * logp_next).unsqueeze(-1)  # noqa: N806
             target_BM = batch.rew.unsqueeze(-1) + batch.discount.unsqueeze(-1) * soft_BM  # noqa: N806
         q_KBN = self.critic.value(batch, batch.act)  # noqa: N806
-        loss_KB = quantile_huber_loss(q_KBN, target_BM) / self.config.num_quantiles  # noqa: N806  # detail 3
+        units = self.critic.scaled(q_KBN), self.critic.scaled(target_BM)
+        loss_KB = quantile_huber_loss(*units) / self.config.num_quantiles  # noqa: N806  # detail 3
         loss = batch_mean((batch.weight * loss_KB).sum(dim=0), batch)
         q = q_KBN.detach().mean(dim=(0, -1))
-        return CriticLoss(loss, q, (q - target_BM.mean(dim=-1)).abs())
+        return CriticLoss(loss, q, (self.critic.scaled(q) - units[1].mean(dim=-1)).abs(), target_BM)
 
     def _value(self, batch: TransitionBatch, act: torch.Tensor) -> torch.Tensor:
         return self.critic.value(batch, act).mean(dim=(0, -1))  # detail 4

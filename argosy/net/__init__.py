@@ -7,7 +7,7 @@ from argosy.net.encoder import Encoder, register_encoder
 from argosy.net.ensemble import EnsembleCritic, EnsembleLinear, EnsembleMLP
 from argosy.net.heads import DuelingHead
 from argosy.net.memory import Memory
-from argosy.net.statistics import RunningStatistics, ScaledLinear
+from argosy.net.statistics import RunningStatistics, ScaledLinear, Scaling
 from argosy.net.targets import TargetUpdate, frozen_copy, orthogonal_
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "NetConfig",
     "RunningStatistics",
     "ScaledLinear",
+    "Scaling",
     "SmallForward",
     "TargetUpdate",
     "frozen_copy",

@@ -9,9 +9,10 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from argosy.data.protocols import SampleBatch
+from argosy.data.protocols import SampleBatch, TransitionBatch
 from argosy.net.backbone import ACTIVATIONS, Backbone, Space, parameters_of
 from argosy.net.config import NetConfig
+from argosy.net.statistics import Scaled, Scaling
 
 
 class EnsembleLinear(nn.Module):
@@ -41,18 +42,37 @@ class EnsembleLinear(nn.Module):
         return torch.baddbmm(bias, x, weight)
 
 
+class ScaledEnsembleLinear(Scaled, EnsembleLinear):
+    """An `EnsembleLinear` whose outputs are in units of reward, by one scale for all members, see `Scaled`."""
+
+    def __init__(self, size: int, in_features: int, out_features: int, scaling: Scaling) -> None:
+        super().__init__(size, in_features, out_features)
+        self.scale(scaling)
+
+    def forward(self, x: torch.Tensor, members: torch.Tensor | None = None) -> torch.Tensor:
+        """As `EnsembleLinear`."""
+        return self.unscaled(super().forward(x, members))
+
+
 class EnsembleMLP(nn.Sequential):
-    """K independent MLPs evaluated together: [B, in_features] -> [K, B, out_features]."""
+    """K independent MLPs evaluated together: [B, in_features] -> [K, B, out_features], maybe scaled (see `Scaled`)."""
 
     def __init__(
-        self, size: int, in_features: int, hidden_sizes: Sequence[int], out_features: int, activation: str = "relu"
+        self,
+        size: int,
+        in_features: int,
+        hidden_sizes: Sequence[int],
+        out_features: int,
+        activation: str = "relu",
+        scaling: Scaling | None = None,
     ) -> None:
         layers: list[nn.Module] = []
         width = in_features
         for hidden in hidden_sizes:
             layers += [EnsembleLinear(size, width, hidden), ACTIVATIONS[activation]()]
             width = hidden
-        layers.append(EnsembleLinear(size, width, out_features))
+        sizes = size, width, out_features
+        layers.append(ScaledEnsembleLinear(*sizes, scaling) if scaling else EnsembleLinear(*sizes))
         super().__init__(*layers)
 
     def forward(self, x: torch.Tensor, members: torch.Tensor | None = None) -> torch.Tensor:
@@ -74,6 +94,7 @@ class EnsembleCritic(nn.Module):
         skip: top-level keys of the observation that are no input.
         atoms: N > 1: so many numbers instead of each value, e.g. quantiles; they are a last axis [..., N] of what
             follows.
+        scaling: whether the last layer predicts scaled returns, see `Scaled`; values are in units of reward anyway.
     """
 
     def __init__(
@@ -85,11 +106,12 @@ class EnsembleCritic(nn.Module):
         skip: Collection[str] = (),
         *,
         atoms: int = 1,
+        scaling: Scaling | None = None,
     ) -> None:
         super().__init__()
         self.backbone = Backbone(space, replace(config, hidden_sizes=()), skip)
         width = self.backbone.out_features + action_dim
-        self.q = EnsembleMLP(size, width, config.hidden_sizes, atoms, config.activation)
+        self.q = EnsembleMLP(size, width, config.hidden_sizes, atoms, config.activation, scaling)
         self.atoms, self.action_dim = atoms, action_dim
 
     def value(
@@ -116,6 +138,18 @@ class EnsembleCritic(nn.Module):
         both = torch.cat((act.reshape(*lead, -1), act_next.reshape(*lead, -1)), dim=-2)
         q, q_next = self.of_features(x, both, None).chunk(2, dim=-1 if self.atoms == 1 else -2)
         return q, q_next
+
+    def scaled(self, values: torch.Tensor) -> torch.Tensor:
+        """Return values or returns [...] in the units in which critics learn: those of reward, unless they scale."""
+        last = self.q[-1]
+        return last.scaled(values) if isinstance(last, Scaled) else values
+
+    def take_in(self, returns: torch.Tensor, sample: TransitionBatch) -> None:
+        """Let returns [B] or [B, M] of the rows that an update learned from count in the scale, if there is one."""
+        last = self.q[-1]
+        if isinstance(last, Scaled):
+            learned = sample.weight > 0.0
+            last.take_in(returns[learned & sample.mask if "mask" in sample else learned])
 
     def of_features(
         self, x: torch.Tensor, act: torch.Tensor | None = None, members: torch.Tensor | None = None

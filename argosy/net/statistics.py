@@ -11,6 +11,7 @@ from torch import nn
 
 from argosy.net.backbone import Linear
 
+Scaling = Literal["std", "popart"]
 CLIP = 10.0
 EPSILON = 1e-8
 LEAST_STD = 1e-4
@@ -89,21 +90,22 @@ class RunningStatistics(nn.Module):
         return np.asarray(scaled.clip(-CLIP, CLIP), np.float32)
 
 
-class ScaledLinear(Linear):
-    """Last layer of a critic, [..., in_features] -> [..., out_features] in units of reward: std * (x @ w + b) + mean.
+class Scaled(nn.Module):
+    """What makes a critic's last layer one whose outputs are in units of reward: std * (what the layer gives) + mean.
 
-    What is learned are the numbers x @ w + b, the returns in units of their running deviation.
-
-    Args:
-        in_features: width of the input.
-        out_features: number of values.
-        scaling: "std" divides returns, without centring, and lets the outputs grow with the deviation; "popart" centres
-            them as well, and keeps the outputs where the statistics move, by moving the layer the other way (van
-            Hasselt et al., 2016, https://arxiv.org/abs/1602.07714, equation 9).
+    What is learned are the numbers that the layer gives, the returns in units of their running deviation. "std" divides
+    returns, without centring, and lets the outputs grow with the deviation; "popart" centres them as well, and keeps
+    the outputs where the statistics move, by moving the layer the other way (van Hasselt et al., 2016,
+    https://arxiv.org/abs/1602.07714, equation 9).
     """
 
-    def __init__(self, in_features: int, out_features: int, scaling: Literal["std", "popart"]) -> None:
-        super().__init__(in_features, out_features)
+    weight: nn.Parameter
+    bias: nn.Parameter
+    keeps_outputs: bool
+    statistics: RunningStatistics
+
+    def scale(self, scaling: Scaling) -> None:
+        """Begin to scale; nothing was seen yet."""
         self.keeps_outputs = scaling == "popart"
         self.statistics = RunningStatistics(())
 
@@ -116,10 +118,6 @@ class ScaledLinear(Linear):
     def mean(self) -> torch.Tensor:
         """What 0 stands for (a scalar)."""
         return self.statistics.mean.to(self.weight.dtype) if self.keeps_outputs else torch.zeros_like(self.std)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[..., in_features] -> [..., out_features]."""
-        return self.unscaled(super().forward(x))
 
     def unscaled(self, numbers: torch.Tensor) -> torch.Tensor:
         """Return numbers [...] in units of the layer as values in units of reward."""
@@ -138,3 +136,21 @@ class ScaledLinear(Linear):
         if self.keeps_outputs:
             self.weight.mul_(std / self.std)
             self.bias.copy_((std * self.bias + mean - self.mean) / self.std)
+
+
+class ScaledLinear(Scaled, Linear):
+    """[..., in_features] -> [..., out_features] in units of reward: std * (x @ w + b) + mean, see `Scaled`.
+
+    Args:
+        in_features: width of the input.
+        out_features: number of values.
+        scaling: "std" or "popart".
+    """
+
+    def __init__(self, in_features: int, out_features: int, scaling: Scaling) -> None:
+        super().__init__(in_features, out_features)
+        self.scale(scaling)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[..., in_features] -> [..., out_features]."""
+        return self.unscaled(super().forward(x))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, cast
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from argosy.data import Batch, SampleBatch
 from argosy.data.protocols import ObsBatchProtocol
 from argosy.env.spaces import Space
 from argosy.errors import ConfigError, SpaceError
-from argosy.net import Backbone, Linear, NetConfig, ScaledLinear, orthogonal_
+from argosy.net import Backbone, Linear, NetConfig, ScaledLinear, Scaling, orthogonal_
 from argosy.ops import (
     categorical_entropy,
     categorical_kl,
@@ -286,7 +286,7 @@ class ActorCriticPolicy(NetPolicy):
         *,
         log_std_init: float = 0.0,
         critic: bool = True,
-        value_scaling: Literal["std", "popart"] | None = None,
+        value_scaling: Scaling | None = None,
         action_scaling: bool | None = None,
         action_bound_method: ActionBound = "auto",
     ) -> None:

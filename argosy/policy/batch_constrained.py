@@ -13,7 +13,7 @@ from argosy.data import Batch, SampleBatch
 from argosy.data.protocols import ObsBatchProtocol
 from argosy.env.spaces import Space, is_bounded
 from argosy.errors import SpaceError
-from argosy.net import MLP, Backbone, EnsembleCritic, NetConfig
+from argosy.net import MLP, Backbone, EnsembleCritic, NetConfig, Scaling
 from argosy.policy.base import NetPolicy, PolicyState, RolloutRequest, RolloutResult
 
 LATENT_BOUND = 0.5
@@ -78,6 +78,7 @@ class BatchConstrainedPolicy(NetPolicy):
         num_critics: size of the ensemble that values actions.
         num_candidates: actions to choose from.
         max_perturbation: the most by which one of their elements is moved.
+        value_scaling: whether the critics predict scaled returns, see `Scaled`; None: no.
 
     Raises:
         SpaceError: the Box has infinite bounds.
@@ -94,6 +95,7 @@ class BatchConstrainedPolicy(NetPolicy):
         num_critics: int = 2,
         num_candidates: int = 100,
         max_perturbation: float = 0.05,
+        value_scaling: Scaling | None = None,
     ) -> None:
         if isinstance(action_space, spaces.Box) and not is_bounded(action_space):
             raise SpaceError(f"{type(self).__name__} squashes actions into bounds; {action_space} has infinite ones")
@@ -109,7 +111,7 @@ class BatchConstrainedPolicy(NetPolicy):
         self.latents = MLP(width + dim, hidden, 2 * self.num_latents, activation)
         self.decoder = MLP(width + self.num_latents, hidden, dim, activation)
         self.perturbation = MLP(width + dim, hidden, dim, activation)
-        self.critic = EnsembleCritic(observation_space, dim, net, num_critics)
+        self.critic = EnsembleCritic(observation_space, dim, net, num_critics, scaling=value_scaling)
         fixed = torch.randn(num_candidates, self.num_latents, generator=torch.Generator().manual_seed(0))
         self.register_buffer("fixed", fixed.clamp_(-LATENT_BOUND, LATENT_BOUND), persistent=False)
         self.fixed: torch.Tensor

@@ -64,7 +64,17 @@ def recorded(algorithm, *names):
     return [getattr(algorithm, name).losses for name in names]
 
 
-class FixedCritic:
+class Unscaled:
+    """What critics say that learn returns as they are."""
+
+    def scaled(self, values):
+        return values
+
+    def take_in(self, returns, sample):
+        pass
+
+
+class FixedCritic(Unscaled):
     """An ensemble of which each member says one value of everything, and the action beside; notes the actions."""
 
     def __init__(self, *values, slope=0.0):
@@ -77,7 +87,7 @@ class FixedCritic:
     next_value = value
 
 
-class FixedValues:
+class FixedValues(Unscaled):
     """An ensemble of which each member says the same values of all choices everywhere."""
 
     def __init__(self, *values):

@@ -12,7 +12,7 @@ from argosy.algorithm import AWAC, AWACConfig, OptimConfig, Task
 
 CASES = {
     "plain": (AWACConfig(), BOX),
-    "scalar": (AWACConfig(num_critics=3), spaces.Box(-1.0, 1.0, (), np.float32)),
+    "scalar": (AWACConfig(num_critics=3, popart=True), spaces.Box(-1.0, 1.0, (), np.float32)),
 }
 LEARNS = ("policy", "critic")
 FOLLOWS = ("critic_target", "update_target")

@@ -22,10 +22,16 @@ def value_of_the_best(algorithm, obs):
 
 CASES = {
     "plain": (BCQConfig(num_candidates=4, num_draws=2), BOX),
-    "scalar": (BCQConfig(num_candidates=3, num_draws=3, num_critics=3), spaces.Box(-1.0, 1.0, (), np.float32)),
+    "scalar": (
+        BCQConfig(num_candidates=3, num_draws=3, num_critics=3, popart=True),
+        spaces.Box(-1.0, 1.0, (), np.float32),
+    ),
 }
 FOLLOWS = ("policy_target", "update_target")
-FACES = ("model_parameters",)
+FACES = (
+    "critic",
+    "model_parameters",
+)
 RANGES = [
     ("n_step", 0),
     ("num_critics", 0),

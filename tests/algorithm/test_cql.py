@@ -12,7 +12,10 @@ from argosy.algorithm import CQL, CQLConfig, OptimConfig, Task
 
 CASES = {
     "plain": (CQLConfig(num_draws=2), BOX),
-    "scalar": (CQLConfig(num_draws=1, lagrange=True, calibrated=True), spaces.Box(-1.0, 1.0, (), np.float32)),
+    "scalar": (
+        CQLConfig(num_draws=1, lagrange=True, calibrated=True, popart=True),
+        spaces.Box(-1.0, 1.0, (), np.float32),
+    ),
 }
 LEARNS = ("policy", "critic")
 FOLLOWS = ("critic_target", "update_target", "log_alpha", "log_multiplier")

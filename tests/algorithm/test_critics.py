@@ -14,6 +14,8 @@ from stand_ins import NET, OBS, Recorder, equal, parameters
 from argosy.algorithm import ALGORITHMS, Task, algorithm_class
 from argosy.algorithm.critics import critic_loss
 from argosy.data import Batch
+from argosy.net import EnsembleCritic
+from argosy.net.statistics import Scaled
 
 CRITICS = [name for name in ALGORITHMS if "critic" in declared(name, "LEARNS")]
 
@@ -71,7 +73,8 @@ def test_actions_with_several_axes(name):
 
 def test_the_critics_loss_by_hand():
     q = torch.tensor([[1.0, 2.0], [3.0, 0.0]], requires_grad=True)  # two critics, two rows
-    found = critic_loss(q, torch.tensor([0.0, 1.0]), Batch(weight=torch.tensor([1.0, 0.5])))
+    plain = EnsembleCritic(OBS, 2, NET)
+    found = critic_loss(plain, q, torch.tensor([0.0, 1.0]), Batch(weight=torch.tensor([1.0, 0.5])))
     assert found.loss.item() == ((1 + 9) + 0.5 * (1 + 1)) / 2
     assert found.q.tolist() == [2.0, 1.0]
     assert found.error.tolist() == [2.0, 1.0]
@@ -79,3 +82,47 @@ def test_the_critics_loss_by_hand():
     assert not found.error.requires_grad
     (gradient,) = torch.autograd.grad(found.loss, q)
     assert gradient.tolist() == [[1.0, 0.5], [3.0, -0.5]]
+
+
+def test_scaled_critics_learn_in_units_of_the_deviation_by_hand():
+    critic = EnsembleCritic(OBS, 2, NET, scaling="popart")
+    critic.take_in(torch.tensor([10.0, 30.0]), Batch(weight=torch.ones(2)))  # mean 20, deviation 10
+    q = torch.tensor([[20.0, 40.0], [30.0, 20.0]], requires_grad=True)
+    found = critic_loss(critic, q, torch.tensor([0.0, 30.0]), Batch(weight=torch.tensor([1.0, 0.5])))
+    # in these units targets are -2 and 1, values 0 and 2, 1 and 0: errors 2 and 1, 3 and -1
+    assert found.loss.item() == pytest.approx(((4 + 9) + 0.5 * (1 + 1)) / 2)
+    assert found.error.tolist() == pytest.approx([2.5, 1.0])
+    assert found.q.tolist() == [25.0, 30.0]  # in units of reward
+    assert found.target.tolist() == [0.0, 30.0]
+
+
+SCALING = [name for name in ALGORITHMS if hasattr(algorithm_class(name).config_type, "value_scaling")]
+
+
+def heads(algorithm):
+    """What learns, not what follows it."""
+    parts = [part for part in vars(algorithm).values() if isinstance(part, torch.nn.Module)]
+    found = [head for part in parts for head in part.modules() if isinstance(head, Scaled)]
+    return [head for head in found if head.weight.requires_grad]
+
+
+@pytest.mark.parametrize("setting", ["popart", "return_scaling"])
+@pytest.mark.parametrize("name", SCALING)
+def test_every_critic_scales_where_it_is_told_to(name, setting):
+    """Its targets count in the statistics, and rewards a thousand times as large are learned from alike."""
+    small, large = (make(name, popart=setting == "popart", return_scaling=setting != "popart") for _ in range(2))
+    assert heads(small)
+    assert not heads(make(name, popart=False, return_scaling=False))
+    for algorithm, unit in ((small, 1.0), (large, 1000.0)):
+        for seed in range(3):
+            batch = make_batch(algorithm, seed)
+            batch.rew = batch.rew * unit
+            algorithm.update(batch)
+    for head in heads(small):
+        assert head.statistics.count > 0
+    if name not in LEARNS_REWARDS:
+        for head, other in zip(heads(small), heads(large), strict=True):
+            assert other.std > 10.0 * head.std  # much more, but V of IQL learns from targets, which follow slowly
+
+
+LEARNS_REWARDS = ("gail",)

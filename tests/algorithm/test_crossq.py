@@ -3,7 +3,7 @@ import pytest
 import torch
 from probes import BOX as PROBE_BOX
 from probes import COOL, FAST_BANDIT, GAMMA, PROBES, Probed
-from stand_ins import BOX, NET, OBS, Recorder, batch, fixed_actor, recorded, two_rows
+from stand_ins import BOX, NET, OBS, Recorder, Unscaled, batch, fixed_actor, recorded, two_rows
 
 from argosy.algorithm import CrossQ, CrossQConfig, OptimConfig, Task
 from argosy.errors import ConfigError
@@ -12,7 +12,7 @@ from argosy.policy import RolloutRequest
 
 CASES = {
     "plain": (CrossQConfig(policy_freq=1), BOX),
-    "warmed up": (CrossQConfig(policy_freq=1, norm_warmup=0, critic_sizes=(24,), auto_alpha=False), BOX),
+    "warmed up": (CrossQConfig(policy_freq=1, norm_warmup=0, critic_sizes=(24,), auto_alpha=False, popart=True), BOX),
 }
 LEARNS = ("policy", "critic")
 FOLLOWS = ("log_alpha",)
@@ -40,7 +40,7 @@ def make(space=BOX, net=NET, obs=OBS, **config):
     return CrossQ.make(CrossQConfig(**config), Task(observation_space=obs, action_space=space, net=net), seed=0)
 
 
-class FixedCritic(torch.nn.Module):
+class FixedCritic(Unscaled, torch.nn.Module):
     """An ensemble of which each member says one value of stored actions and one of the next ones."""
 
     def __init__(self, values, values_next):

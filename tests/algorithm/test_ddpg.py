@@ -13,7 +13,7 @@ from argosy.policy import NoiseConfig, RolloutRequest
 CASES = {
     "plain": (DDPGConfig(), BOX),
     "ornstein-uhlenbeck": (DDPGConfig(exploration=NoiseConfig(noise="ou")), BOX),
-    "scalar": (DDPGConfig(n_step=3), spaces.Box(-1.0, 1.0, (), np.float32)),
+    "scalar": (DDPGConfig(n_step=3, return_scaling=True), spaces.Box(-1.0, 1.0, (), np.float32)),
 }
 LEARNS = ("policy", "critic")
 FOLLOWS = ("policy_target", "critic_target", "update_policy_target", "update_critic_target")

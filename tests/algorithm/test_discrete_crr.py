@@ -14,7 +14,9 @@ SPACE = spaces.Discrete(3)
 CASES = {
     "exp": (DiscreteCRRConfig(target_update_freq=1), SPACE),
     "with the gap": (
-        DiscreteCRRConfig(improvement="all", conservative_weight=1.0, num_critics=2, target_update_freq=1, tau=0.1),
+        DiscreteCRRConfig(
+            improvement="all", conservative_weight=1.0, num_critics=2, target_update_freq=1, tau=0.1, popart=True
+        ),
         SPACE,
     ),
 }

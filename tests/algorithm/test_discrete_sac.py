@@ -14,7 +14,7 @@ from argosy.data import Batch
 SPACE = spaces.Discrete(3)
 CASES = {
     "plain": (DiscreteSACConfig(), SPACE),
-    "fixed": (DiscreteSACConfig(auto_alpha=False, num_critics=3, n_step=2), spaces.Discrete(3, start=1)),
+    "fixed": (DiscreteSACConfig(auto_alpha=False, num_critics=3, n_step=2, popart=True), spaces.Discrete(3, start=1)),
 }
 LEARNS = ("policy", "critic")
 FOLLOWS = ("critic_target", "log_alpha", "update_target")

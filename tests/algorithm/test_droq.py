@@ -13,7 +13,10 @@ from argosy.net.regularise import Dropout
 
 CASES = {
     "plain": (DroQConfig(policy_freq=1, dropout=0.2), BOX),
-    "without dropout": (DroQConfig(policy_freq=1, dropout=0.0, num_critics=3, auto_alpha=False), BOX),
+    "without dropout": (
+        DroQConfig(policy_freq=1, dropout=0.0, num_critics=3, auto_alpha=False, return_scaling=True),
+        BOX,
+    ),
 }
 LEARNS = ("policy", "critic")
 FOLLOWS = ("critic_target", "log_alpha", "update_target")

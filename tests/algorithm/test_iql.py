@@ -5,14 +5,25 @@ import pytest
 import torch
 from gymnasium import spaces
 from probes import FAST_CRITIC, Probed
-from stand_ins import BOX, NET, OBS, FixedCritic, batch, learn_two_of_three, learn_what_ends, parameters, recorded
+from stand_ins import (
+    BOX,
+    NET,
+    OBS,
+    FixedCritic,
+    Unscaled,
+    batch,
+    learn_two_of_three,
+    learn_what_ends,
+    parameters,
+    recorded,
+)
 
 from argosy.algorithm import IQL, IQLConfig, OptimConfig, Task
 from argosy.data import Batch
 
 CASES = {
     "box": (IQLConfig(), BOX),
-    "discrete": (IQLConfig(expectile=0.9, num_critics=1), spaces.Discrete(3)),
+    "discrete": (IQLConfig(expectile=0.9, num_critics=1, popart=True), spaces.Discrete(3)),
 }
 LEARNS = ("policy", "critic", "value")
 FOLLOWS = ("critic_target", "update_target")
@@ -37,7 +48,7 @@ def make(space=BOX, net=NET, obs=OBS, **config):
     return IQL.make(IQLConfig(**config), Task(observation_space=obs, action_space=space, net=net), seed=0)
 
 
-class FixedValue:
+class FixedValue(Unscaled):
     """V of a sample, and of its successors."""
 
     def __init__(self, now, after):

@@ -10,7 +10,7 @@ from argosy.net.regularise import EnsembleLayerNorm
 
 CASES = {
     "plain": (ReBRACConfig(policy_freq=1), BOX),
-    "scalar": (ReBRACConfig(policy_freq=1, critic_penalty=1.0), spaces.Box(-1.0, 1.0, (), np.float32)),
+    "scalar": (ReBRACConfig(policy_freq=1, critic_penalty=1.0, popart=True), spaces.Box(-1.0, 1.0, (), np.float32)),
 }
 LEARNS = ("policy", "critic")
 FOLLOWS = ("policy_target", "critic_target", "update_policy_target", "update_critic_target")

@@ -10,7 +10,7 @@ from argosy.data import Batch
 
 CASES = {
     "plain": (REDQConfig(num_critics=3, policy_freq=1), BOX),
-    "all": (REDQConfig(num_critics=2, subset_size=2, policy_freq=1, auto_alpha=False), BOX),
+    "all": (REDQConfig(num_critics=2, subset_size=2, policy_freq=1, auto_alpha=False, popart=True), BOX),
 }
 LEARNS = ("policy", "critic")
 FOLLOWS = ("critic_target", "log_alpha", "update_target")

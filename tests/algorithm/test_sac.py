@@ -12,7 +12,7 @@ from argosy.algorithm import SAC, OptimConfig, SACConfig, Task
 OPTIMS = ("critic_optim", "actor_optim", "alpha_optim")
 CASES = {
     "plain": (SACConfig(), BOX),
-    "fixed": (SACConfig(auto_alpha=False, num_critics=3), BOX),
+    "fixed": (SACConfig(auto_alpha=False, num_critics=3, popart=True), BOX),
     "gsde": (SACConfig(gsde_steps=3), BOX),
 }
 LEARNS = ("policy", "critic")

@@ -15,7 +15,7 @@ from argosy.policy import NoiseConfig, RolloutRequest
 
 CASES = {
     "plain": (TD3Config(policy_freq=1), BOX),
-    "three critics": (TD3Config(policy_freq=1, num_critics=3, target_noise=0.0), BOX),
+    "three critics": (TD3Config(policy_freq=1, num_critics=3, target_noise=0.0, popart=True), BOX),
     "scalar": (TD3Config(policy_freq=1), spaces.Box(-1.0, 1.0, (), np.float32)),
 }
 LEARNS = ("policy", "critic")

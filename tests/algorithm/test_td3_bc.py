@@ -9,7 +9,7 @@ from argosy.data import Batch
 
 CASES = {
     "plain": (TD3BCConfig(policy_freq=1), BOX),
-    "scalar": (TD3BCConfig(policy_freq=1, alpha=0.0), spaces.Box(-1.0, 1.0, (), np.float32)),
+    "scalar": (TD3BCConfig(policy_freq=1, alpha=0.0, return_scaling=True), spaces.Box(-1.0, 1.0, (), np.float32)),
 }
 LEARNS = ("policy", "critic")
 FOLLOWS = ("policy_target", "critic_target", "update_policy_target", "update_critic_target")

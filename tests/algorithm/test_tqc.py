@@ -2,14 +2,14 @@ import pytest
 import torch
 from probes import BOX as PROBE_BOX
 from probes import COOL, FAST_BANDIT, FAST_CRITIC, Probed
-from stand_ins import BOX, NET, OBS, batch, fixed_actor, recorded, two_rows
+from stand_ins import BOX, NET, OBS, Unscaled, batch, fixed_actor, recorded, two_rows
 
 from argosy.algorithm import TQC, Task, TQCConfig
 from argosy.data import Batch
 
 CASES = {
     "plain": (TQCConfig(num_critics=2, num_quantiles=5), BOX),
-    "fixed": (TQCConfig(num_critics=1, num_quantiles=3, num_dropped=0, auto_alpha=False), BOX),
+    "fixed": (TQCConfig(num_critics=1, num_quantiles=3, num_dropped=0, auto_alpha=False, popart=True), BOX),
 }
 LEARNS = ("policy", "critic")
 FOLLOWS = ("critic_target", "log_alpha", "update_target")
@@ -28,7 +28,7 @@ def make(space=BOX, net=NET, obs=OBS, **config):
     return TQC.make(TQCConfig(**config), Task(observation_space=obs, action_space=space, net=net), seed=0)
 
 
-class FixedQuantiles:
+class FixedQuantiles(Unscaled):
     """An ensemble of which each member says the same quantiles of everything."""
 
     def __init__(self, quantiles):

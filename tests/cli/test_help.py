@@ -55,7 +55,7 @@ def test_memory_has_defaults_of_its_own(capsys):
     assert cli.main(["train", "ppo", "--task=CartPole-v1", "--net.memory", "gru", "--help"]) == 0
     shown = capsys.readouterr().out
     assert "Defaults are those of the preset: ppo with memory on classic tasks." in shown
-    assert "Let the critic predict returns divided by their running deviation. (default: True)" in shown
+    assert "Let critics predict returns divided by their running deviation. (default: True)" in shown
 
 
 def test_switches_are_off_and_on_as_the_parser_has_them(capsys):

@@ -4,7 +4,7 @@ import torch
 from gymnasium import spaces
 
 from argosy.data import Batch
-from argosy.net import EnsembleCritic, NetConfig
+from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
 
 BOX = spaces.Box(-1, 1, (3,), np.float32)
 
@@ -82,3 +82,50 @@ def test_one_pass_values_observations_and_successors_as_two_do(lead, atoms):
     q, q_next = critic.values(sample, act, act_next)
     torch.testing.assert_close(q, critic.value(sample, act))
     torch.testing.assert_close(q_next, critic.next_value(sample, act_next))
+
+
+@pytest.mark.parametrize("atoms", [1, 4])
+def test_scaled_critics_speak_in_units_of_reward(atoms):
+    torch.manual_seed(0)
+    sample, act = Batch(obs=torch.randn(5, 3)), torch.randn(5, 2)
+    made = {how: EnsembleCritic(BOX, 2, NetConfig(hidden_sizes=(8,)), 3, atoms=atoms, scaling=how) for how in WAYS}
+    for critic in made.values():
+        critic.load_state_dict(made[None].state_dict(), strict=False)
+    plain = made[None].value(sample, act)
+    for how, critic in made.items():
+        torch.testing.assert_close(critic.value(sample, act), plain)  # it has seen no returns
+        critic.take_in(
+            torch.tensor([100.0, 300.0, 9.0]), Batch(weight=torch.tensor([0.1, 1.0, 0.0]))
+        )  # mean 200, deviation 100
+        expected = {None: plain, "std": 100.0 * plain, "popart": plain}[how]
+        torch.testing.assert_close(critic.value(sample, act), expected, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(
+            critic.value(sample, act, torch.tensor([2, 0])), expected[[2, 0]], rtol=1e-4, atol=1e-4
+        )
+        values = torch.tensor([100.0, 400.0])
+        assert critic.scaled(values).tolist() == {None: [100.0, 400.0], "std": [1.0, 4.0], "popart": [-1.0, 2.0]}[how]
+
+
+def test_rows_that_only_warm_a_memory_up_do_not_count_in_the_scale():
+    critic = EnsembleCritic(BOX, 2, NetConfig(hidden_sizes=(8,)), scaling="popart")
+    mask = torch.tensor([[False, True], [True, True]])
+    critic.take_in(torch.tensor([[999.0, 1.0], [2.0, 3.0]]), Batch(weight=torch.ones(2, 2), mask=mask))
+    assert critic.q[-1].mean.item() == 2.0
+
+
+WAYS = (None, "std", "popart")
+
+
+def test_a_target_follows_the_scale_of_what_it_follows():
+    """With a step of 1 it says the same; with shorter ones it moves smoothly, though layer and scale move apart."""
+    torch.manual_seed(0)
+    critic = EnsembleCritic(BOX, 2, NetConfig(hidden_sizes=(8,)), scaling="popart")
+    target, half = frozen_copy(critic), frozen_copy(critic)
+    sample, act = Batch(obs=torch.randn(64, 3)), torch.randn(64, 2)
+    critic.take_in(torch.randn(1000) * 3.0 - 5.0, Batch(weight=torch.ones(1000)))
+    TargetUpdate(target, critic, tau=1.0)()
+    torch.testing.assert_close(target.value(sample, act), critic.value(sample, act))
+    follow = TargetUpdate(half, critic, tau=0.1)
+    for _ in range(100):
+        follow()
+    torch.testing.assert_close(half.value(sample, act), critic.value(sample, act), rtol=1e-2, atol=1e-2)
