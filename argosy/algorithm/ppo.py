@@ -134,12 +134,7 @@ class PPO(PolicyGradient[PPOConfig, PPOStats]):
         adv = batch_standardised(mb.adv, mb) if config.normalize_adv else mb.adv
         log_ratio = now.logp - mb.logp
         ratio = log_ratio.exp()
-        # -min(ratio * adv, clip(ratio) * adv): 1 + clip_ratio bounds it where adv > 0, 1 - clip_ratio elsewhere; with
-        # one bound instead of clip and min an update takes 5 % less
-        loss_policy = torch.max(-adv * ratio, -adv - config.clip_ratio * adv.abs())
-        if config.dual_clip is not None:
-            loss_policy = torch.where(adv < 0.0, torch.min(loss_policy, -config.dual_clip * adv), loss_policy)
-
+        loss_policy = self._objective(ratio, adv)
         value = critic_units(self.policy, now.value)
         error = (value - mb.returns).square()
         if config.value_clip:
@@ -150,3 +145,11 @@ class PPO(PolicyGradient[PPOConfig, PPOStats]):
             kl, is_clipped = ratio - 1.0 - log_ratio, ((ratio - 1.0).abs() > config.clip_ratio).float()
         means = batch_mean(torch.stack((loss_policy, error, now.entropy, kl, is_clipped)), mb)  # five in one reduction
         return means @ self.term_weights, means
+
+    def _objective(self, ratio: torch.Tensor, adv: torch.Tensor) -> torch.Tensor:
+        """Minus what the policy climbs, of each row: -min(ratio * adv, clip(ratio) * adv)."""
+        # One bound instead of clip and min: 1 + clip_ratio where adv > 0, 1 - clip_ratio elsewhere; saves 5 %
+        loss = torch.max(-adv * ratio, -adv - self.config.clip_ratio * adv.abs())
+        if self.config.dual_clip is not None:
+            loss = torch.where(adv < 0.0, torch.min(loss, -self.config.dual_clip * adv), loss)
+        return loss

@@ -36,6 +36,7 @@ from argosy.algorithm.rebrac import ReBRAC as ReBRAC, ReBRACConfig as ReBRACConf
 from argosy.algorithm.redq import REDQ as REDQ, REDQConfig as REDQConfig
 from argosy.algorithm.reinforce import REINFORCE as REINFORCE, REINFORCEConfig as REINFORCEConfig
 from argosy.algorithm.sac import SAC as SAC, SACConfig as SACConfig
+from argosy.algorithm.spo import SPO as SPO, SPOConfig as SPOConfig
 from argosy.algorithm.td3 import TD3 as TD3, TD3Config as TD3Config
 from argosy.algorithm.td3_bc import TD3BC as TD3BC, TD3BCConfig as TD3BCConfig
 from argosy.algorithm.tqc import TQC as TQC, TQCConfig as TQCConfig
