@@ -10,11 +10,17 @@ from argosy.data import Batch, NamedArray, PrioritizedVectorReplayBuffer, Vector
 
 
 def filled_buffer(
-    seed: int, obs: int = 4, act: int | None = None, choices: Sequence[int] | None = None, prioritized: bool = False
+    seed: int,
+    obs: int = 4,
+    act: int | None = None,
+    choices: Sequence[int] | None = None,
+    prioritized: bool = False,
+    state: int | None = None,
 ) -> VectorReplayBuffer:
     """Return 20,000 full slots of 8 envs: observations of `obs` numbers, episodes of 50 steps.
 
-    Actions are one of two, or `act` numbers, or one of so many `choices` in each part.
+    Actions are one of two, or `act` numbers, or one of so many `choices` in each part. With `state`, so many numbers of
+    a policy's memory are stored, too.
     """
     rng = np.random.default_rng(seed)
 
@@ -27,9 +33,11 @@ def filled_buffer(
         buffer: VectorReplayBuffer = PrioritizedVectorReplayBuffer(20_000, 8, alpha=0.6, beta=0.4, seed=seed)
     else:
         buffer = VectorReplayBuffer(20_000, 8, seed=seed)
+    policy = Batch() if state is None else Batch(state=np.zeros((8, state), np.float32))
     for t in range(2_500):
         buffer.add(
             Batch(
+                policy=policy,
                 obs=rng.standard_normal((8, obs), np.float32),
                 act=actions(),
                 rew=np.ones(8, np.float32),

@@ -69,7 +69,9 @@ UPDATES = {
         "tqc": 200,
         "crossq": 500,
         "droq": 500,
+        "dagger": 1_000,
     },
+    "batch of 64 x 16 rows, LSTM 128, MLP 128x2": {"r2d2": 30},
     "batch 128 of a data set, MLP 64x2": {
         "td3_bc": 1_000,
         "rebrac": 500,
@@ -83,26 +85,26 @@ UPDATES = {
     "batch of 64 x 20 rows of a data set, transformer 128x3": {"decision_transformer": 20},
     "rollout of 1,024 rows, MLP 64x2": {
         "ppo": 10,
+        "spo": 10,
         "a2c": 200,
         "reinforce": 200,
         "npg": 50,
         "trpo": 50,
+        "ppg": 16,
+        "impala": 200,
         "gail": 10,
     },
+    "rollout of 1,024 rows, 16 states": {"psrl": 500},
     "batch 256, MLP 256x2": {"sac_large": 100},
     "batch 32 of 4x84x84 frames, Nature CNN": {"dqn_large": 40},
     "rollout of 1,024 rows, MLP 256x2": {"ppo_large": 5},
 }
 """Algorithms' updates, by what they learn from: how many are timed."""
-FLOORS = {"c51", "qrdqn", "iqn", "discrete_sac", "branching_dqn", "ddpg", "td3", "sac", "redq", "ppo", "a2c"}
-FLOORS |= {"td3_bc", "iql", "awac", "bc", "discrete_bcq", "discrete_cql", "discrete_crr", "reinforce"}
-FLOORS |= {"tqc", "crossq", "droq", "sac_large", "dqn_large", "ppo_large"}
-"""Those that `floor/updates.py` has."""
 
 
 def update_peer(name: str, what: str) -> tuple[str, float] | None:
     """Return the peer of an update, if any has it, and what ours must reach: with large networks, not to be slower."""
-    if name in ("tqc", "crossq", "droq"):
+    if name in ("tqc", "crossq", "droq", "r2d2", "ppg", "impala", "dagger", "spo"):
         return None
     if "data set" in what and name != "discrete_crr":  # which d3rlpy does not have
         return "d3rlpy", 1.5
@@ -312,7 +314,7 @@ ROWS = (
             unit="updates",
             count=count,
             warmup=max(2, count // 10),
-            floor=0.9 if name in FLOORS else None,
+            floor=0.9,
             peer=update_peer(name, what),
         )
         for what, updates in UPDATES.items()

@@ -30,7 +30,7 @@ OBS, ACT, CHOICES = 17, 6, (5, 5, 5, 5)
 def _made(
     name: str,
     settings: Mapping[str, object],
-    obs: int | spaces.Box,
+    obs: int | spaces.Space[Any],
     action_space: spaces.Space[Any],
     net: NetConfig,
     seed: int,
@@ -71,6 +71,13 @@ def _actor_critic(name: str, seed: int, width: int = 64, rows: int = 128, **sett
     return _sampled(_made(name, settings, OBS, spaces.Box(-1, 1, (ACT,)), net, seed), buffer, rows)
 
 
+def _remembering(seed: int) -> Run:
+    """R2D2, from samples of 64 sequences of 16 rows."""
+    net = NetConfig(hidden_sizes=(128, 128), memory="lstm", memory_size=128)
+    algorithm = _made("r2d2", {}, 4, spaces.Discrete(2), net, seed)
+    return _sampled(algorithm, filled_buffer(seed, state=256), 64)
+
+
 def _sequences(seed: int) -> Run:
     """The decision transformer, from samples of 64 sequences of 20 rows."""
     net = NetConfig(hidden_sizes=(128, 128, 128), activation="gelu")
@@ -98,12 +105,11 @@ def _learned(algorithm: Algorithm) -> int:
 def _on_policy(name: str, seed: int, task_id: str = "CartPole-v1", width: int = 64, **settings: object) -> Run:
     """From a rollout of 8 envs x 128 steps; where there is an expert, beside 1,024 of its rows."""
     env = make_vector_env(task_id, 8, seed=seed)
-    (obs,) = env.single_observation_space.shape or (0,)
     net = NetConfig(hidden_sizes=(width, width), activation="tanh")
-    algorithm = _made(name, settings, obs, env.single_action_space, net, seed)
+    algorithm = _made(name, settings, env.single_observation_space, env.single_action_space, net, seed)
     buffer = VectorReplayBuffer(1_024, 8, seed=seed)
     Collector(algorithm.policy, env, buffer).collect(n_step=1_024)
-    expert = filled_buffer(seed, obs, act=1) if algorithm.expert_rows else None
+    expert = filled_buffer(seed, 3, act=1) if algorithm.expert_rows else None
 
     def run(count: int) -> dict[str, object]:
         for _ in range(count):
@@ -122,6 +128,7 @@ ROWS = {
     "update_qrdqn": partial(_value_based, "qrdqn"),
     "update_iqn": partial(_value_based, "iqn", num_mean_quantiles=8),  # as many as Tianshou 1.0 asks when it learns
     "update_fqf": partial(_value_based, "fqf"),
+    "update_r2d2": _remembering,
     "update_discrete_sac": partial(_value_based, "discrete_sac"),
     "update_branching_dqn": partial(_branching, "branching_dqn"),
     "update_ddpg": partial(_actor_critic, "ddpg"),
@@ -138,15 +145,20 @@ ROWS = {
     "update_cql": partial(_actor_critic, "cql", lagrange=True),
     "update_bcq": partial(_actor_critic, "bcq"),
     "update_bc": partial(_actor_critic, "bc"),
+    "update_dagger": partial(_actor_critic, "dagger"),
     "update_discrete_bcq": partial(_value_based, "discrete_bcq"),
     "update_discrete_cql": partial(_value_based, "discrete_cql", double=True, num_quantiles=32),  # as d3rlpy
     "update_discrete_crr": partial(_value_based, "discrete_crr", conservative_weight=10.0),  # as Tianshou 1.0
     "update_decision_transformer": _sequences,
     "update_ppo": partial(_on_policy, "ppo"),
+    "update_spo": partial(_on_policy, "spo"),
     "update_a2c": partial(_on_policy, "a2c"),
     "update_reinforce": partial(_on_policy, "reinforce"),
     "update_npg": partial(_on_policy, "npg", critic_steps=5, step_size=1e-4),
     "update_trpo": partial(_on_policy, "trpo", critic_steps=5),
+    "update_ppg": partial(_on_policy, "ppg", rollouts_per_phase=8),
+    "update_impala": partial(_on_policy, "impala"),
+    "update_psrl": partial(_on_policy, "psrl", task_id="FrozenLake-v1"),
     "update_gail": partial(_on_policy, "gail", task_id="Pendulum-v1"),
     "update_sac_large": partial(_actor_critic, "sac", width=256, rows=256),
     "update_dqn_large": partial(_frames, "dqn", loss="mse"),

@@ -23,6 +23,7 @@ from tianshou.policy import (
     NPGPolicy,
     PGPolicy,
     PPOPolicy,
+    PSRLPolicy,
     QRDQNPolicy,
     RainbowPolicy,
     REDQPolicy,
@@ -271,6 +272,26 @@ def gail(seed):
     return collected(policy, "Pendulum-v1", seed, 64, 10)
 
 
+def psrl(seed):
+    """What is best in the model that is drawn is found when the next action is asked for: once per update, too."""
+    torch.manual_seed(seed)
+    policy = PSRLPolicy(
+        trans_count_prior=np.full((16, 4, 16), 1 / 17),
+        rew_mean_prior=np.zeros((16, 4)),
+        rew_std_prior=np.ones((16, 4)),
+        action_space=gym.spaces.Discrete(4),
+    )
+    learn, asked = collected(policy, "FrozenLake-v1", seed, None, 1), Batch(obs=np.zeros(1, np.int64), info={})
+
+    def run(count):
+        for _ in range(count):
+            learn(1)
+            policy(asked)
+        return {"updates": count}
+
+    return run
+
+
 def collected(policy, task, seed, batch_size, repeat):
     envs = DummyVectorEnv([lambda: gym.make(task) for _ in range(8)])
     envs.seed(seed)
@@ -304,6 +325,7 @@ ROWS = {
     "update_npg": partial(on_policy, NPGPolicy, optim_critic_iters=5, actor_step_size=1e-4),
     "update_trpo": partial(on_policy, TRPOPolicy, optim_critic_iters=5),
     "update_gail": gail,
+    "update_psrl": psrl,
     "update_discrete_crr": discrete_crr,
     "update_sac_large": partial(sac, width=256, rows=256),
     "update_dqn_large": dqn_large,

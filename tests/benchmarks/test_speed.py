@@ -25,6 +25,7 @@ TINY = {
     "train_ppo_cartpole": 1024,
     "train_sac_halfcheetah": 2,
     "update_ppo": 2,
+    "update_spo": 2,
     "update_ppo_large": 1,
     "update_dqn_large": 2,
     "update_gail": 2,
