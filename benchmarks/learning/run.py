@@ -1,7 +1,8 @@
 """Learning curves over several seeds: trains each through `argosy.train`, writes one JSON and one PNG.
 
 What was cut off goes on where it stopped, what has finished is not made again: the runs are kept in
-benchmarks/learning/runs/ (ignored by git) until their folder is removed.
+benchmarks/learning/runs/ (ignored by git) until their folder is removed, and a seed that stands in the results with the
+same settings is taken from there.
 
     python benchmarks/learning/run.py dqn CartPole-v1 --bar 475 --max-steps 100000
     python benchmarks/learning/run.py ppo Pong-v5 --seeds 1 --set trainer.max_epoch=20
@@ -74,12 +75,16 @@ def main(args: Sequence[str] | None = None) -> int:
         seeds = [record(folder.parent) for folder in sorted(options.gather.rglob("metrics.jsonl"))]
     else:
         runs = RUNS / name
+        experiment = wanted(options.algorithm, options.task, changes)
+        asked = range(1, options.seeds + 1)
+        known = standing(RESULTS / f"{name}.json", experiment)
         with ProcessPoolExecutor(options.jobs) as pool:
-            jobs = [
-                pool.submit(train, options.algorithm, options.task, seed, runs / str(seed), changes)
-                for seed in range(1, options.seeds + 1)
-            ]
-            seeds = [job.result() for job in jobs]
+            jobs = {
+                seed: pool.submit(train, experiment.replaced({"seed": seed}), runs / str(seed))
+                for seed in asked
+                if seed not in known or (runs / str(seed)).exists()
+            }
+            seeds = [jobs[seed].result() if seed in jobs else known[seed] for seed in asked]
     experiments = [seed.pop("experiment") for seed in seeds]
     for seed, experiment in zip(seeds, experiments, strict=True):
         bar = options.bar
@@ -122,18 +127,52 @@ def _versions() -> dict[str, str]:
     return {name: there[name] for name in VERSIONS if name in there}
 
 
-def train(algorithm: str, task: str, seed: int, runs: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
+def wanted(algorithm: str, task: str, changes: Mapping[str, Any]) -> Experiment:
+    """Return what is to be run, whatever the seed."""
+    experiment = argosy.preset(algorithm, task, **changes)
+    if experiment.data is None:
+        return experiment
+    return experiment.replaced({"data": os.path.realpath(experiment.data)})  # as a run keeps it
+
+
+def described(experiment: Experiment) -> dict[str, Any]:
+    """Return a run's settings as they stand in its result: without its seed, files by their names alone."""
+    settings = {key: value for key, value in experiment.to_dict().items() if key != "seed"}
+    if experiment.data is not None:
+        settings["data"] = "/".join(Path(experiment.data).parts[-2:])  # wherever the machine keeps it
+    if experiment.expert is not None:
+        settings["expert"] = Path(experiment.expert).name
+    return settings
+
+
+def standing(result: Path, experiment: Experiment) -> dict[int, dict[str, Any]]:
+    """Return the seeds of a result, none if it was made with other settings; those that it lacks had their defaults."""
+    if not result.is_file():
+        return {}
+    summary = json.loads(result.read_text())
+    settings = summary["experiment"]
+    try:
+        made = Experiment.from_dict(settings)
+    except ConfigError:  # of settings that there are no more
+        return {}
+    free = {
+        "threads": made.threads,
+        "trainer.checkpoint_epochs": made.trainer.checkpoint_epochs,
+    }  # nothing for learning
+    if described(made) != described(experiment.replaced(free)):
+        return {}
+    return {seed["seed"]: {**seed, "experiment": settings} for seed in summary["seeds"]}
+
+
+def train(experiment: Experiment, runs: Path) -> dict[str, Any]:
     """Train one seed, or what is left of it, and return its record."""
-    wanted = argosy.preset(algorithm, task, seed=seed, **changes)
-    if wanted.data is not None:
-        wanted = wanted.replaced({"data": os.path.realpath(wanted.data)})  # as a run keeps it
     begun = sorted(runs.rglob("config.json"), key=lambda path: any(path.parent.glob("checkpoint*")))
     config = begun[-1] if begun else None  # one that can go on, if there is one
     found = None if config is None else Experiment.load(config, trust=True)
-    if found is not None and found.replaced({"threads": wanted.threads}) != wanted:  # threads are found as it begins
+    if found is not None and found.replaced({"threads": experiment.threads}) != experiment:  # found as it begins
         raise SystemExit(f"{config.parent} was made with other settings; remove it, or give this run a --label")
     if config is None or not any(config.parent.glob("checkpoint*")):
-        return record(Path(argosy.train(wanted, runs=runs, show_progress=False).run_dir))
+        return record(Path(argosy.train(experiment, runs=runs, show_progress=False).run_dir))
     try:
         argosy.resume(config.parent, show_progress=False, trust=True)
     except ConfigError as error:
@@ -145,11 +184,6 @@ def train(algorithm: str, task: str, seed: int, runs: Path, changes: Mapping[str
 def record(folder: Path) -> dict[str, Any]:
     """Return what a run's folder says about its seed."""
     experiment = Experiment.load(folder / "config.json", trust=True)
-    described = {key: value for key, value in experiment.to_dict().items() if key != "seed"}
-    if experiment.data is not None:
-        described["data"] = "/".join(Path(experiment.data).parts[-2:])  # wherever the machine keeps it
-    if experiment.expert is not None:
-        described["expert"] = Path(experiment.expert).name
     rows = read_jsonl(folder / "metrics.jsonl")
     clock = "env_step" if experiment.data is None else "gradient_step"
     curve, training = (
@@ -163,7 +197,7 @@ def record(folder: Path) -> dict[str, Any]:
         ended = {"env_steps": rows[-1]["env_step"], "test_return_mean": curve[-1][1] if curve else float("nan")}
         ended["wall_s"] = (folder / "metrics.jsonl").stat().st_mtime - (folder / "config.json").stat().st_mtime
     return {
-        "experiment": described,
+        "experiment": described(experiment),
         "seed": experiment.seed,
         "device": experiment.device if experiment.device != "auto" else "cpu",
         "env_steps": ended["env_steps"],
@@ -242,6 +276,8 @@ def write_doc() -> None:
     ]
     for path in sorted(RESULTS.glob("*.json")):
         summary = json.loads(path.read_text())
+        if summary["task"].startswith("MinAtar/"):
+            continue  # they have a table of their own, see minatar.py
         seeds = summary["seeds"]
         steps, label = [seed["env_steps"] for seed in seeds], summary.get("label", "")
         offline = summary["experiment"].get("data") is not None
@@ -263,8 +299,8 @@ def write_doc() -> None:
             f"{statistics.median(seed['wall_s'] for seed in seeds):.0f} | "
             f"{final.value:.{digits}f}{bounds} |"
         )
-    _put(lines, BEGIN, END)
-    _put(beside_published(), PUBLISHED_BEGIN, PUBLISHED_END)
+    put(lines, BEGIN, END)
+    put(beside_published(), PUBLISHED_BEGIN, PUBLISHED_END)
 
 
 def beside_published() -> list[str]:
@@ -289,7 +325,7 @@ def beside_published() -> list[str]:
     return lines
 
 
-def _put(lines: Sequence[str], begin: str, end: str) -> None:
+def put(lines: Sequence[str], begin: str, end: str) -> None:
     """Write the lines of a table between two marks of docs/benchmarks.md."""
     before, rest = DOC.read_text().split(begin, 1)
     DOC.write_text(before + begin + "\n\n" + "\n".join(lines) + "\n\n" + end + rest.split(end, 1)[1])

@@ -18,7 +18,8 @@ def load(name):
     return module
 
 
-run, beside = load("benchmark_learning_run"), load("beside")  # the latter by the name that beside_sb3 imports
+run, beside = load("run"), load("beside")  # by the names that others of them import
+minatar = load("benchmark_learning_minatar")
 beside_sb3 = load("benchmark_learning_beside_sb3")
 
 
@@ -58,6 +59,29 @@ def test_published_numbers_stand_beside_the_best_point_of_the_mean_test_curve(tm
         seeds = [{"test_curve": curve, "env_steps": steps} for curve in curves]
         (tmp_path / f"{name}.json").write_text(json.dumps({"seeds": seeds}))
     assert run.beside_published()[2:] == ["| T-v0 | a | 5.0 ± 1.0 | 7.0 ± 3.0 (2) | 500,000 |"]
+
+
+def test_a_seed_that_stands_in_the_results_with_the_same_settings_is_not_made_again(tmp_path, monkeypatch):
+    for field, value in {"RESULTS": tmp_path, "RUNS": tmp_path / "runs", "DOC": tmp_path / "doc.md"}.items():
+        monkeypatch.setattr(run, field, value)
+    run.DOC.write_text(f"{run.BEGIN}{run.END}{run.PUBLISHED_BEGIN}{run.PUBLISHED_END}")
+    preset = argosy.preset("dqn", "CartPole-v1")
+    settings = json.loads(json.dumps(run.described(preset.replaced({"seed": 7, "threads": 1}))))
+    curves = {"device": "cpu", "test_curve": [[5, 9.0], [9, 500.0]], "training_curve": []}
+    seeds = [{**json.loads(result())["seeds"][0], **curves, "seed": seed} for seed in (1, 2)]
+    path = tmp_path / "CartPole-v1-dqn.json"
+    path.write_text(json.dumps({"experiment": settings, "seeds": seeds}))
+    assert run.main(["dqn", "CartPole-v1", "--seeds", "2"]) == 0
+    assert [seed["seed"] for seed in json.loads(path.read_text())["seeds"]] == [1, 2]
+    assert not run.RUNS.exists()
+    assert run.standing(path, preset).keys() == {1, 2}
+    assert run.standing(path, preset.replaced({"gamma": 0.5})) == {}
+    del settings["config"]["gamma"]  # of a result that is older than the setting
+    path.write_text(json.dumps({"experiment": settings, "seeds": seeds}))
+    assert run.standing(path, preset).keys() == {1, 2}
+    settings["config"]["gone"] = 1
+    path.write_text(json.dumps({"experiment": settings, "seeds": seeds}))
+    assert run.standing(path, preset) == {}
 
 
 def test_a_seed_has_passed_that_reached_all_bars_in_time():
@@ -120,3 +144,24 @@ def test_a_peer_learns_what_is_missing_and_what_was_made_with_other_settings(tmp
     assert "2.0 (1.0 to 3.0) (2) | -5.0 (-5.0 to -5.0) (2) |" in text
     assert text.startswith("before ")
     assert text.endswith(" behind")
+
+
+def test_games_are_averaged_from_their_lowest_to_their_highest_score(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "RESULTS", tmp_path)
+    monkeypatch.setattr(run, "DOC", tmp_path / "doc.md")
+    run.DOC.write_text(f"before {minatar.BEGIN}old{minatar.END} behind")
+    minatar.write_doc()
+    assert "old" in run.DOC.read_text()  # nothing has been run
+    for algorithm, returns in {"dqn": [0.0, 5.0], "iqn": [10.0, 10.0], "fqf": [0.0, 0.0]}.items():
+        for game in minatar.GAMES[: 4 if algorithm == "fqf" else 5]:  # FQF has not played all of them
+            seeds = [{"test_return_mean": value, "wall_s": 60.0} for value in returns]
+            (tmp_path / f"MinAtar-{game}-v1-{algorithm}.json").write_text(json.dumps({"seeds": seeds}))
+    minatar.main([])
+    text = run.DOC.read_text()
+    # DQN's ten scores are 0 and 0.5: with two or fewer of 0.5, as 5 % of the resamples have, the middle six are all 0
+    assert [line.split(" | ") for line in text.splitlines() if line.startswith(("| dqn", "| iqn", "| fqf"))] == [
+        ["| dqn", "2", *["2.5"] * 5, "0.25 (95 % interval: 0 to 0.5)", "", "60 |"],
+        ["| iqn", "2", *["10.0"] * 5, "1 (95 % interval: 1 to 1)", "1.00", "60 |"],
+    ]
+    assert text.endswith(" behind")
+    assert (tmp_path / "MinAtar.png").stat().st_size > 10_000
