@@ -19,7 +19,7 @@ def load(name):
 
 
 run, beside = load("run"), load("beside")  # by the names that others of them import
-minatar = load("benchmark_learning_minatar")
+games = load("benchmark_learning_games")
 beside_sb3 = load("benchmark_learning_beside_sb3")
 
 
@@ -149,14 +149,14 @@ def test_a_peer_learns_what_is_missing_and_what_was_made_with_other_settings(tmp
 def test_games_are_averaged_from_their_lowest_to_their_highest_score(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "RESULTS", tmp_path)
     monkeypatch.setattr(run, "DOC", tmp_path / "doc.md")
-    run.DOC.write_text(f"before {minatar.BEGIN}old{minatar.END} behind")
-    minatar.write_doc()
+    run.DOC.write_text(f"before {games.BEGIN}old{games.END} behind")
+    games.write_doc()
     assert "old" in run.DOC.read_text()  # nothing has been run
     for algorithm, returns in {"dqn": [0.0, 5.0], "iqn": [10.0, 10.0], "fqf": [0.0, 0.0]}.items():
-        for game in minatar.GAMES[: 4 if algorithm == "fqf" else 5]:  # FQF has not played all of them
+        for game in games.GAMES[: 4 if algorithm == "fqf" else 5]:  # FQF has not played all of them
             seeds = [{"test_return_mean": value, "wall_s": 60.0} for value in returns]
             (tmp_path / f"MinAtar-{game}-v1-{algorithm}.json").write_text(json.dumps({"seeds": seeds}))
-    minatar.main([])
+    games.main([])
     text = run.DOC.read_text()
     # DQN's ten scores are 0 and 0.5: with two or fewer of 0.5, as 5 % of the resamples have, the middle six are all 0
     assert [line.split(" | ") for line in text.splitlines() if line.startswith(("| dqn", "| iqn", "| fqf"))] == [

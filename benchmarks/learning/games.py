@@ -1,7 +1,7 @@
 """The five games of MinAtar, sticky actions on, 500,000 frames: trains what is missing, writes averages and profiles.
 
-    python benchmarks/learning/minatar.py dqn rainbow --seeds 3
-    python benchmarks/learning/minatar.py             writes the table and the picture of what is there
+    python benchmarks/learning/games.py dqn rainbow --seeds 3
+    python benchmarks/learning/games.py             writes the table and the picture of what is there
 
 Each run is one of run.py's. A score is the mean return of 100 episodes of the best policy; where games are averaged, 0
 is the lowest one of a game and 1 the highest, of all runs in the table.
@@ -23,7 +23,7 @@ from argosy.report.comparison import described, tables
 
 GAMES = ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")
 ALGORITHMS = ("dqn", "c51", "rainbow", "qrdqn", "iqn", "fqf", "ppo", "a2c", "discrete_sac")
-BEGIN, END = "<!-- MinAtar: written by benchmarks/learning/minatar.py -->", "<!-- end of MinAtar -->"
+BEGIN, END = "<!-- MinAtar: written by benchmarks/learning/games.py -->", "<!-- end of MinAtar -->"
 
 
 def main(args: Sequence[str] | None = None) -> int:
