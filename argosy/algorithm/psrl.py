@@ -95,19 +95,20 @@ class PSRL(Algorithm[PSRLConfig, PSRLStats]):
     def update(self, rollout: TrajectoryBatch) -> PSRLStats:
         """Count the transitions of a rollout [T, B, ...], draw a model, and act by it (details 1, 2)."""
         batch = self.prepare(rollout)
-        state, succ = self.policy.states(batch.obs), self.policy.states(batch.obs_next)
-        succ = torch.where(batch.terminated, self.policy.num_states, succ)
-        fields = state, batch.act, succ, batch.rew.double()
-        seen = (x[batch.mask] if "mask" in batch else x.flatten() for x in fields)
-        state, act, succ, rew = (x.cpu().numpy() for x in seen)
-        np.add.at(self.counts, (state, act, succ), 1.0)
-        np.add.at(self.reward_sum, (state, act), rew)
-        np.add.at(self.reward_square_sum, (state, act), rew**2)
-        known = self._known
-        surprise = np.log(known.sum(axis=-1)[state, act] / known[state, act, succ]).mean()
-        values = best_values(*self._drawn_model(), self.config.gamma)
+        state, succ, end = self.policy.states(batch.obs), self.policy.states(batch.obs_next), self.policy.num_states
+        fields = state, batch.act, succ, batch.terminated, batch.rew.double()
+        rows = (x[batch.mask] if "mask" in batch else x.flatten() for x in fields)
+        state, act, succ, terminated, rew = (x.cpu().numpy() for x in rows)
+        pair = state * self.policy.num_actions + act  # one index instead of two or three: half the time
+        move = pair * (end + 1) + np.where(terminated, end, succ)
+        np.add.at(self.counts.reshape(-1), move, 1.0)
+        np.add.at(self.reward_sum.reshape(-1), pair, rew)
+        np.add.at(self.reward_square_sum.reshape(-1), pair, rew**2)
+        visits, known = self.counts.sum(axis=-1), self._known
+        surprise = np.log((visits + self.config.transition_prior).take(pair) / known.take(move)).mean()
+        values = best_values(*self._drawn_model(visits, known), self.config.gamma)
         self.policy.table.copy_(torch.from_numpy(values))
-        numbers = surprise, values[state].max(axis=-1).mean(), (self.counts.sum(axis=-1) > 0).mean()
+        numbers = surprise, values.max(axis=-1).take(state).mean(), (visits > 0).mean()
         names = ("loss", "value", "visited")
         return PSRLStats(**self._finish(**{n: torch.tensor(x) for n, x in zip(names, numbers, strict=True)}))
 
@@ -117,10 +118,10 @@ class PSRL(Algorithm[PSRLConfig, PSRLStats]):
         known: Array = self.counts + self.config.transition_prior / self.counts.shape[-1]
         return known
 
-    def _drawn_model(self) -> tuple[Array, Array]:
+    def _drawn_model(self, visits: Array, known: Array) -> tuple[Array, Array]:
         """Probabilities of transitions [S, A, S + 1] and mean rewards [S, A], drawn by what is known (detail 1)."""
         config, draws = self.config, self.rng.numpy
-        weights = draws.standard_gamma(self._known) + np.finfo(np.float64).tiny
+        weights = draws.standard_gamma(known) + np.finfo(np.float64).tiny
         prior = (config.reward_prior, config.reward_mean, config.reward_std)
-        sums = (self.counts.sum(axis=-1), self.reward_sum, self.reward_square_sum)
+        sums = (visits, self.reward_sum, self.reward_square_sum)
         return weights / weights.sum(axis=-1, keepdims=True), normal_gamma_draw(*sums, prior, draws)

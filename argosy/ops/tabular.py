@@ -45,11 +45,11 @@ def best_values(transitions: Array, rewards: Array, gamma: float) -> Array:
         gamma: discount per step, below 1.
     """
     states, actions = rewards.shape
-    flat, here = transitions[..., :-1].reshape(states * actions, states), np.arange(states)
+    flat, here, one = transitions[..., :-1].reshape(states * actions, states), np.arange(states), np.eye(states)
     q, act = rewards, rewards.argmax(axis=-1)
     while True:
         moves = transitions[here, act, :-1]
-        values = np.linalg.solve(np.eye(states) - gamma * moves, rewards[here, act])
+        values = np.linalg.solve(one - gamma * moves, rewards[here, act])
         q = rewards + gamma * (flat @ values).reshape(states, actions)
         better = q.max(axis=-1) > q[here, act] + 1e-9 * (1.0 + np.abs(values))  # more than rounding
         if not better.any():
