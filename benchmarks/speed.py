@@ -519,14 +519,15 @@ def main() -> int:
     args = parser.parse_args()
 
     rows = [row for row in ROWS if row.name in args.rows]
-    missing = [PEERS[side] for side in args.sides if python_of(side) is None]
+    absent = [side for side in args.sides if python_of(side) is None]
+    missing = [PEERS[side] for side in absent if any(has_row(side, row) for row in rows)]
     keeps = args.clock == "wall" and args.scale == 1.0 and not missing and not args.no_write
+    if missing:
+        print(f"not compared, so not kept: {', '.join(missing)}; benchmarks/peers/setup.sh makes their environments\n")
     told = (lambda result: keep([result])) if keeps else (lambda result: None)
     results = bench(rows, args.sides, args.repeats, scale=args.scale, clock=args.clock, told=told)
     shown = table(results)
     print(shown)
-    if missing:
-        print(f"\nnot compared: {', '.join(missing)}; benchmarks/peers/setup.sh makes their environments")
     if args.json:
         document = {"machine": machine(), "repeats": args.repeats, "rows": [result.as_dict() for result in results]}
         args.json.write_text(json.dumps(document, indent=1) + "\n")
