@@ -315,7 +315,7 @@ class Storage:
         if rings.total == 0:
             raise DataError("rollout() of an empty buffer; collect first")
         if (rings.count == rings.count[0]).all():
-            index = np.stack([rings.stored(ring) for ring in range(rings.num)], axis=1)
+            index = rings.side_by_side()
         else:
             index = rings.all_stored()[:, None]
         like = self.fields["rew"].columns[()].like
