@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from run import digest
 
 from argosy.data import Batch
 from argosy.data.datasets import open_source
@@ -96,6 +97,8 @@ def main(args: Sequence[str] | None = None) -> int:
             for seed in range(1, options.seeds + 1):
                 if seeds.get(str(seed), {}).get("asked") != asked:
                     file = HERE / "runs" / "data" / ours["experiment"]["data"]
+                    if digest(file) != asked["data_sha256"]:
+                        raise SystemExit(f"{file} is not what argosy has learned from: run.py makes {row.name} anew")
                     seeds[str(seed)] = learn(file, {**asked, "seed": seed}) | {"asked": asked}
                     FOUND.write_text(json.dumps(found, indent=1) + "\n")
                 print(f"{row.stem}, seed {seed}: {seeds[str(seed)]['return_mean']:.1f}")
@@ -115,6 +118,7 @@ def wanted(row: Mapping[str, Any]) -> dict[str, Any]:
         "layer_norm": row["algorithm"] == "rebrac",
         "settings": SETTINGS[row["algorithm"]](experiment["config"]),
         "episodes": EPISODES,
+        "data_sha256": row.get("data_sha256"),
     }
     return dict(json.loads(json.dumps(asked)))  # as it comes back from a file
 

@@ -14,6 +14,7 @@ The results lie in benchmarks/learning/results/; docs/benchmarks.md gets one lin
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import statistics
@@ -103,6 +104,7 @@ def main(args: Sequence[str] | None = None) -> int:
         "expert_share": None if options.expert is None else options.share,
         "max_steps": options.max_steps,
         "changes": changes,
+        "data_sha256": None if "data" not in changes else digest(changes["data"]),
         "machine": ", ".join((machine()["processor"], f"{os.cpu_count()} cores", f"learned on {seeds[0]['device']}")),
         "versions": {"argosy": argosy.__version__} | _versions(),
         "experiment": experiments[0],
@@ -151,6 +153,8 @@ def standing(result: Path, experiment: Experiment) -> dict[int, dict[str, Any]]:
         return {}
     summary = json.loads(result.read_text())
     settings = summary["experiment"]
+    if experiment.data is not None and summary.get("data_sha256") != digest(experiment.data):
+        return {}  # another machine makes other data
     try:
         made = Experiment.from_dict(settings)
     except ConfigError:  # of settings that there are no more
@@ -162,6 +166,12 @@ def standing(result: Path, experiment: Experiment) -> dict[int, dict[str, Any]]:
     if described(made) != described(experiment.replaced(free)):
         return {}
     return {seed["seed"]: {**seed, "experiment": settings} for seed in summary["seeds"]}
+
+
+def digest(file: str | Path) -> str:
+    """Return what tells a file from others: data are made again on every machine, and differ."""
+    with open(file, "rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def train(experiment: Experiment, runs: Path) -> dict[str, Any]:

@@ -84,6 +84,20 @@ def test_a_seed_that_stands_in_the_results_with_the_same_settings_is_not_made_ag
     assert run.standing(path, preset) == {}
 
 
+def test_a_seed_that_learned_from_other_data_is_made_again(tmp_path):
+    data, path = tmp_path / "T" / "expert.hdf5", tmp_path / "1.json"
+    data.parent.mkdir()
+    data.write_bytes(b"transitions")
+    preset = run.wanted("bc", "CartPole-v1", {"data": str(data)})
+    made = {"experiment": json.loads(json.dumps(run.described(preset))), "seeds": [{"seed": 1}]}
+    for known, seeds in ((run.digest(data), {1}), (None, set())):
+        path.write_text(json.dumps({**made, "data_sha256": known}))
+        assert run.standing(path, preset).keys() == seeds
+    path.write_text(json.dumps({**made, "data_sha256": run.digest(data)}))
+    data.write_bytes(b"others")
+    assert run.standing(path, preset) == {}
+
+
 def test_a_seed_has_passed_that_reached_all_bars_in_time():
     seed = {"test_return_mean": -2.0, "test_success_rate": 0.96, "env_steps": 900}
     assert run.passed(seed, None, None)
@@ -130,11 +144,16 @@ def test_a_peer_learns_what_is_missing_and_what_was_made_with_other_settings(tmp
         monkeypatch.setattr(peer, field, value)
     monkeypatch.setattr(peer, "learn", learn)
     peer.DOC.write_text(f"before {peer.BEGIN}old{peer.END} behind")
+    monkeypatch.setattr(peer, "HERE", tmp_path)
+    data = tmp_path / "runs" / "data" / "Pendulum-v1" / "mixed.hdf5"
+    data.parent.mkdir(parents=True)
+    data.write_bytes(b"transitions")
     algorithm = name.split("-")[2]
     longer = {"updates": 901, "env_steps": 3000}
     for gamma, change, seeds, count in ((0.9, {}, 1, 1), (0.9, {}, 2, 2), (0.8, {}, 2, 4), (0.8, longer, 2, 6)):
         ours = row(algorithm, "Pendulum-v1", gamma=gamma)
         ours["experiment"]["data"] = "Pendulum-v1/mixed.hdf5"
+        ours["data_sha256"] = run.digest(data)
         for seed in ours["seeds"]:
             seed.update(change)
         (tmp_path / f"{name}.json").write_text(json.dumps(ours))
