@@ -19,7 +19,7 @@ import numpy as np
 import run
 
 from argosy.report import improvement, interval, profile
-from argosy.report.comparison import described, tables
+from argosy.report.comparison import tables
 
 GAMES = ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")
 ALGORITHMS = ("dqn", "c51", "rainbow", "qrdqn", "iqn", "fqf", "ppo", "a2c", "discrete_sac")
@@ -59,15 +59,17 @@ def write_doc() -> None:
     scores = {name: {game: [s["test_return_mean"] for s in seeds[name][game]] for game in GAMES} for name in seeds}
     normal = dict(zip(scores, tables(list(scores.values()), GAMES), strict=True))
     lines = [
-        f"| algorithm | seeds | {' | '.join(GAMES)} | all games, 0 to 1: interquartile mean "
+        f"| algorithm | seeds | {' | '.join(GAMES)} | all games, 0 to 1: interquartile mean, 95 % interval "
         "| probability that a run beats one of DQN | seconds per run, median |",
         "| --- " * (len(GAMES) + 5) + "|",
     ]
     for name, table in normal.items():
         games = " | ".join(f"{np.mean(scores[name][game]):.1f}" for game in GAMES)
         ahead = "" if name == "dqn" or "dqn" not in normal else f"{improvement(table, normal['dqn']):.2f}"
+        mean = interval(table)
+        bounds = f" ({mean.low:.2f} to {mean.high:.2f})" if len(table) > 1 else ""
         seconds = statistics.median(seed["wall_s"] for game in GAMES for seed in seeds[name][game])
-        row = (name, str(len(table)), games, described(interval(table)), ahead, f"{seconds:.0f}")
+        row = (name, str(len(table)), games, f"{mean.value:.2f}{bounds}", ahead, f"{seconds:.0f}")
         lines.append(f"| {' | '.join(row)} |")
     run.put(lines, BEGIN, END)
     draw(normal)

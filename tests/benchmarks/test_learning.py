@@ -179,8 +179,8 @@ def test_games_are_averaged_from_their_lowest_to_their_highest_score(tmp_path, m
     text = run.DOC.read_text()
     # DQN's ten scores are 0 and 0.5: with two or fewer of 0.5, as 5 % of the resamples have, the middle six are all 0
     assert [line.split(" | ") for line in text.splitlines() if line.startswith(("| dqn", "| iqn", "| fqf"))] == [
-        ["| dqn", "2", *["2.5"] * 5, "0.25 (95 % interval: 0 to 0.5)", "", "60 |"],
-        ["| iqn", "2", *["10.0"] * 5, "1 (95 % interval: 1 to 1)", "1.00", "60 |"],
+        ["| dqn", "2", *["2.5"] * 5, "0.25 (0.00 to 0.50)", "", "60 |"],
+        ["| iqn", "2", *["10.0"] * 5, "1.00 (1.00 to 1.00)", "1.00", "60 |"],
     ]
     assert text.endswith(" behind")
     assert (tmp_path / "MinAtar.png").stat().st_size > 10_000
