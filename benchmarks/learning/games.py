@@ -22,6 +22,7 @@ from argosy.report import improvement, interval, profile
 from argosy.report.comparison import tables
 
 GAMES = ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")
+PICTURE = run.DOC.parent / "images" / "minatar.png"
 ALGORITHMS = ("dqn", "c51", "rainbow", "qrdqn", "iqn", "fqf", "ppo", "a2c", "discrete_sac")
 BEGIN, END = "<!-- MinAtar: written by benchmarks/learning/games.py -->", "<!-- end of MinAtar -->"
 
@@ -91,7 +92,7 @@ def draw(normal: dict[str, np.ndarray]) -> None:
     )
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, fontsize=8)
-    figure.savefig(run.RESULTS / "MinAtar.png")
+    figure.savefig(PICTURE)
 
 
 if __name__ == "__main__":

@@ -168,6 +168,7 @@ def test_a_peer_learns_what_is_missing_and_what_was_made_with_other_settings(tmp
 def test_games_are_averaged_from_their_lowest_to_their_highest_score(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "RESULTS", tmp_path)
     monkeypatch.setattr(run, "DOC", tmp_path / "doc.md")
+    monkeypatch.setattr(games, "PICTURE", tmp_path / "minatar.png")
     run.DOC.write_text(f"before {games.BEGIN}old{games.END} behind")
     games.write_doc()
     assert "old" in run.DOC.read_text()  # nothing has been run
@@ -183,4 +184,4 @@ def test_games_are_averaged_from_their_lowest_to_their_highest_score(tmp_path, m
         ["| iqn", "2", *["10.0"] * 5, "1.00 (1.00 to 1.00)", "1.00", "60 |"],
     ]
     assert text.endswith(" behind")
-    assert (tmp_path / "MinAtar.png").stat().st_size > 10_000
+    assert games.PICTURE.stat().st_size > 10_000
