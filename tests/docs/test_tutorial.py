@@ -35,11 +35,14 @@ def test_its_commands_run_as_they_stand(tmp_path):
 
 
 def test_the_site_s_pictures_are_made_by_commands_that_it_shows():
-    assert {file.name for file in pictures.IMAGES.iterdir()} == {"cartpole-dqn.png", "report.png"}
-    readme, home = ((ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/index.md"))
+    assert {file.name for file in pictures.IMAGES.iterdir()} == {"cartpole-dqn.png", "minatar.png", "report.png"}
+    pages = ("README.md", "docs/index.md", "docs/benchmarks.md")
+    readme, home, benchmarks = ((ROOT / page).read_text(encoding="utf-8") for page in pages)
     assert pictures.command_of_home() == "argosy train dqn --task CartPole-v1 --seed 1"
     assert "](images/cartpole-dqn.png)" in home
     assert pictures.command_of_home() in readme
+    assert "](images/minatar.png)" in benchmarks
+    assert "`python benchmarks/learning/games.py" in benchmarks
     assert "](../images/report.png)" in PAGE.read_text(encoding="utf-8")
 
 

@@ -314,10 +314,8 @@ class Storage:
         rings = self.rings
         if rings.total == 0:
             raise DataError("rollout() of an empty buffer; collect first")
-        if (rings.count == rings.count[0]).all():
-            index = rings.side_by_side()
-        else:
-            index = rings.all_stored()[:, None]
+        equal = (rings.count == rings.count[0]).all()
+        index = rings.side_by_side() if equal else rings.all_stored()[:, None]
         like = self.fields["rew"].columns[()].like
         fields = self._transitions(index, index)
         return as_batch(fields | {"cut": like(rings.stop[index]), "indices": like(index)})
