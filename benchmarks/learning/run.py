@@ -286,8 +286,8 @@ def write_doc() -> None:
     ]
     for path in sorted(RESULTS.glob("*.json")):
         summary = json.loads(path.read_text())
-        if summary["task"].startswith("MinAtar/"):
-            continue  # they have a table of their own, see games.py
+        if summary["task"].startswith("MinAtar/") and not summary["label"]:
+            continue  # these have a table of their own, see games.py
         seeds = summary["seeds"]
         steps, label = [seed["env_steps"] for seed in seeds], summary.get("label", "")
         offline = summary["experiment"].get("data") is not None
