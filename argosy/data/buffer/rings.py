@@ -284,14 +284,6 @@ class Rings:
         slot[int(self.limit[ring]) - start :] -= int(self.capacity[ring])
         return slot
 
-    def side_by_side(self) -> IntArray:
-        """Return the slots [rows, num] of rings that hold equally many rows, oldest first."""
-        start = self.head - self.count
-        start += (start < self.offset) * self.capacity
-        slot = start + np.arange(self.count[0])[:, None]
-        slot -= (slot >= self.limit) * self.capacity
-        return slot
-
     def all_stored(self) -> IntArray:
         """Return every slot that holds a row, ring after ring, oldest first."""
         return np.concatenate([self.stored(ring) for ring in range(self.num)]) if self.num > 1 else self.stored(0)

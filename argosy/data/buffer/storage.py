@@ -314,8 +314,10 @@ class Storage:
         rings = self.rings
         if rings.total == 0:
             raise DataError("rollout() of an empty buffer; collect first")
-        equal = (rings.count == rings.count[0]).all()
-        index = rings.side_by_side() if equal else rings.all_stored()[:, None]
+        if (rings.count == rings.count[0]).all():
+            index = np.stack([rings.stored(ring) for ring in range(rings.num)], axis=1)
+        else:
+            index = rings.all_stored()[:, None]
         like = self.fields["rew"].columns[()].like
         fields = self._transitions(index, index)
         return as_batch(fields | {"cut": like(rings.stop[index]), "indices": like(index)})
