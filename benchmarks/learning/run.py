@@ -77,8 +77,8 @@ def main(args: Sequence[str] | None = None) -> int:
     else:
         runs = RUNS / name
         experiment = wanted(options.algorithm, options.task, changes)
-        asked = range(1, options.seeds + 1)
         known = standing(RESULTS / f"{name}.json", experiment)
+        asked = sorted({*range(1, options.seeds + 1), *known})  # what is known stays, however few are asked for
         with ProcessPoolExecutor(options.jobs) as pool:
             jobs = {
                 seed: pool.submit(train, experiment.replaced({"seed": seed}), runs / str(seed))
@@ -105,8 +105,6 @@ def main(args: Sequence[str] | None = None) -> int:
         "max_steps": options.max_steps,
         "changes": changes,
         "data_sha256": None if "data" not in changes else digest(changes["data"]),
-        "machine": ", ".join((machine()["processor"], f"{os.cpu_count()} cores", f"learned on {seeds[0]['device']}")),
-        "versions": {"argosy": argosy.__version__} | _versions(),
         "experiment": experiments[0],
         "seeds": seeds,
     }
@@ -159,13 +157,12 @@ def standing(result: Path, experiment: Experiment) -> dict[int, dict[str, Any]]:
         made = Experiment.from_dict(settings)
     except ConfigError:  # of settings that there are no more
         return {}
-    free = {
-        "threads": made.threads,
-        "trainer.checkpoint_epochs": made.trainer.checkpoint_epochs,
-    }  # nothing for learning
+    # neither matters to what is learned
+    free = {"threads": made.threads, "trainer.checkpoint_epochs": made.trainer.checkpoint_epochs}
     if described(made) != described(experiment.replaced(free)):
         return {}
-    return {seed["seed"]: {**seed, "experiment": settings} for seed in summary["seeds"]}
+    origin = {"machine": summary.get("machine"), "versions": summary.get("versions")}  # of older seeds: their result's
+    return {seed["seed"]: origin | seed | {"experiment": settings} for seed in summary["seeds"]}
 
 
 def digest(file: str | Path) -> str:
@@ -217,6 +214,8 @@ def record(folder: Path) -> dict[str, Any]:
         "test_success_rate": ended.get("test_success_rate"),
         "test_curve": curve,
         "training_curve": training[:: max(1, len(training) // 200)],
+        "machine": f"{machine()['processor']}, {os.cpu_count()} cores",
+        "versions": {"argosy": argosy.__version__} | _versions(),
         "date": time.strftime("%Y-%m-%d"),
     }
 

@@ -70,9 +70,11 @@ def test_a_seed_that_stands_in_the_results_with_the_same_settings_is_not_made_ag
     curves = {"device": "cpu", "test_curve": [[5, 9.0], [9, 500.0]], "training_curve": []}
     seeds = [{**json.loads(result())["seeds"][0], **curves, "seed": seed} for seed in (1, 2)]
     path = tmp_path / "CartPole-v1-dqn.json"
-    path.write_text(json.dumps({"experiment": settings, "seeds": seeds}))
-    assert run.main(["dqn", "CartPole-v1", "--seeds", "2"]) == 0
-    assert [seed["seed"] for seed in json.loads(path.read_text())["seeds"]] == [1, 2]
+    path.write_text(json.dumps({"experiment": settings, "seeds": seeds, "machine": "another one"}))
+    for count in ("2", "1"):
+        assert run.main(["dqn", "CartPole-v1", "--seeds", count]) == 0
+        kept = json.loads(path.read_text())["seeds"]
+        assert [(seed["seed"], seed["machine"]) for seed in kept] == [(1, "another one"), (2, "another one")]
     assert not run.RUNS.exists()
     assert run.standing(path, preset).keys() == {1, 2}
     assert run.standing(path, preset.replaced({"gamma": 0.5})) == {}
