@@ -18,6 +18,7 @@ from argosy.data import tree
 from argosy.data.protocols import Obs, SampleBatch
 from argosy.net.config import NetConfig
 from argosy.net.memory import Memory
+from argosy.ops import products
 from argosy.process import check_memory
 
 if TYPE_CHECKING:
@@ -60,6 +61,9 @@ class Linear(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[..., in_features] -> [..., out_features]."""
         weight, bias = parameters_of(self)
+        size_out = self.out_features
+        if products.on and size_out >= products.WIDE and x.numel() * size_out >= products.LARGE:
+            return products.affine(x, weight, bias)
         return torch.addmm(bias, x, weight) if x.dim() == 2 else x @ weight + bias
 
     def extra_repr(self) -> str:

@@ -13,6 +13,7 @@ from argosy.data.protocols import SampleBatch, TransitionBatch
 from argosy.net.backbone import ACTIVATIONS, Backbone, Space, parameters_of
 from argosy.net.config import NetConfig
 from argosy.net.statistics import Scaled, Scaling
+from argosy.ops.products import affine_each
 
 
 class EnsembleLinear(nn.Module):
@@ -39,7 +40,7 @@ class EnsembleLinear(nn.Module):
         if weight.shape[-1] == 1:  # of one column, a batched product takes four times as long as sums do
             sums: torch.Tensor = torch.linalg.vecdot(x, weight.transpose(1, 2)).unsqueeze(-1)
             return sums + bias
-        return torch.baddbmm(bias, x, weight)
+        return affine_each(x, weight, bias)
 
 
 class ScaledEnsembleLinear(Scaled, EnsembleLinear):

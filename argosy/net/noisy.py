@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from argosy.net.backbone import Linear
+from argosy.ops.products import affine
 from argosy.rng import Rng
 
 FEW_ROWS = 32
@@ -55,8 +56,7 @@ class NoisyLinear(Linear):
         if self.noisy is None or torch.is_grad_enabled():
             weight = torch.addcmul(self.weight, self.weight_std, torch.outer(e_in, e_out))
             self.noisy = weight, torch.addcmul(self.bias, self.bias_std, e_out)
-        weight, bias = self.noisy
-        return torch.addmm(bias, x, weight) if x.dim() == 2 else x @ weight + bias
+        return affine(x, *self.noisy)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """The functions of torch that it does not document, all in this place: what a new version of torch may take away."""
 
+from collections.abc import Callable
+
 import torch
 
 foreach_copy_ = torch._foreach_copy_
@@ -14,5 +16,7 @@ fused_adam_ = torch._fused_adam_
 """One step of Adam over lists of parameters, gradients and moments."""
 fused_adamw_ = torch._fused_adamw_
 """The same with decoupled weight decay."""
+linear_pointwise: Callable[..., torch.Tensor] = torch.ops.mkldnn._linear_pointwise
+"""oneDNN's x [m, k] @ weight [n, k]' + bias, and a function of it."""
 unscale_check_ = torch._amp_foreach_non_finite_check_and_unscale_
 """Sets a number to 1 where a list of tensors, which it multiplies with another number, holds NaN or infinity."""

@@ -16,6 +16,7 @@ import argosy
 from argosy.env.plain import space_to_plain
 from argosy.errors import ArgosyError, ConfigError, require
 from argosy.files import replacing
+from argosy.ops.products import torch_alone
 from argosy.policy import Policy
 from argosy.policy.graph import PolicyGraph
 from argosy.run.saved import Which, load
@@ -73,7 +74,7 @@ def export(
     graph = PolicyGraph(source)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _quiet(), torch.no_grad(), replacing(path) as file:
+        with _quiet(), torch.no_grad(), torch_alone(), replacing(path) as file:
             _check(graph, _WRITERS[chosen](graph, Path(file.name), _metadata(graph, source)))
     except ArgosyError:
         raise

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from argosy.net import NetConfig
-from argosy.net.transformer import CausalTransformer
+from argosy.net.transformer import Block, CausalTransformer
 
 
 @pytest.mark.parametrize("heads", [1, 2])
@@ -19,3 +19,19 @@ def test_tokens_see_themselves_and_those_of_their_segment_before_them(heads):
         sees = [at >= changed and (at > 2) == (changed > 2) for at in range(5)]
         assert moved[0].tolist() == sees
         assert not moved[1].any()
+
+
+def test_a_block_computes_what_torch_s_own_does():
+    torch.manual_seed(0)
+    block = Block(16, 2, "gelu")
+    peer = torch.nn.TransformerEncoderLayer(16, 2, 64, 0.0, torch.nn.GELU(), batch_first=True, norm_first=True)
+    ours = (block.query_key_value, block.out, block.mlp[0], block.mlp[2])
+    attention = peer.self_attn
+    with torch.no_grad():
+        attention.in_proj_weight.copy_(ours[0].weight.t())
+        attention.in_proj_bias.copy_(ours[0].bias)
+        for layer, own in zip((attention.out_proj, peer.linear1, peer.linear2), ours[1:], strict=True):
+            layer.weight.copy_(own.weight.t())
+            layer.bias.copy_(own.bias)
+    x, seen = torch.randn(3, 6, 16), torch.ones(6, 6, dtype=torch.bool).tril()
+    torch.testing.assert_close(block(x, seen.expand(3, 1, 6, 6)), peer(x, src_mask=~seen))

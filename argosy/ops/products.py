@@ -1,0 +1,110 @@
+"""Products of float32 matrices on CPUs by oneDNN, where they are large.
+
+torch hands these products to MKL, which is made for Intel's processors: on AMD's it takes twice the time of oneDNN,
+which torch has, too, for convolutions. Results differ by rounding alone, and derivatives of any order are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from argosy.ops.kernels import linear_pointwise
+
+on = torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]  # torch's
+"""Whether it is used: where torch has it, and would call MKL without it, as on x86."""
+LARGE, WIDE = 2**22, 128
+"""Multiplications, and outputs of a layer, from which oneDNN is faster: it takes long to begin, and copies what lies
+column by column."""
+
+
+def affine(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """Return x [..., in] @ weight [in, out] + bias [out]."""
+    if not on or x.numel() * bias.numel() < LARGE or not _by_onednn(x, weight):
+        return torch.addmm(bias, x, weight) if x.dim() == 2 else x @ weight + bias
+    rows = x.flatten(0, -2).contiguous()
+    if torch.is_grad_enabled():
+        y: torch.Tensor = _Affine.apply(rows, weight, bias)  # type: ignore[no-untyped-call]  # torch's
+    else:
+        y = linear_pointwise(rows, weight.t(), bias, "none", [], "")
+    return y if x.dim() == 2 else y.reshape(*x.shape[:-1], -1)
+
+
+def affine_each(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+    """Return x [K, B, in] @ weight [K, in, out] + bias [K, 1, out], each of K by itself."""
+    if not on or x.numel() * weight.shape[-1] < len(x) * LARGE or not _by_onednn(x, weight):
+        return torch.baddbmm(bias, x, weight)
+    return torch.stack([affine(*one) for one in zip(x, weight, bias.squeeze(1), strict=True)])
+
+
+def _by_onednn(x: torch.Tensor, weight: torch.Tensor) -> bool:
+    """Whether a product that is large is one of oneDNN's."""
+    return (
+        weight.shape[-1] >= WIDE
+        and x.shape[-1] == weight.shape[-2]  # torch's own product says what is wrong
+        and x.is_cpu
+        and x.dtype is weight.dtype is torch.float32
+        and not torch.compiler.is_compiling()
+        and not torch.is_autocast_enabled("cpu")
+    )
+
+
+@contextmanager
+def torch_alone() -> Iterator[None]:
+    """Leave all products to torch while the block lasts: what is exported takes any number of rows, anywhere."""
+    global on
+    before, on = on, False
+    try:
+        yield
+    finally:
+        on = before
+
+
+class _Affine(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x, weight)
+        return linear_pointwise(x, weight.t(), bias, "none", [], "")
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        to_x, to_weight = _gradients(ctx, gradient)
+        return to_x, to_weight, gradient.sum(0) if ctx.needs_input_grad[2] else None
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(a, b)
+        return linear_pointwise(a, b.t(), None, "none", [], "")
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        return _gradients(ctx, gradient)
+
+
+def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Return a [m, k] @ b [k, n]."""
+    if not torch.is_grad_enabled():
+        return linear_pointwise(a, b.t(), None, "none", [], "")
+    y: torch.Tensor = _Product.apply(a, b)  # type: ignore[no-untyped-call]  # torch's
+    return y
+
+
+def _gradients(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """Gradients of a [m, k] @ b [k, n], each in the layout of what it belongs to."""
+    a, b = ctx.saved_tensors
+    gradient = gradient.contiguous()  # it may repeat a number, or lie among others; oneDNN then takes ages
+    to_a = to_b = None
+    if ctx.needs_input_grad[0]:
+        to_a = _product(b, gradient.t()).t() if _is_transposed(a) else _product(gradient, b.t())
+    if ctx.needs_input_grad[1]:
+        to_b = _product(gradient.t(), a).t() if _is_transposed(b) else _product(a.t(), gradient)
+    return to_a, to_b
+
+
+def _is_transposed(matrix: torch.Tensor) -> bool:
+    return matrix.stride(0) == 1 and matrix.stride(1) > 1
