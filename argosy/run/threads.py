@@ -16,6 +16,7 @@ from argosy.algorithm.optim import Optim
 from argosy.errors import CheckpointError
 from argosy.experiment import Experiment
 from argosy.files import read_json, write_atomically
+from argosy.ops.products import affine, affine_each
 from argosy.process import computing_threads, num_cores
 from argosy.run.machine import machine
 
@@ -98,7 +99,10 @@ def _seconds(layers: list[tuple[torch.Tensor, torch.Tensor]]) -> float:
     passes, begin = 0, time.perf_counter()
     while passes == 0 or time.perf_counter() - begin < _LEAST_S:
         for x, weight in layers:
-            out = torch.conv2d(x, weight) if weight.dim() == 4 else x @ weight
+            if weight.dim() == 4:
+                out = torch.conv2d(x, weight)
+            else:
+                out = affine(x, weight, weight[0]) if weight.dim() == 2 else affine_each(x, weight, weight[:, :1])
             torch.autograd.grad(out.relu().sum(), (x, weight))
         passes += 1
     return (time.perf_counter() - begin) / passes
