@@ -33,7 +33,7 @@ _MAPPED = "iuf"
 _FILTERS = (None, "gzip", "lzf")
 _BLOCK = 512  # the smallest user block there is
 _ALIGNED_BYTES = 64
-_MARK, _OLD_MARK = b"argosy sum64 ", b"argosy crc32 "
+_MARK = b"argosy sum64 "
 _BEHIND_SUM = len(_MARK) + 8
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, *MALFORMED)
@@ -92,12 +92,11 @@ def open_hdf5(path: str | PathLike[str]) -> Any:
     try:
         with open(path, "rb") as file:
             head = file.read(_BEHIND_SUM)
-            if not head.startswith((_MARK, _OLD_MARK, _HDF5)):
+            if not head.startswith((_MARK, _HDF5)):
                 raise DataError(
                     f"{name} cannot be read as an HDF5 file: it is none, or damaged; it begins with {head[:12]!r}"
                 )
-            summed = {_MARK: _checksum, _OLD_MARK: _crc}.get(head[: len(_MARK)])
-            if summed is not None and b"%08x" % summed(file) != head[len(_MARK) :]:
+            if head.startswith(_MARK) and b"%08x" % _checksum(file) != head[len(_MARK) :]:
                 raise DataError(
                     f"{name} is damaged: its checksum does not fit. If you have changed it yourself, say so with "
                     f"argosy.data.sign_hdf5({name!r})"
@@ -110,7 +109,7 @@ def open_hdf5(path: str | PathLike[str]) -> Any:
 def is_hdf5(path: str | PathLike[str]) -> bool:
     """Say whether a file begins as an HDF5 file does, or one of argosy's."""
     with open(path, "rb") as file:
-        return file.read(len(_MARK)).startswith((_MARK, _OLD_MARK, _HDF5))
+        return file.read(len(_MARK)).startswith((_MARK, _HDF5))
 
 
 def _checksum(file: Any) -> int:
@@ -129,15 +128,6 @@ def _checksum(file: Any) -> int:
             crc = zlib.crc32(sums.astype("<u8"), crc)
         length += count
     return zlib.crc32(length.to_bytes(8, "little"), crc)
-
-
-def _crc(file: Any) -> int:
-    """Checksum of files of before, likewise."""
-    file.seek(_BEHIND_SUM)
-    crc = 0
-    while part := file.read(_CHUNK):
-        crc = zlib.crc32(part, crc)
-    return crc
 
 
 def machine_memory() -> int:

@@ -322,7 +322,6 @@ class Rings:
             raise DataError(
                 f"the state is of sub-buffers of {state['capacity'].tolist()}, not {self.capacity.tolist()}"
             )
-        state = {"cut": np.zeros(self.slots, np.bool_), **state}  # files of before do not know it
         for name in _STATE:
             setattr(self, name, np.array(state[name], getattr(self, name).dtype))
         self.total = int(self.count.sum())

@@ -293,8 +293,6 @@ def check_rings(state: dict[str, Array]) -> None:
         if value.shape != capacity.shape or value.dtype.kind not in "iu" or (value < low).any() or (value > high).any():
             raise DataError(f"rings.{name} is {value!r:.80}, which does not fit a capacity of {capacity!r:.80}")
     for name, shape in (("stop", (slots,)), ("first", (slots,)), ("cut", (slots,)), ("closed", capacity.shape)):
-        if name == "cut" and name not in state:
-            continue  # files of before do not know it
         value = np.asarray(state[name])
         if value.shape != shape or value.dtype != np.bool_:
             raise DataError(f"rings.{name} has shape {value.shape} and type {value.dtype}; it must be {shape} of bool")

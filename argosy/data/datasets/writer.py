@@ -73,8 +73,7 @@ class DatasetWriter:
 
         Args:
             batch: the steps.
-            cut: [T, num_envs] which are truncated only because the recording stopped; None, from the first part on:
-                nothing is said of it.
+            cut: [T, num_envs] which are truncated only because the recording stopped; None: none.
 
         Raises:
             DataError: there are more steps than were announced, or the disk refuses.
@@ -90,8 +89,6 @@ class DatasetWriter:
         with self._naming_errors():
             self._append("rings/first", first)
             self._append("rings/stop", stop)
-            if cut is not None:
-                self._append("rings/cut", cut)
             for name in REQUIRED:
                 for keys, leaf in flatten(batch[name], ("columns", name)).items():
                     path, value = "/".join(quote(key, safe="") for key in keys), np.asarray(leaf)
@@ -99,6 +96,7 @@ class DatasetWriter:
                         self._ends.append(path, value, stop)
                     else:
                         self._append(path, value)
+            self._append("rings/cut", np.zeros_like(stop) if cut is None else cut)
         self.written = written
 
     def finish(self, attributes: Mapping[str, str | float]) -> None:
