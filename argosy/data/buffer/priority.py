@@ -148,7 +148,7 @@ class SegmentTree:
     def get_prefix_sum_idx(self, value: npt.ArrayLike) -> int | IntArray:
         """Return the first index up to which the numbers sum to more than `value`, or to all where they never do."""
         given = np.asarray(value, np.float64)
-        found = self._tree.find_mass(given.flatten()).reshape(given.shape)
+        found = self._tree.find_mass(given.ravel()).reshape(given.shape)
         return found if given.ndim else int(found)
 
     def _checked(self, index: int | IntArray) -> IntArray:
