@@ -86,13 +86,10 @@ def as_tensors(batch: TreeT, device: Device = "cpu") -> TreeT:
     Fields of objects or text and None are passed on as they are.
     """
     target = torch.device(device)
-    on_cpu = target.type == "cpu"
 
     def convert(leaf: Any) -> Any:
-        if isinstance(leaf, np.ndarray):
-            if leaf.dtype.kind not in tree.NUMERIC:
-                return leaf
-            return _shared(leaf) if on_cpu else _shared(leaf).to(target)
+        if isinstance(leaf, np.ndarray) and leaf.dtype.kind in tree.NUMERIC:
+            leaf = _shared(leaf)
         return leaf.to(target) if isinstance(leaf, torch.Tensor) and leaf.device != target else leaf
 
     return tree.map_leaves(convert, batch)
