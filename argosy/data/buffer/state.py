@@ -5,7 +5,6 @@ Files are of our own layout; Tianshou's are read, too. None is ever unpickled.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,7 +20,7 @@ from argosy.data.buffer.columns import OPTIONAL, REQUIRED, Array, Field, Tree, W
 from argosy.data.buffer.devices import adopted
 from argosy.data.buffer.priority import Priority
 from argosy.data.buffer.rings import BoolArray, IntArray, Rings, compact
-from argosy.data.hdf5 import HDF5Tree, create_hdf5, machine_memory, naming_errors, open_hdf5, sign_hdf5
+from argosy.data.hdf5 import HDF5Tree, create_hdf5, machine_memory, sign_hdf5
 from argosy.data.lazy import LazyArray
 from argosy.data.tree import Fields, Path, State, fields_of, flatten, map_leaves, unflatten
 from argosy.errors import DataError
@@ -230,20 +229,12 @@ def _write(group: Any, tree: State, compression: str | None) -> None:
             group.attrs[name] = json.dumps(value)
 
 
-@contextlib.contextmanager
-def opened_state(path: str | PathLike[str]) -> Iterator[Stored]:
-    """Open a file written by `save_state` or by Tianshou's `save_hdf5`; its columns are read as long as it is open.
+def read_state(file: HDF5Tree, read: Callable[[HDF5Tree, str], Any]) -> Stored:
+    """Return what a file of `save_state`, or of Tianshou's `save_hdf5`, says about a buffer; `read` gives its columns.
 
     Raises:
-        DataError: the file is missing, damaged, of a newer layout, or of neither kind.
+        DataError: it is of a newer layout, of neither kind, or was made up.
     """
-    name, wrong = os.fspath(path), "is no buffer, or a damaged one"
-    with naming_errors(name, wrong, wrong), open_hdf5(path) as file:
-        yield read_state(HDF5Tree(file, name), HDF5Tree.mapped)
-
-
-def read_state(file: HDF5Tree, read: Callable[[HDF5Tree, str], Any]) -> Stored:
-    """Return what a file says about a buffer; `read` gives its columns."""
     stored = _read_tianshou(file) if is_tianshou(file) else _read_own(file, read)
     check_rings(stored.state["rings"])
     if not 1 <= stored.options.get("stack_num", 1) <= sum(stored.sizes):
