@@ -139,7 +139,8 @@ class HDF5Tree:
     """A group of a file: names -> arrays of numbers and further groups, all of them in this very file.
 
     External links and storage, virtual data sets, references, text and objects are refused, and so is what would take
-    more memory than its bytes in the file can stand for: an array, or one that is there under several names.
+    more memory than its bytes in the file can stand for: an array, or one that is there under several names. For each
+    there is a DataError that names it.
 
     Args:
         group: of h5py.
@@ -171,11 +172,7 @@ class HDF5Tree:
         return list(self._group)
 
     def is_group(self, name: str) -> bool:
-        """Say whether it is a group, not an array.
-
-        Raises:
-            DataError: there is no such name, or it is a link that leads elsewhere.
-        """
+        """Say whether it is a group, not an array."""
         return hasattr(self._found(name), "items")
 
     def is_foreign(self, name: str) -> bool:
@@ -187,22 +184,14 @@ class HDF5Tree:
         )
 
     def group(self, name: str) -> HDF5Tree:
-        """Return the group of that name.
-
-        Raises:
-            DataError: there is none, or it is no group.
-        """
+        """Return the group of that name."""
         node = self._found(name)
         if not hasattr(node, "items"):
             raise DataError(f"{node.name} is an array; it must be a group")
         return HDF5Tree(node, self.path, self._depth + 1, self._known)
 
     def dataset(self, name: str) -> Any:
-        """Return the h5py data set of that name, checked and not read.
-
-        Raises:
-            DataError: there is none, or it is not what this class reads.
-        """
+        """Return the h5py data set of that name, not read, if it is what this class reads."""
         node = self._found(name)
         if hasattr(node, "items"):
             raise DataError(f"{node.name} is a group; it must be an array")
@@ -221,11 +210,7 @@ class HDF5Tree:
         return node
 
     def lazy(self, name: str) -> LazyArray:
-        """Return the array of that name without reading it; its rows are read for as long as the file is open.
-
-        Raises:
-            DataError: see `dataset`.
-        """
+        """Return the array of that name without reading it; its rows are read for as long as the file is open."""
         found = self.dataset(name)
         return LazyArray(tuple(found.shape), found.dtype, lambda start, stop: np.asarray(found[start:stop]))
 
@@ -233,9 +218,6 @@ class HDF5Tree:
         """Return the array of that name mapped from the file where it lies there as in memory, else as a lazy one.
 
         What is written to it stays in memory: the file is not changed.
-
-        Raises:
-            DataError: see `dataset`.
         """
         found = self.dataset(name)
         offset = found.id.get_offset()
@@ -246,11 +228,7 @@ class HDF5Tree:
         return np.memmap(self.path, found.dtype, "c", offset, found.shape)
 
     def array(self, name: str) -> np.ndarray:
-        """Return the array of that name.
-
-        Raises:
-            DataError: see `dataset`; or it cannot be read.
-        """
+        """Return the array of that name."""
         return np.asarray(self.dataset(name)[()])
 
     def values(self, read: Callable[[HDF5Tree, str], Any] | None = None) -> dict[str, Any]:

@@ -33,9 +33,6 @@ def join(trees: Sequence[object], leaf: Callable[[list[Any]], object], *, like: 
     """Join trees field by field.
 
     `leaf(values)` joins one field; a tree that lacks it, or holds an empty node there, gives ABSENT.
-
-    Raises:
-        FieldError: a field is a node in one tree and an array in another, or `leaf` raised; names the field.
     """
     tables = [fields_of(tree) or {} for tree in trees]
     joined: Fields = {}
@@ -69,9 +66,6 @@ def stack(trees: Sequence[object], *, axis: int = 0, like: TreeT) -> TreeT:
     """Stack trees along a new axis; what one of them lacks is zero there (objects: None), with axis 0 only.
 
     A None that a tree holds is kept, so numbers beside it become an array of objects; so do leaves of unequal shapes.
-
-    Raises:
-        FieldError: the parts do not fit; names the field.
     """
 
     def leaf(values: list[Any]) -> object:
@@ -86,11 +80,7 @@ def stack(trees: Sequence[object], *, axis: int = 0, like: TreeT) -> TreeT:
 
 
 def stack_leaves(values: Sequence[Any], axis: int = 0) -> np.ndarray | torch.Tensor:
-    """Stack arrays, tensors or objects; unequal shapes become a 1-d array of objects.
-
-    Raises:
-        FieldError: shapes differ and `axis` is not 0, or they are tensors.
-    """
+    """Stack arrays, tensors or objects; unequal shapes become a 1-d array of objects."""
     if all(isinstance(value, torch.Tensor) for value in values):
         try:
             return torch.stack(list(values), axis)
@@ -107,11 +97,7 @@ def stack_leaves(values: Sequence[Any], axis: int = 0) -> np.ndarray | torch.Ten
 
 
 def cat(trees: Sequence[object], *, like: TreeT) -> TreeT:
-    """Concatenate trees along axis 0; what one of them lacks is zero there (objects: None). Empty trees do not count.
-
-    Raises:
-        FieldError: a leaf has no first axis, or the other axes differ; names the field.
-    """
+    """Concatenate trees along axis 0; what one of them lacks is zero there (objects: None). Empty trees are skipped."""
     trees = [tree for tree in trees if fields_of(tree)]
     sizes: list[int] = []  # rows of each tree, looked up when the first one lacks a field
 
@@ -133,11 +119,7 @@ def cat(trees: Sequence[object], *, like: TreeT) -> TreeT:
 
 
 def aggregate(trees: Sequence[object], fn: Callable[[list[Any]], object], *, like: TreeT) -> TreeT:
-    """Join every field by `fn(list of leaves)`; None among arrays counts as zeros, None in all stays None.
-
-    Raises:
-        FieldError: `fn` raised; names the field.
-    """
+    """Join every field by `fn(list of leaves)`; None among arrays counts as zeros, None in all stays None."""
 
     def leaf(values: list[Any]) -> object:
         first = _first_array(values)

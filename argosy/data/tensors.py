@@ -15,11 +15,7 @@ Device = str | int | torch.device
 
 
 def tensor(leaf: object, device: Device = "cpu", dtype: torch.dtype | None = None) -> torch.Tensor:
-    """Turn an array, number or list of numbers into a tensor; a tensor is moved and cast only where it differs.
-
-    Raises:
-        DataError: it holds objects or text.
-    """
+    """Turn an array, number or list of numbers into a tensor; a tensor is moved and cast only where it differs."""
     if isinstance(leaf, torch.Tensor):
         return leaf.to(device=device, dtype=dtype)
     if isinstance(leaf, list | tuple) and any(isinstance(item, torch.Tensor) for item in leaf):

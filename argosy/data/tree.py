@@ -1,6 +1,7 @@
 """Functions over trees of arrays: nested dicts, `Batch`es and `NamedArray`s with arrays or tensors as leaves.
 
-A node is a `dict` or a `Node`; everything else is a leaf. `None` is a leaf that stands for "absent".
+A node is a `dict` or a `Node`; everything else is a leaf. `None` is a leaf that stands for "absent". What fails at a
+field fails with a `FieldError`, which names it.
 Both `Batch` and `NamedArray` are built on these functions and those of `join`, so that one rule holds for both.
 """
 
@@ -63,11 +64,7 @@ def rebuild(like: TreeT, fields: Fields) -> TreeT:
 
 
 def map_leaves(fn: Callable[[Any], object], tree: TreeT) -> TreeT:
-    """Apply `fn` to every leaf but None; the containers are new.
-
-    Raises:
-        FieldError: `fn` raised a TypeError or ValueError; names the field.
-    """
+    """Apply `fn` to every leaf but None; the containers are new."""
     fields = fields_of(tree)
     if fields is None:
         return tree if tree is None else fn(tree)  # type: ignore[return-value]  # a leaf becomes what fn makes of it
@@ -121,11 +118,7 @@ def unflatten(leaves: Mapping[Path, Any]) -> Any:
 
 
 def index(tree: TreeT, at: Any) -> TreeT:
-    """Index every leaf along its first axes; None stays None, empty nodes stay empty.
-
-    Raises:
-        IndexError: a leaf cannot be indexed so; names the field.
-    """
+    """Index every leaf along its first axes (IndexError names the field); None stays None, empty nodes stay empty."""
     fields = fields_of(tree)
     if fields is None:
         return None if tree is None else tree[at]  # type: ignore[return-value, index]  # an array or a tensor

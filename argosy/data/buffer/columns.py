@@ -28,11 +28,7 @@ ColumnMaker: TypeAlias = "Callable[[str, tuple[int, ...], np.dtype[Any], int], C
 
 
 def as_array(value: object, name: str) -> Array:
-    """Return `value` as a numpy array of numbers or booleans.
-
-    Raises:
-        DataError: names the field when it is ragged or holds objects or strings.
-    """
+    """Return `value` as a numpy array of numbers or booleans; a DataError names the field that is none."""
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu().numpy()
     if not isinstance(value, np.ndarray):
@@ -54,11 +50,7 @@ _REQUIRED = frozenset(REQUIRED)
 
 
 def given_fields(batch: TransitionLike | Fields, ignore_obs_next: bool) -> Fields:
-    """Return the fields of new rows; `obs` stands for an `obs_next` that may be left out.
-
-    Raises:
-        DataError: one is missing.
-    """
+    """Return the fields of new rows; `obs` stands for an `obs_next` that may be left out."""
     given = fields_of(batch)
     if given is None:
         given = vars(batch)
@@ -126,11 +118,7 @@ class Column:
             ) from error
 
     def check(self, value: object, rows: int, lift: bool = False) -> Array:
-        """Return `value` as an array [rows, *shape] that can be written; `lift` adds the leading axis.
-
-        Raises:
-            DataError: names the field, what came and what the schema asks for.
-        """
+        """Return `value` as an array [rows, *shape] that can be written; `lift` adds the leading axis."""
         if type(value) is np.ndarray and value.dtype is self.dtype and value.shape == (rows, *self.shape) and not lift:
             return value
         array = as_array(value, self.name)
@@ -191,11 +179,7 @@ class Field:
             self.single = column
 
     def declare_like(self, value: object, lift: bool, dtype: np.dtype[Any] | None = None) -> None:
-        """Allocate what the first rows need (`lift`: a single one), in the `dtype` given or their own.
-
-        Raises:
-            DataError: the value is missing, ragged or of a dtype that cannot be stored.
-        """
+        """Allocate what the first rows need (`lift`: a single one), in the `dtype` given or their own."""
         flat = flatten(value)
         if not flat:
             raise DataError(f"{self.name} is missing or empty; a buffer needs it in every row")

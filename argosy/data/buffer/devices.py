@@ -20,11 +20,7 @@ NOT_ON_DEVICES = frozenset(("uint16", "uint32", "uint64", np.dtype("g").name, np
 
 
 def column_maker(device: str | None, storage_dir: str | PathLike[str] | None) -> ColumnMaker:
-    """Return what makes the columns of a buffer: in host memory, on a device, or in files.
-
-    Raises:
-        ConfigError: both are given, or there is no such device.
-    """
+    """Return what makes the columns of a buffer: in host memory, on a device, or in files."""
     if device is not None and storage_dir is not None:
         raise ConfigError(f"device is {device!r} and storage_dir {str(storage_dir)!r}; choose one of them")
     if device is not None:

@@ -59,19 +59,9 @@ def relabel(
 ) -> None:
     """Give a part of a sample new goals: overwrites goals, `terminated` and `done` in its `fields`, and `rew`.
 
-    Where a new goal ends the episode within the window, rewards behind that are 0; `obs_next` stays that of the
-    window's last row, from which nobody bootstraps then. Episodes that were truncated stay so.
-
-    Args:
-        storage: where the sample is from.
-        config: which rows get another goal.
-        window: [B, n] or [T, B, n] slots that a row's reward is the sum over.
-        fields: of the sample.
-        rew: rewards of the slots in `window`, before they are summed.
-        rng: random numbers.
-
-    Raises:
-        DataError: observations lack goals, or a function of the user's returned another number of values, or NaN.
+    `window` [B, n] or [T, B, n] are the slots whose rewards `rew` are summed later. Where a new goal ends the episode
+    within the window, rewards behind that are 0; `obs_next` stays that of the window's last row, from which nobody
+    bootstraps then. Episodes that were truncated stay so.
     """
     single = window.ndim == 2
     window = window[None] if single else window
@@ -105,9 +95,6 @@ def draw_goals(
 
     Returns:
         Which rows get a new goal [T, B], and these goals [R, *goal], one per True.
-
-    Raises:
-        DataError: observations lack `achieved_goal` or `desired_goal`.
     """
     columns = storage.fields["obs"].columns
     if ("achieved_goal",) not in columns or ("desired_goal",) not in columns:
@@ -142,11 +129,7 @@ def _asked(function: RewardFn, name: str, achieved: Array, desired: Array) -> Ar
 
 
 def look_up(buffer: ReplayBuffer, index: IntArray, final: IntArray, sampling: Sampling) -> dict[str, Array]:
-    """Return the fields that a sample asks for, of the slots `index`, whose n-step windows end with the slots `final`.
-
-    Raises:
-        DataError: a field is unknown.
-    """
+    """Return the fields that a sample asks for, of the slots `index`, whose windows end with the slots `final`."""
     for name in sampling.fields:
         if name not in MAKERS:
             raise DataError(f"a sample is to hold {name!r}, which nothing makes: {nearest(name, MAKERS)}")

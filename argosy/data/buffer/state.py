@@ -101,11 +101,7 @@ def _rows_of(storage: Storage, name: str, key: Path, rows: IntArray, lazy: bool)
 
 
 def restore(storage: Storage, columns: Mapping[str, Tree], index: IntArray) -> None:
-    """Write what `columns_of` returned to the slots `index`, which the rings have taken; allocates if needed.
-
-    Raises:
-        DataError: a column is missing, unknown or does not fit the schema.
-    """
+    """Write what `columns_of` returned to the slots `index`, which the rings have taken; allocates if needed."""
     if derived := columns.keys() & set(DERIVED):
         raise DataError(f"{sorted(derived)} are no fields of a buffer: it makes them when it is read")
     if not storage.fields:
@@ -165,11 +161,7 @@ def append(storage: Storage, ring: int, source: Storage, index: IntArray) -> Int
 
 
 def read_data(columns: Mapping[str, object], done: object) -> tuple[dict[str, Tree], BoolArray]:
-    """Return recorded columns [N, ...] as nested dicts of arrays, and the flags `done` [N].
-
-    Raises:
-        DataError: a column has another length, or holds what cannot be stored.
-    """
+    """Return recorded columns [N, ...] as nested dicts of arrays, and the flags `done` [N]."""
     read = {name: _read_columns(value, name) for name, value in columns.items()}
     stop = as_array(_read_columns(done, "done"), "done").astype(np.bool_)
     for path, array in flatten(read).items():
@@ -261,11 +253,7 @@ def _read_own(file: HDF5Tree, read: Callable[[HDF5Tree, str], Any]) -> Stored:
 
 
 def check_rings(state: dict[str, Array]) -> None:
-    """Refuse what `Rings.state_dict` cannot have given; all other code trusts it.
-
-    Raises:
-        DataError: names the array and what is wrong with it.
-    """
+    """Refuse what `Rings.state_dict` cannot have given, by a DataError; all other code trusts it."""
     capacity = np.asarray(state["capacity"])
     if capacity.ndim != 1 or capacity.dtype.kind not in "iu" or not len(capacity) or capacity.min() < 1:
         raise DataError(f"rings.capacity is {capacity!r:.80}; it must hold whole numbers >= 1")

@@ -179,11 +179,7 @@ class Storage:
         return writes, rew, np.logical_or(writes[1][1], writes[2][1])
 
     def allocate(self, given: Mapping[str, object], lift: bool) -> None:
-        """Fix the schema by the first rows.
-
-        Raises:
-            DataError: names the field that cannot be stored; the schema stays open.
-        """
+        """Fix the schema by the first rows, or raise DataError and leave it open."""
         slots, make = self.maxsize, self.make_column
         fields = {name: Field(name, slots, make) for name in REQUIRED[:-1]}
         for name, field in fields.items():

@@ -53,11 +53,7 @@ class BufferOptions(PriorityOptions, HindsightOptions, total=False):
 
 
 def ring_sizes(total_size: int, buffer_num: int) -> list[int]:
-    """Return the sizes of `buffer_num` rings: `total_size / buffer_num`, rounded up.
-
-    Raises:
-        ConfigError: `buffer_num` is below 1.
-    """
+    """Return the sizes of `buffer_num` rings: `total_size / buffer_num`, rounded up."""
     if buffer_num < 1:
         raise ConfigError(f"buffer_num is {buffer_num!r}; it must be >= 1")
     return [-(-total_size // buffer_num)] * buffer_num

@@ -69,11 +69,7 @@ def _open(place: Path, name: str) -> Source:
 
 
 def _records(places: Sequence[Path]) -> Callable[[str], Source] | None:
-    """Return what opens some files that hold records; None where none does.
-
-    Raises:
-        DataError: one beside them does not, and may be a damaged one; names it.
-    """
+    """Return what opens some files that hold records, all of them; None where none does."""
     from argosy.data.datasets.tfrecord import is_tfrecord  # brings numba along, which takes a second
     from argosy.data.datasets.unplugged import open_unplugged
 

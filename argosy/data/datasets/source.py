@@ -155,11 +155,7 @@ def _check_numbers(buffer: ReplayBuffer) -> None:
 
 
 def as_flags(value: np.ndarray, name: str) -> np.ndarray:
-    """Return [n] bool of what stands for booleans in files: flags, or numbers 0 and 1.
-
-    Raises:
-        DataError: it is something else.
-    """
+    """Return [n] bool of what stands for booleans in files, flags or numbers 0 and 1, or raise DataError."""
     flat = value.reshape(len(value)) if value.ndim == 2 and value.shape[1] == 1 else value
     if flat.dtype == np.bool_ and flat.ndim == 1:
         return flat
@@ -169,11 +165,7 @@ def as_flags(value: np.ndarray, name: str) -> np.ndarray:
 
 
 def as_rewards(value: np.ndarray, name: str) -> np.ndarray:
-    """Return [n] float32.
-
-    Raises:
-        DataError: it is something else.
-    """
+    """Return [n] float32, or raise DataError."""
     flat = value.reshape(len(value)) if value.ndim == 2 and value.shape[1] == 1 else value
     if flat.ndim != 1 or flat.dtype.kind not in "biuf":
         raise DataError(f"{name} has shape {value.shape} and type {value.dtype}; it must hold a number per row")
@@ -201,11 +193,7 @@ def read_steps(columns: Columns, start: int, stop: int, rows: int) -> tuple[Any,
 
 
 def check_lengths(columns: Columns, rows: int, name: str) -> None:
-    """Check that all arrays of a tree have so many rows.
-
-    Raises:
-        DataError: names one that has not.
-    """
+    """Raise DataError unless all arrays of a tree have so many rows; it names one that has not."""
     for path, column in tree.leaves(columns, name):
         assert isinstance(column, LazyArray)
         if len(column.shape) == 0 or column.shape[0] != rows:

@@ -97,11 +97,7 @@ def read_records(path: Path) -> Iterator[bytes]:
 
 
 def parse_example(data: bytes) -> dict[str, Value]:
-    """Return the features of an `Example` message.
-
-    Raises:
-        DataError: it is none.
-    """
+    """Return the features of an `Example` message."""
     found: dict[str, Value] = {}
     for features in _values(memoryview(data)):
         for entry in _values(features):
