@@ -113,7 +113,8 @@ class ReplayBufferManager(ReplayBuffer):
                 raise ConfigError(f"buffer_list holds a buffer of {buffer.buffer_num} sub-buffers; give single ones")
             if buffer.options() != first.options():
                 raise ConfigError(f"buffer_list has different options: {first.options()} and {buffer.options()}")
-        super().__init__([buffer.maxsize for buffer in buffer_list], **first.options(), hindsight=first.hindsight)
+        sizes = [buffer.maxsize for buffer in buffer_list]
+        ReplayBuffer.__init__(self, sizes, **first.options(), hindsight=first.hindsight)
         self.make_column = first.make_column
         self._rng.bit_generator.state = first._rng.bit_generator.state
         for ring, buffer in enumerate(buffer_list):
@@ -217,11 +218,8 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         return self.priorities.weights(slot.ravel(), len(self)).reshape(slot.shape)
 
 
-class PrioritizedReplayBufferManager(PrioritizedReplayBuffer, ReplayBufferManager):
+class PrioritizedReplayBufferManager(ReplayBufferManager, PrioritizedReplayBuffer):
     """`ReplayBufferManager` of prioritised buffers."""
-
-    def __init__(self, buffer_list: Sequence[PrioritizedReplayBuffer]) -> None:
-        ReplayBufferManager.__init__(self, buffer_list)
 
 
 class PrioritizedVectorReplayBuffer(PrioritizedReplayBufferManager):
@@ -254,11 +252,8 @@ class HERReplayBuffer(ReplayBuffer):
         ReplayBuffer.__init__(self, size, hindsight=hindsight, **options)
 
 
-class HERReplayBufferManager(HERReplayBuffer, ReplayBufferManager):
+class HERReplayBufferManager(ReplayBufferManager, HERReplayBuffer):
     """`ReplayBufferManager` of hindsight buffers."""
-
-    def __init__(self, buffer_list: Sequence[HERReplayBuffer]) -> None:
-        ReplayBufferManager.__init__(self, buffer_list)
 
 
 class HERVectorReplayBuffer(HERReplayBufferManager):
