@@ -63,27 +63,25 @@ def relabel(
     within the window, rewards behind that are 0; `obs_next` stays that of the window's last row, from which nobody
     bootstraps then. Episodes that were truncated stay so.
     """
-    single = window.ndim == 2
+    single, shape = window.ndim == 2, window.shape
     window = window[None] if single else window
     mask, goal = draw_goals(storage, config, window[..., 0], rng)
     column = storage.fields["obs"].columns["desired_goal",]
     achieved = column.host(storage.successor(("achieved_goal",), window[mask]))
     desired = np.broadcast_to(column.host(goal)[:, None], achieved.shape)
     value = _asked(config.compute_reward_fn, "compute_reward_fn", achieved, desired).astype(np.float32)
-    rows = column.like(mask)
+    rows = column.like(mask[0] if single else mask)
     if config.compute_terminated_fn is not None:
         ended = _asked(config.compute_terminated_fn, "compute_terminated_fn", achieved, desired).astype(np.bool_)
         over = np.logical_or.accumulate(ended, axis=1)
         value[:, 1:][over[:, :-1]] = 0.0
-        terminated = fields["terminated"]
-        (terminated[None] if single else terminated)[rows] = column.like(over[:, -1])
-        fields["done"] = terminated | fields["truncated"]
-    rew.reshape(window.shape)[rows] = column.like(value)
+        fields["terminated"][rows] = column.like(over[:, -1])
+        fields["done"] = fields["terminated"] | fields["truncated"]
+    rew.reshape(shape)[rows] = column.like(value)
     if storage.stack_num > 1:
         goal = goal[:, None]
     for name in ("obs", "obs_next"):
-        of_sample = fields[name]["desired_goal"]
-        (of_sample[None] if single else of_sample)[rows] = goal  # of stacks, in every frame
+        fields[name]["desired_goal"][rows] = goal  # of stacks, in every frame
 
 
 def draw_goals(
