@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -45,8 +44,8 @@ def _open(place: Path, name: str) -> Source:
     if (place / INFO).is_file():
         return open_lerobot(place)
     if place.is_dir():
-        if records := _records(sorted(place.iterdir())):
-            return records(name)
+        if source := _open_records(name, sorted(place.iterdir())):
+            return source
         place = find_minari(place)
     if not place.is_file():
         raise DataError(f"there is no file {name!r}")
@@ -63,13 +62,13 @@ def _open(place: Path, name: str) -> Source:
         raise DataError(f"{name} is an HDF5 file, but no data set: it holds {shown or 'nothing'}; known are {KINDS}")
     if zipfile.is_zipfile(place):
         return open_npz(place)
-    if records := _records([place]):
-        return records(name)
+    if source := _open_records(name, [place]):
+        return source
     raise DataError(f"{name} is of no known kind, or damaged; known are {KINDS}")
 
 
-def _records(places: Sequence[Path]) -> Callable[[str], Source] | None:
-    """Return what opens some files that hold records, all of them; None where none does."""
+def _open_records(name: str, places: Sequence[Path]) -> Source | None:
+    """Return what some files hold, all of records; None where none is."""
     from argosy.data.datasets.tfrecord import is_tfrecord  # brings numba along, which takes a second
     from argosy.data.datasets.unplugged import open_unplugged
 
@@ -82,7 +81,7 @@ def _records(places: Sequence[Path]) -> Callable[[str], Source] | None:
             f"{others[0]} lies among TFRecords, but is empty or damaged, or none: fetch it again, or move it elsewhere "
             "if it is no part of the data set"
         )
-    return partial(open_unplugged, files=files)
+    return open_unplugged(name, files)
 
 
 def _describes(place: Path) -> bool:
