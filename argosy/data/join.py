@@ -17,6 +17,7 @@ from argosy.data.tree import (
     describe,
     fields_of,
     filled,
+    host,
     length,
     object_array,
     rebuild,
@@ -86,8 +87,7 @@ def stack_leaves(values: Sequence[Any], axis: int = 0) -> np.ndarray | torch.Ten
             return torch.stack(list(values), axis)
         except RuntimeError as error:
             raise FieldError("", f"has tensors that cannot be stacked: {error}") from error
-    if any(isinstance(value, torch.Tensor) for value in values):
-        values = [value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value for value in values]
+    values = [host(value) for value in values]
     arrays = [as_array(value) for value in values]
     if all(array.shape == arrays[0].shape for array in arrays):
         return np.stack(arrays, axis)
@@ -113,7 +113,7 @@ def cat(trees: Sequence[object], *, like: TreeT) -> TreeT:
                 raise FieldError("", f"is {describe(value)}: only arrays with a first axis can be concatenated")
         if all(isinstance(value, torch.Tensor) for value in values):
             return torch.cat(values)
-        return np.concatenate([v.detach().cpu().numpy() if isinstance(v, torch.Tensor) else v for v in values])
+        return np.concatenate([host(value) for value in values])
 
     return join(trees, leaf, like=like)
 

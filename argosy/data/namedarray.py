@@ -200,9 +200,7 @@ class NamedArray(Record):
 
     def _values_of(self, field: str) -> np.ndarray:
         value = self[field]
-        if value is None:
-            return np.empty(0)
-        return np.asarray(value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value)
+        return np.empty(0) if value is None else np.asarray(tree.host(value))
 
 
 @dataclass_transform()

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from argosy.data.tree import State
+from argosy.data.tree import State, host
 from argosy.errors import DataError
 
 
@@ -113,7 +113,7 @@ class MovAvg:
 
     def add(self, numbers: npt.ArrayLike | torch.Tensor) -> float:
         """Take in a number or several (those that are NaN or infinite are left out); return the mean."""
-        values = np.asarray(numbers.detach().cpu() if isinstance(numbers, torch.Tensor) else numbers, np.float64)
+        values = np.asarray(host(numbers), np.float64)
         self._numbers.extend(values[np.isfinite(values)].ravel().tolist())
         return self.mean()
 

@@ -69,10 +69,9 @@ def _stacked(x: Any) -> Any:
 
 
 def _array(leaf: Any) -> Any:
-    if isinstance(leaf, torch.Tensor):
-        return leaf.detach().cpu().numpy()
     if isinstance(leaf, list | tuple) and any(isinstance(item, torch.Tensor) for item in leaf):
-        return _array(join.stack_leaves(leaf))
+        leaf = join.stack_leaves(leaf)
+    leaf = tree.host(leaf)
     return leaf if isinstance(leaf, np.ndarray | str | bytes) else tree.as_array(leaf)
 
 

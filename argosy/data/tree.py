@@ -186,7 +186,7 @@ def _assign(tree: object, at: Any, value: object, absent: Literal["zero", "keep"
             return
         value = None if isinstance(tree, np.ndarray) and tree.dtype.kind not in NUMERIC else 0
     if isinstance(tree, np.ndarray):
-        tree[at] = value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value
+        tree[at] = host(value)
     elif isinstance(tree, torch.Tensor):
         tree[at] = torch.as_tensor(value, dtype=tree.dtype, device=tree.device)
     else:
@@ -264,11 +264,15 @@ def equal(a: object, b: object) -> bool:
     return bool(np.array_equal(x, y, equal_nan=x.dtype.kind in "fc" and y.dtype.kind in "fc"))
 
 
-def _comparable(leaf: object) -> np.ndarray:
-    if not isinstance(leaf, torch.Tensor):
-        return np.asarray(leaf)
-    leaf = leaf.detach().cpu()
-    return leaf.float().numpy() if leaf.dtype is torch.bfloat16 else leaf.numpy()  # numpy has no bfloat16
+def _comparable(leaf: Any) -> np.ndarray:
+    if isinstance(leaf, torch.Tensor) and leaf.dtype is torch.bfloat16:  # which numpy has not
+        leaf = leaf.float()
+    return np.asarray(host(leaf))
+
+
+def host(leaf: Any) -> Any:
+    """Return a tensor as an array in host memory, which is shared where it can be; anything else as it is."""
+    return leaf.numpy(force=True) if isinstance(leaf, torch.Tensor) else leaf
 
 
 def as_array(value: object) -> np.ndarray:

@@ -7,11 +7,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from argosy.data.buffer.rings import IntArray
 from argosy.data.protocols import TransitionLike
-from argosy.data.tree import Fields, Path, State, fields_of, flatten, map_leaves, unflatten
+from argosy.data.tree import NUMERIC, Fields, Path, State, fields_of, flatten, host, map_leaves, unflatten
 from argosy.errors import DataError
 
 REQUIRED = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
@@ -29,8 +28,7 @@ ColumnMaker: TypeAlias = "Callable[[str, tuple[int, ...], np.dtype[Any], int], C
 
 def as_array(value: object, name: str) -> Array:
     """Return `value` as a numpy array of numbers or booleans; a DataError names the field that is none."""
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().numpy()
+    value = host(value)
     if not isinstance(value, np.ndarray):
         if (fields := fields_of(value)) is not None:
             raise DataError(f"{name} has the keys {sorted(fields)}; the buffer stores one array here")
@@ -38,7 +36,7 @@ def as_array(value: object, name: str) -> Array:
             value = np.asarray(value)
         except ValueError as error:
             raise DataError(f"{name} is ragged ({error}); every row must have the same shape") from error
-    if value.dtype.kind not in "biufc":
+    if value.dtype.kind not in NUMERIC:
         raise DataError(
             f"{name} has dtype {value.dtype}; a buffer stores numbers and booleans only: let a wrapper of the env make"
             " arrays of one shape of it (of a graph: its features and edges, filled up to the largest)"
