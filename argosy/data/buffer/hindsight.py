@@ -50,12 +50,7 @@ class Hindsight:
 
 
 def relabel(
-    storage: Storage,
-    config: Hindsight,
-    window: IntArray,
-    fields: Fields,
-    rew: Array,
-    rng: np.random.Generator,
+    storage: Storage, config: Hindsight, window: IntArray, fields: Fields, rew: Array, rng: np.random.Generator
 ) -> None:
     """Give a part of a sample new goals: overwrites goals, `terminated` and `done` in its `fields`, and `rew`.
 
