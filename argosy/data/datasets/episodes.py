@@ -51,13 +51,10 @@ def best_episodes(source: Source, share: float, progress: Progress | None = None
     """
     if not 0.0 < share <= 1.0:
         raise ConfigError(f"the share of the best episodes is {share}; it must be > 0 and <= 1, e.g. 0.1")
-    sums, done = Sums(), 0
+    sums = Sums()
     seen: list[tuple[float, int, bool]] = []
-    for part in source.parts():
+    for part in source.parts(progress):
         seen += sums.take_in(part)
-        done += len(part.rew)
-        if progress is not None:
-            progress(done)
     returns, lengths, ended = (np.array(column) for column in zip(*seen, strict=True)) if seen else [np.zeros(0)] * 3
     known = np.flatnonzero(ended)
     if not len(known):

@@ -63,10 +63,11 @@ class Source:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def parts(self, *, finite: bool = True) -> Iterator[Batch]:
+    def parts(self, progress: Progress | None = None, *, finite: bool = True) -> Iterator[Batch]:
         """Yield the parts, checked: fields, shapes and types are those of the first row, in every row.
 
         Args:
+            progress: is told how many rows are done.
             finite: refuse NaN and infinite numbers.
 
         Raises:
@@ -81,6 +82,8 @@ class Source:
                 form = _check(part, form, done, finite)
                 done += len(part.rew)
                 yield part
+                if progress is not None:
+                    progress(done)
             if done != self.rows:
                 raise DataError(f"it holds {done} transitions, where {self.rows} were announced")
 
@@ -98,10 +101,8 @@ class Source:
                 _check_numbers(buffer)
                 return buffer
             buffer = ReplayBuffer(self.rows, **self.options)
-            for part in self.parts():
+            for part in self.parts(progress):
                 buffer.add_steps(part, len(part.rew), part.get("cut"))
-                if progress is not None:
-                    progress(len(buffer))
         return buffer
 
 
