@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from argosy.config import check_range
+from argosy.config import Checked, limited
 from argosy.data.batch import Batch, as_batch
 from argosy.data.buffer.columns import REQUIRED, Array
 from argosy.data.buffer.hindsight import Hindsight, look_up, relabel
@@ -25,25 +25,23 @@ from argosy.errors import ConfigError, DataError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampling:
+class Sampling(Checked):
     """How a buffer turns stored transitions into a training batch. `Algorithm.sampling` says what it needs."""
 
-    gamma: float = 0.99
+    gamma: float = limited(0.99, ge=0.0, le=1.0)
     """Discount per step."""
-    n_step: int = 1
+    n_step: int = limited(1, ge=1, le=100_000)
     """Steps summed into the reward before the value of `obs_next` is used; episodes and sequences end them earlier."""
-    sequence_length: int | None = None
+    sequence_length: int | None = limited(None, ge=1, le=100_000)
     """Rows to learn from per sequence; batches are then [burn_in + sequence_length, B, ...]. None: single rows."""
-    burn_in: int = 0
+    burn_in: int = limited(0, ge=0, le=100_000)
     """Rows before them that only warm up the recurrent state."""
     fields: tuple[str, ...] = ()
     """What rows are to hold beside the usual: `returns` to the episode's end, `act_next` that follows, `step` of it,
     whether it has `ended`."""
 
     def __post_init__(self) -> None:
-        check_range(self, "gamma", ge=0.0, le=1.0)
-        check_range(self, "n_step", "sequence_length", ge=1, le=100_000)
-        check_range(self, "burn_in", ge=0, le=100_000)
+        super().__post_init__()
         if self.burn_in and self.sequence_length is None:
             raise ConfigError(f"Sampling.burn_in is {self.burn_in} without sequence_length; set both or neither")
 
