@@ -105,7 +105,8 @@ def restore(storage: Storage, columns: Mapping[str, Tree], index: IntArray) -> N
     if derived := columns.keys() & set(DERIVED):
         raise DataError(f"{sorted(derived)} are no fields of a buffer: it makes them when it is read")
     if not storage.fields:
-        storage.allocate(map_leaves(_begin, dict(columns)), lift=False)
+        first = map_leaves(lambda value: value.read(0, 1) if isinstance(value, LazyArray) else value, dict(columns))
+        storage.allocate(first, lift=False)
     own_fields(storage, columns)
     for name, field in storage.fields.items():
         flat = {
@@ -128,11 +129,6 @@ def restore(storage: Storage, columns: Mapping[str, Tree], index: IntArray) -> N
                     column.put(compact(rows[part]), value)
     if storage.priorities is not None:
         storage.priorities.tree.add(index)
-
-
-def _begin(value: Any) -> Any:
-    """Of a lazy array, its first row: enough to say what rows look like."""
-    return value.read(0, 1) if isinstance(value, LazyArray) else value
 
 
 def _parts(flat: dict[Path, Any], rows: int, name: str) -> Iterator[tuple[slice, dict[Path, Array]]]:
