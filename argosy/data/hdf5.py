@@ -140,13 +140,8 @@ class HDF5Tree:
 
     External links and storage, virtual data sets, references, text and objects are refused, and so is what would take
     more memory than its bytes in the file can stand for: an array, or one that is there under several names. For each
-    there is a DataError that names it.
-
-    Args:
-        group: of h5py.
-        path: the file's, for messages.
-        depth: of this group.
-        known: the name of each object that was found so far, by its place in the file.
+    there is a DataError that names it. `known` has the name of each object that was found so far, by its place in the
+    file.
     """
 
     def __init__(self, group: Any, path: str, depth: int = 0, known: dict[int, str] | None = None) -> None:

@@ -102,11 +102,7 @@ class RunningMeanStd:
 
 
 class MovAvg:
-    """Mean and deviation of the last `size` finite numbers, e.g. of losses to show.
-
-    Args:
-        size: how many count.
-    """
+    """Mean and deviation of the last `size` finite numbers, e.g. of losses to show."""
 
     def __init__(self, size: int = 100) -> None:
         self._numbers: deque[float] = deque(maxlen=size)

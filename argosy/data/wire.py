@@ -128,11 +128,8 @@ def loads(data: Buffer, *, allow_pickle: bool = False) -> NamedArray:
     """Undo `dumps`. Raw methods give arrays on the memory of `data`, read-only where that is.
 
     The pickle methods give arrays that can be written to. A class that this process has not declared becomes a plain
-    `NamedArray` (raw methods).
-
-    Args:
-        data: the message.
-        allow_pickle: take messages of the pickle methods, too. Whoever wrote such a message decides what it executes.
+    `NamedArray` (raw methods). Messages of the pickle methods are taken with `allow_pickle` only: whoever wrote one
+    decides what it executes.
 
     Raises:
         DataError: `data` is no such message, is damaged or cut short, or is a pickle that was not asked for.

@@ -33,10 +33,7 @@ from argosy.errors import ConfigError, DataError, nearest
 
 
 class Storage:
-    """The transitions that a buffer holds; `ReplayBuffer`, which draws from them, says what the arguments are.
-
-    Columns are allocated at the first `add`, from the shapes and dtypes that come.
-    """
+    """The transitions that a buffer holds; `ReplayBuffer`, which draws from them, says what the arguments are."""
 
     obs: Any
     """A field as it is stored, all slots [maxsize, ...]; so are the others, and fields of one's own."""

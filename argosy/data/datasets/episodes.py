@@ -35,15 +35,10 @@ class Sums:
 
 
 def best_episodes(source: Source, share: float, progress: Progress | None = None) -> Source:
-    """Return those episodes of a data set that returned most, in their order; pieces without an end are left out.
+    """Return this share of a data set's episodes, rounded up: those that returned most, in their order.
 
-    Cloning the best tenth is what others are to be compared with where data are mixed (%BC in Chen et al., 2021,
-    https://arxiv.org/abs/2106.01345).
-
-    Args:
-        source: the data set; it is read once, in constant memory.
-        share: of the episodes, rounded up to whole ones.
-        progress: is told how many rows are read.
+    Pieces without an end are left out. The data set is read once, in constant memory. Cloning the best tenth is what
+    others are to be compared with where data are mixed (%BC in Chen et al., 2021, https://arxiv.org/abs/2106.01345).
 
     Raises:
         ConfigError: `share` is not within 0 (exclusive) and 1.

@@ -92,13 +92,9 @@ def _describes(place: Path) -> bool:
 def convert(
     source: Source, path: str | PathLike[str], progress: Progress | None = None, *, packed: bool = True
 ) -> None:
-    """Write a data set as argosy's own, in constant memory; a file that is there is replaced in the end.
+    """Write a data set as argosy's own HDF5, in constant memory; a file that is there is replaced in the end.
 
-    Args:
-        source: what to write.
-        path: the file, HDF5.
-        progress: is told how many rows are written.
-        packed: compress images; those of a file without can be mapped instead of being read.
+    `packed` compresses images; those of a file without can be mapped instead of being read.
 
     Raises:
         DataError: the source is damaged or empty, or the file cannot be written.

@@ -66,9 +66,7 @@ class Source:
     def parts(self, progress: Progress | None = None, *, finite: bool = True) -> Iterator[Batch]:
         """Yield the parts, checked: fields, shapes and types are those of the first row, in every row.
 
-        Args:
-            progress: is told how many rows are done.
-            finite: refuse NaN and infinite numbers.
+        NaN and infinite numbers are refused where they are to be `finite`.
 
         Raises:
             DataError: the file is damaged, or holds what cannot be stored; names the field and the row.

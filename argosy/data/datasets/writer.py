@@ -71,9 +71,7 @@ class DatasetWriter:
     def write(self, batch: Any, cut: np.ndarray | None = None) -> None:
         """Append the next T steps of all envs: obs, act, rew, terminated, truncated, obs_next [T, num_envs, ...].
 
-        Args:
-            batch: the steps.
-            cut: [T, num_envs] which are truncated only because the recording stopped; None: none.
+        `cut` [T, num_envs] says which are truncated only because the recording stopped; None: none.
 
         Raises:
             DataError: there are more steps than were announced, or the disk refuses.
