@@ -46,11 +46,7 @@ _WEIGHTS = np.arange(1, 65, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) | n
 def naming_errors(
     path: str, wrong: str = "cannot be learned from", broken: str = "is damaged, or no data set"
 ) -> Iterator[None]:
-    """Let whatever goes wrong with a file end in an error that names it.
-
-    Raises:
-        DataError: in place of one that does not name the file (it is `wrong`), or of an error of what looked into it.
-    """
+    """Let whatever goes wrong with a file end in a DataError that names it: it is `wrong`, or `broken` and unread."""
     try:
         yield
     except DataError as error:

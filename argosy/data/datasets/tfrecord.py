@@ -73,12 +73,7 @@ def is_tfrecord(path: Path) -> bool:
 
 
 def read_records(path: Path) -> Iterator[bytes]:
-    """Yield the records of a file.
-
-    Raises:
-        DataError: a checksum does not fit, a record is longer than the bound, or the file ends within one, or within
-            what gzip packed.
-    """
+    """Yield the records of a file; a DataError says where it is damaged or ends too early."""
     with naming_errors(str(path), broken="is damaged"), open_records(path) as file:
         number = 0
         while head := file.read(12):
