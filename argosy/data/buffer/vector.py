@@ -171,9 +171,7 @@ class CachedReplayBuffer(ReplayBufferManager):
 
     def _environments(self, buffer_ids: npt.ArrayLike | None) -> IntArray:
         """Return the environments meant by `buffer_ids`."""
-        ids = (
-            np.arange(self.cached_buffer_num) if buffer_ids is None else np.atleast_1d(np.asarray(buffer_ids, np.int64))
-        )
+        ids = self.rings.ids[:-1] if buffer_ids is None else np.atleast_1d(np.asarray(buffer_ids, np.int64))
         if len(ids) and (ids.min() < 0 or ids.max() >= self.cached_buffer_num):
             raise DataError(f"buffer_ids is {ids.tolist()}; ids must be within 0 .. {self.cached_buffer_num - 1}")
         return ids

@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 from urllib.parse import quote
 
@@ -122,9 +121,7 @@ class DatasetWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with contextlib.suppress(OSError, RuntimeError):  # a full disk refuses even this
             self._file.close()
         self._part.unlink(missing_ok=True)
