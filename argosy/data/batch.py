@@ -101,7 +101,7 @@ class Batch(Record):
 
     def to_numpy(self) -> None:
         """Turn every tensor into an array, in place (memory is shared where it can be)."""
-        _update_leaves(self, lambda leaf: leaf.detach().cpu().numpy() if isinstance(leaf, torch.Tensor) else leaf)
+        _update_leaves(self, tree.host)
 
     def to_torch(self, dtype: torch.dtype | None = None, device: str | int | torch.device = "cpu") -> None:
         """Turn every array into a tensor, in place (memory is shared where it can be). None stays None.

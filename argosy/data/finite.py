@@ -38,16 +38,15 @@ def squares(array: np.ndarray) -> float:
 
 def _total(value: Any, on_device: list[torch.Tensor]) -> float:
     """Return a number which is finite if all of a tree's are; what lies on devices is added to the list."""
-    if isinstance(value, np.ndarray):
-        return squares(value) if value.dtype.kind == "f" else 0.0
-    if isinstance(value, torch.Tensor):
-        if not value.is_floating_point():
-            return 0.0
-        if value.is_cpu:
-            return value.sum().item()
-        on_device.append(value.sum().double())
-    elif (parts := tree.fields_of(value)) is not None:
+    if (parts := tree.fields_of(value)) is not None:
         return sum(_total(part, on_device) for part in parts.values())
+    if not _is_float(value):
+        return 0.0
+    if isinstance(value, np.ndarray):
+        return squares(value)
+    if value.is_cpu:
+        return float(value.sum().item())
+    on_device.append(value.sum().double())
     return 0.0
 
 

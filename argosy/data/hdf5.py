@@ -33,7 +33,7 @@ _MAPPED = "iuf"
 _FILTERS = (None, "gzip", "lzf")
 _BLOCK = 512  # the smallest user block there is
 _ALIGNED_BYTES = 64
-_MARK, _OLD_MARK = b"argosy sum64 ", b"argosy crc32 "
+_MARK = b"argosy sum64 "
 _BEHIND_SUM = len(_MARK) + 8
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 UNREADABLE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, *MALFORMED)
@@ -46,11 +46,7 @@ _WEIGHTS = np.arange(1, 65, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) | n
 def naming_errors(
     path: str, wrong: str = "cannot be learned from", broken: str = "is damaged, or no data set"
 ) -> Iterator[None]:
-    """Let whatever goes wrong with a file end in an error that names it.
-
-    Raises:
-        DataError: in place of one that does not name the file (it is `wrong`), or of an error of what looked into it.
-    """
+    """Let whatever goes wrong with a file end in a DataError that names it: it is `wrong`, or `broken` and unread."""
     try:
         yield
     except DataError as error:
@@ -92,12 +88,11 @@ def open_hdf5(path: str | PathLike[str]) -> Any:
     try:
         with open(path, "rb") as file:
             head = file.read(_BEHIND_SUM)
-            if not head.startswith((_MARK, _OLD_MARK, _HDF5)):
+            if not head.startswith((_MARK, _HDF5)):
                 raise DataError(
                     f"{name} cannot be read as an HDF5 file: it is none, or damaged; it begins with {head[:12]!r}"
                 )
-            summed = {_MARK: _checksum, _OLD_MARK: _crc}.get(head[: len(_MARK)])
-            if summed is not None and b"%08x" % summed(file) != head[len(_MARK) :]:
+            if head.startswith(_MARK) and b"%08x" % _checksum(file) != head[len(_MARK) :]:
                 raise DataError(
                     f"{name} is damaged: its checksum does not fit. If you have changed it yourself, say so with "
                     f"argosy.data.sign_hdf5({name!r})"
@@ -110,7 +105,7 @@ def open_hdf5(path: str | PathLike[str]) -> Any:
 def is_hdf5(path: str | PathLike[str]) -> bool:
     """Say whether a file begins as an HDF5 file does, or one of argosy's."""
     with open(path, "rb") as file:
-        return file.read(len(_MARK)).startswith((_MARK, _OLD_MARK, _HDF5))
+        return file.read(len(_MARK)).startswith((_MARK, _HDF5))
 
 
 def _checksum(file: Any) -> int:
@@ -131,15 +126,6 @@ def _checksum(file: Any) -> int:
     return zlib.crc32(length.to_bytes(8, "little"), crc)
 
 
-def _crc(file: Any) -> int:
-    """Checksum of files of before, likewise."""
-    file.seek(_BEHIND_SUM)
-    crc = 0
-    while part := file.read(_CHUNK):
-        crc = zlib.crc32(part, crc)
-    return crc
-
-
 def machine_memory() -> int:
     """Return the bytes of memory that this machine has."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -149,13 +135,9 @@ class HDF5Tree:
     """A group of a file: names -> arrays of numbers and further groups, all of them in this very file.
 
     External links and storage, virtual data sets, references, text and objects are refused, and so is what would take
-    more memory than its bytes in the file can stand for: an array, or one that is there under several names.
-
-    Args:
-        group: of h5py.
-        path: the file's, for messages.
-        depth: of this group.
-        known: the name of each object that was found so far, by its place in the file.
+    more memory than its bytes in the file can stand for: an array, or one that is there under several names. For each
+    there is a DataError that names it. `known` has the name of each object that was found so far, by its place in the
+    file.
     """
 
     def __init__(self, group: Any, path: str, depth: int = 0, known: dict[int, str] | None = None) -> None:
@@ -181,11 +163,7 @@ class HDF5Tree:
         return list(self._group)
 
     def is_group(self, name: str) -> bool:
-        """Say whether it is a group, not an array.
-
-        Raises:
-            DataError: there is no such name, or it is a link that leads elsewhere.
-        """
+        """Say whether it is a group, not an array."""
         return hasattr(self._found(name), "items")
 
     def is_foreign(self, name: str) -> bool:
@@ -197,22 +175,14 @@ class HDF5Tree:
         )
 
     def group(self, name: str) -> HDF5Tree:
-        """Return the group of that name.
-
-        Raises:
-            DataError: there is none, or it is no group.
-        """
+        """Return the group of that name."""
         node = self._found(name)
         if not hasattr(node, "items"):
             raise DataError(f"{node.name} is an array; it must be a group")
         return HDF5Tree(node, self.path, self._depth + 1, self._known)
 
     def dataset(self, name: str) -> Any:
-        """Return the h5py data set of that name, checked and not read.
-
-        Raises:
-            DataError: there is none, or it is not what this class reads.
-        """
+        """Return the h5py data set of that name, not read, if it is what this class reads."""
         node = self._found(name)
         if hasattr(node, "items"):
             raise DataError(f"{node.name} is a group; it must be an array")
@@ -231,11 +201,7 @@ class HDF5Tree:
         return node
 
     def lazy(self, name: str) -> LazyArray:
-        """Return the array of that name without reading it; its rows are read for as long as the file is open.
-
-        Raises:
-            DataError: see `dataset`.
-        """
+        """Return the array of that name without reading it; its rows are read for as long as the file is open."""
         found = self.dataset(name)
         return LazyArray(tuple(found.shape), found.dtype, lambda start, stop: np.asarray(found[start:stop]))
 
@@ -243,9 +209,6 @@ class HDF5Tree:
         """Return the array of that name mapped from the file where it lies there as in memory, else as a lazy one.
 
         What is written to it stays in memory: the file is not changed.
-
-        Raises:
-            DataError: see `dataset`.
         """
         found = self.dataset(name)
         offset = found.id.get_offset()
@@ -256,11 +219,7 @@ class HDF5Tree:
         return np.memmap(self.path, found.dtype, "c", offset, found.shape)
 
     def array(self, name: str) -> np.ndarray:
-        """Return the array of that name.
-
-        Raises:
-            DataError: see `dataset`; or it cannot be read.
-        """
+        """Return the array of that name."""
         return np.asarray(self.dataset(name)[()])
 
     def values(self, read: Callable[[HDF5Tree, str], Any] | None = None) -> dict[str, Any]:

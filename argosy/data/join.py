@@ -17,6 +17,7 @@ from argosy.data.tree import (
     describe,
     fields_of,
     filled,
+    host,
     length,
     object_array,
     rebuild,
@@ -33,9 +34,6 @@ def join(trees: Sequence[object], leaf: Callable[[list[Any]], object], *, like: 
     """Join trees field by field.
 
     `leaf(values)` joins one field; a tree that lacks it, or holds an empty node there, gives ABSENT.
-
-    Raises:
-        FieldError: a field is a node in one tree and an array in another, or `leaf` raised; names the field.
     """
     tables = [fields_of(tree) or {} for tree in trees]
     joined: Fields = {}
@@ -69,9 +67,6 @@ def stack(trees: Sequence[object], *, axis: int = 0, like: TreeT) -> TreeT:
     """Stack trees along a new axis; what one of them lacks is zero there (objects: None), with axis 0 only.
 
     A None that a tree holds is kept, so numbers beside it become an array of objects; so do leaves of unequal shapes.
-
-    Raises:
-        FieldError: the parts do not fit; names the field.
     """
 
     def leaf(values: list[Any]) -> object:
@@ -86,18 +81,13 @@ def stack(trees: Sequence[object], *, axis: int = 0, like: TreeT) -> TreeT:
 
 
 def stack_leaves(values: Sequence[Any], axis: int = 0) -> np.ndarray | torch.Tensor:
-    """Stack arrays, tensors or objects; unequal shapes become a 1-d array of objects.
-
-    Raises:
-        FieldError: shapes differ and `axis` is not 0, or they are tensors.
-    """
+    """Stack arrays, tensors or objects; unequal shapes become a 1-d array of objects."""
     if all(isinstance(value, torch.Tensor) for value in values):
         try:
             return torch.stack(list(values), axis)
         except RuntimeError as error:
             raise FieldError("", f"has tensors that cannot be stacked: {error}") from error
-    if any(isinstance(value, torch.Tensor) for value in values):
-        values = [value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value for value in values]
+    values = [host(value) for value in values]
     arrays = [as_array(value) for value in values]
     if all(array.shape == arrays[0].shape for array in arrays):
         return np.stack(arrays, axis)
@@ -107,11 +97,7 @@ def stack_leaves(values: Sequence[Any], axis: int = 0) -> np.ndarray | torch.Ten
 
 
 def cat(trees: Sequence[object], *, like: TreeT) -> TreeT:
-    """Concatenate trees along axis 0; what one of them lacks is zero there (objects: None). Empty trees do not count.
-
-    Raises:
-        FieldError: a leaf has no first axis, or the other axes differ; names the field.
-    """
+    """Concatenate trees along axis 0; what one of them lacks is zero there (objects: None). Empty trees are skipped."""
     trees = [tree for tree in trees if fields_of(tree)]
     sizes: list[int] = []  # rows of each tree, looked up when the first one lacks a field
 
@@ -127,17 +113,13 @@ def cat(trees: Sequence[object], *, like: TreeT) -> TreeT:
                 raise FieldError("", f"is {describe(value)}: only arrays with a first axis can be concatenated")
         if all(isinstance(value, torch.Tensor) for value in values):
             return torch.cat(values)
-        return np.concatenate([v.detach().cpu().numpy() if isinstance(v, torch.Tensor) else v for v in values])
+        return np.concatenate([host(value) for value in values])
 
     return join(trees, leaf, like=like)
 
 
 def aggregate(trees: Sequence[object], fn: Callable[[list[Any]], object], *, like: TreeT) -> TreeT:
-    """Join every field by `fn(list of leaves)`; None among arrays counts as zeros, None in all stays None.
-
-    Raises:
-        FieldError: `fn` raised; names the field.
-    """
+    """Join every field by `fn(list of leaves)`; None among arrays counts as zeros, None in all stays None."""
 
     def leaf(values: list[Any]) -> object:
         first = _first_array(values)

@@ -159,14 +159,10 @@ class NamedArray(Record):
         except AttributeError:
             return {}
 
-    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        metadata = self._meta()
-        return _restore, ((type(self), self.__dict__, metadata) if metadata else (type(self), self.__dict__))
-
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Callable[..., object], tuple[object, ...]]:
         """Give plain arrays as bare buffers: numpy's own way of pickling takes three times as long for each."""
         if operator.index(protocol) < 5:
-            return self.__reduce__()
+            return _restore, (type(self), self.__dict__, self._meta())
         layout: list[tuple[str, str | None, object]] = []
         buffers = []
         for name, value in self.__dict__.items():
@@ -204,9 +200,7 @@ class NamedArray(Record):
 
     def _values_of(self, field: str) -> np.ndarray:
         value = self[field]
-        if value is None:
-            return np.empty(0)
-        return np.asarray(value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value)
+        return np.empty(0) if value is None else np.asarray(tree.host(value))
 
 
 @dataclass_transform()
@@ -232,7 +226,7 @@ def namedarray(cls: ClassT) -> ClassT:
     return cls
 
 
-def _restore(cls: type[NamedArray], fields: tree.Fields, metadata: dict[str, object] | None = None) -> NamedArray:
+def _restore(cls: type[NamedArray], fields: tree.Fields, metadata: dict[str, object]) -> NamedArray:
     new = object.__new__(cls)
     new.__dict__.update(fields)
     if metadata:
@@ -247,12 +241,9 @@ def _restore_arrays(
     *buffers: bytes | bytearray | memoryview,
 ) -> NamedArray:
     """Make a record of buffers and, where the type is None, of values as they are."""
-    following = iter(buffers)
-    return _restore(
-        cls,
-        {name: shape if kind is None else np.ndarray(shape, kind, next(following)) for name, kind, shape in layout},
-        metadata,
-    )
+    left = iter(buffers)
+    fields = {name: shape if kind is None else np.ndarray(shape, kind, next(left)) for name, kind, shape in layout}
+    return _restore(cls, fields, metadata)
 
 
 def recursive_apply(x: TreeT, fn: Callable[[Any], object]) -> TreeT:

@@ -171,7 +171,7 @@ def _combine(left: Any, right: Any, op: Callable[[Any, Any], Any], in_place: boo
         if isinstance(left, torch.Tensor) and isinstance(right, np.ndarray):
             right = torch.as_tensor(right, device=left.device)
         elif isinstance(left, np.ndarray) and isinstance(right, torch.Tensor):
-            right = right.numpy(force=True)
+            right = tree.host(right)
         try:
             return op(left, right)
         except (TypeError, ValueError) as error:

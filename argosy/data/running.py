@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from argosy.data.tree import State
+from argosy.data.tree import State, host
 from argosy.errors import DataError
 
 
@@ -102,18 +102,14 @@ class RunningMeanStd:
 
 
 class MovAvg:
-    """Mean and deviation of the last `size` finite numbers, e.g. of losses to show.
-
-    Args:
-        size: how many count.
-    """
+    """Mean and deviation of the last `size` finite numbers, e.g. of losses to show."""
 
     def __init__(self, size: int = 100) -> None:
         self._numbers: deque[float] = deque(maxlen=size)
 
     def add(self, numbers: npt.ArrayLike | torch.Tensor) -> float:
         """Take in a number or several (those that are NaN or infinite are left out); return the mean."""
-        values = np.asarray(numbers.detach().cpu() if isinstance(numbers, torch.Tensor) else numbers, np.float64)
+        values = np.asarray(host(numbers), np.float64)
         self._numbers.extend(values[np.isfinite(values)].ravel().tolist())
         return self.mean()
 

@@ -15,11 +15,7 @@ Device = str | int | torch.device
 
 
 def tensor(leaf: object, device: Device = "cpu", dtype: torch.dtype | None = None) -> torch.Tensor:
-    """Turn an array, number or list of numbers into a tensor; a tensor is moved and cast only where it differs.
-
-    Raises:
-        DataError: it holds objects or text.
-    """
+    """Turn an array, number or list of numbers into a tensor; a tensor is moved and cast only where it differs."""
     if isinstance(leaf, torch.Tensor):
         return leaf.to(device=device, dtype=dtype)
     if isinstance(leaf, list | tuple) and any(isinstance(item, torch.Tensor) for item in leaf):
@@ -73,10 +69,9 @@ def _stacked(x: Any) -> Any:
 
 
 def _array(leaf: Any) -> Any:
-    if isinstance(leaf, torch.Tensor):
-        return leaf.detach().cpu().numpy()
     if isinstance(leaf, list | tuple) and any(isinstance(item, torch.Tensor) for item in leaf):
-        return _array(join.stack_leaves(leaf))
+        leaf = join.stack_leaves(leaf)
+    leaf = tree.host(leaf)
     return leaf if isinstance(leaf, np.ndarray | str | bytes) else tree.as_array(leaf)
 
 
@@ -86,13 +81,10 @@ def as_tensors(batch: TreeT, device: Device = "cpu") -> TreeT:
     Fields of objects or text and None are passed on as they are.
     """
     target = torch.device(device)
-    on_cpu = target.type == "cpu"
 
     def convert(leaf: Any) -> Any:
-        if isinstance(leaf, np.ndarray):
-            if leaf.dtype.kind not in tree.NUMERIC:
-                return leaf
-            return _shared(leaf) if on_cpu else _shared(leaf).to(target)
+        if isinstance(leaf, np.ndarray) and leaf.dtype.kind in tree.NUMERIC:
+            leaf = _shared(leaf)
         return leaf.to(target) if isinstance(leaf, torch.Tensor) and leaf.device != target else leaf
 
     return tree.map_leaves(convert, batch)

@@ -1,6 +1,7 @@
 """Functions over trees of arrays: nested dicts, `Batch`es and `NamedArray`s with arrays or tensors as leaves.
 
-A node is a `dict` or a `Node`; everything else is a leaf. `None` is a leaf that stands for "absent".
+A node is a `dict` or a `Node`; everything else is a leaf. `None` is a leaf that stands for "absent". What fails at a
+field fails with a `FieldError`, which names it.
 Both `Batch` and `NamedArray` are built on these functions and those of `join`, so that one rule holds for both.
 """
 
@@ -63,11 +64,7 @@ def rebuild(like: TreeT, fields: Fields) -> TreeT:
 
 
 def map_leaves(fn: Callable[[Any], object], tree: TreeT) -> TreeT:
-    """Apply `fn` to every leaf but None; the containers are new.
-
-    Raises:
-        FieldError: `fn` raised a TypeError or ValueError; names the field.
-    """
+    """Apply `fn` to every leaf but None; the containers are new."""
     fields = fields_of(tree)
     if fields is None:
         return tree if tree is None else fn(tree)  # type: ignore[return-value]  # a leaf becomes what fn makes of it
@@ -121,11 +118,7 @@ def unflatten(leaves: Mapping[Path, Any]) -> Any:
 
 
 def index(tree: TreeT, at: Any) -> TreeT:
-    """Index every leaf along its first axes; None stays None, empty nodes stay empty.
-
-    Raises:
-        IndexError: a leaf cannot be indexed so; names the field.
-    """
+    """Index every leaf along its first axes (IndexError names the field); None stays None, empty nodes stay empty."""
     fields = fields_of(tree)
     if fields is None:
         return None if tree is None else tree[at]  # type: ignore[return-value, index]  # an array or a tensor
@@ -193,7 +186,7 @@ def _assign(tree: object, at: Any, value: object, absent: Literal["zero", "keep"
             return
         value = None if isinstance(tree, np.ndarray) and tree.dtype.kind not in NUMERIC else 0
     if isinstance(tree, np.ndarray):
-        tree[at] = value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else value
+        tree[at] = host(value)
     elif isinstance(tree, torch.Tensor):
         tree[at] = torch.as_tensor(value, dtype=tree.dtype, device=tree.device)
     else:
@@ -271,11 +264,15 @@ def equal(a: object, b: object) -> bool:
     return bool(np.array_equal(x, y, equal_nan=x.dtype.kind in "fc" and y.dtype.kind in "fc"))
 
 
-def _comparable(leaf: object) -> np.ndarray:
-    if not isinstance(leaf, torch.Tensor):
-        return np.asarray(leaf)
-    leaf = leaf.detach().cpu()
-    return leaf.float().numpy() if leaf.dtype is torch.bfloat16 else leaf.numpy()  # numpy has no bfloat16
+def _comparable(leaf: Any) -> np.ndarray:
+    if isinstance(leaf, torch.Tensor) and leaf.dtype is torch.bfloat16:  # which numpy has not
+        leaf = leaf.float()
+    return np.asarray(host(leaf))
+
+
+def host(leaf: Any) -> Any:
+    """Return a tensor as an array in host memory, which is shared where it can be; anything else as it is."""
+    return leaf.numpy(force=True) if isinstance(leaf, torch.Tensor) else leaf
 
 
 def as_array(value: object) -> np.ndarray:

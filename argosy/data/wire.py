@@ -17,7 +17,7 @@ import re
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 import numpy as np
 import torch
@@ -40,22 +40,17 @@ Method = Literal[
 Buffer = bytes | bytearray | memoryview
 
 
-class _Form(NamedTuple):
-    header: Literal["dict", "pickle", "raw"]
-    compressed: Callable[[str], bool] | None = None
-    """Whether the array at a path is compressed; None: none is."""
-
-
-_METHODS: Final[dict[str, _Form]] = {
-    "pickle_dict": _Form("dict"),
-    "pickle": _Form("pickle"),
-    "raw_bytes": _Form("raw"),
-    "raw_compress": _Form("raw", lambda path: True),
-    "compress_pickle": _Form("pickle", lambda path: True),
-    "pickle_compress": _Form("pickle", lambda path: True),
-    "obs_compress": _Form("raw", lambda path: path.split(".")[0] == "obs"),
-    "compress_except_policy_state": _Form("raw", lambda path: "policy_state" not in path.split(".")),
+_METHODS: Final[dict[str, tuple[str, Callable[[str], bool] | None]]] = {
+    "pickle_dict": ("dict", None),
+    "pickle": ("pickle", None),
+    "raw_bytes": ("raw", None),
+    "raw_compress": ("raw", lambda path: True),
+    "compress_pickle": ("pickle", lambda path: True),
+    "pickle_compress": ("pickle", lambda path: True),
+    "obs_compress": ("raw", lambda path: path.split(".")[0] == "obs"),
+    "compress_except_policy_state": ("raw", lambda path: "policy_state" not in path.split(".")),
 }
+"""The kind of header, and whether the array at a path is compressed; None: none is."""
 _HEAD = struct.Struct("<4sBII")  # magic, kind of header, bytes of header, number of buffers
 # After the head, per buffer: bytes as stored and bytes as they were (uint64); they differ where it is compressed.
 _MAGIC = b"ARGN"
@@ -86,12 +81,12 @@ def dumps(x: NamedArray, method: Method = "raw_bytes") -> bytes:
     Raises:
         DataError: the method is unknown, or a raw one and a field or metadata is neither array nor JSON; names it.
     """
-    form = _METHODS.get(method)
-    if form is None:
+    if method not in _METHODS:
         raise DataError(f"there is no method {method!r} to dump with; {nearest(method, _METHODS)}")
+    kind, compressed = _METHODS[method]
     buffers: list[np.ndarray] = []
     paths: list[str] = []
-    if form.header == "raw":
+    if kind == "raw":
         record = _layout(x, "", buffers, paths)
         try:
             metadata = json.dumps(dict(x.metadata))
@@ -100,17 +95,17 @@ def dumps(x: NamedArray, method: Method = "raw_bytes") -> bytes:
         header = f'{{"record": {record}, "metadata": {metadata}}}'.encode()
     else:
         found: list[pickle.PickleBuffer] = []
-        content = (x.to_dict(), dict(x.metadata)) if form.header == "dict" else x
+        content = (x.to_dict(), dict(x.metadata)) if kind == "dict" else x
         header = pickle.dumps(content, protocol=5, buffer_callback=found.append)
         buffers = [np.frombuffer(buffer.raw(), np.uint8) for buffer in found]
         paths = [""] * len(buffers)
-    stored, compressed = buffers, form.compressed
+    stored = buffers
     if compressed is not None:
         stored = [_compress(b) if compressed(p) else b for b, p in zip(buffers, paths, strict=True)]
     sizes = [0] * (2 * len(stored))
     sizes[::2], sizes[1::2] = [part.nbytes for part in stored], [part.nbytes for part in buffers]
     parts: list[Buffer] = [
-        _HEAD.pack(_MAGIC, _KINDS.index(form.header), len(header), len(buffers)),
+        _HEAD.pack(_MAGIC, _KINDS.index(kind), len(header), len(buffers)),
         struct.pack(f"<{len(sizes)}Q", *sizes),
         header,
     ]
@@ -133,11 +128,8 @@ def loads(data: Buffer, *, allow_pickle: bool = False) -> NamedArray:
     """Undo `dumps`. Raw methods give arrays on the memory of `data`, read-only where that is.
 
     The pickle methods give arrays that can be written to. A class that this process has not declared becomes a plain
-    `NamedArray` (raw methods).
-
-    Args:
-        data: the message.
-        allow_pickle: take messages of the pickle methods, too. Whoever wrote such a message decides what it executes.
+    `NamedArray` (raw methods). Messages of the pickle methods are taken with `allow_pickle` only: whoever wrote one
+    decides what it executes.
 
     Raises:
         DataError: `data` is no such message, is damaged or cut short, or is a pickle that was not asked for.

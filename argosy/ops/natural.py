@@ -70,10 +70,7 @@ def fisher_product(
 
 @torch.no_grad()
 def conjugate_gradient(
-    product: Callable[[torch.Tensor], torch.Tensor],
-    target: torch.Tensor,
-    iterations: int = 10,
-    tolerance: float = 1e-10,
+    product: Callable[[torch.Tensor], torch.Tensor], target: torch.Tensor, iterations: int = 10
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return x with A x = target, nearly, for a positive definite matrix, and x' A x (Hestenes and Stiefel, 1952).
 
@@ -83,12 +80,11 @@ def conjugate_gradient(
         product: v -> A v [P].
         target: [P].
         iterations: at most; P of them would be exact.
-        tolerance: ends when the square of the residual's norm is below it.
     """
     residual = target.to(torch.float64, copy=True)
     x, direction, square = torch.zeros_like(residual), residual.clone(), residual @ residual
     for _ in range(iterations):
-        if square < tolerance:
+        if square < 1e-10:  # nothing is left
             break
         with torch.enable_grad():
             image = product(direction.to(target.dtype)).double()

@@ -1,4 +1,9 @@
-"""Returns and advantages of rollouts. Shapes: T time, B envs."""
+"""Returns and advantages of rollouts [T, B]: T time, B envs.
+
+Of each row there are its reward `rew`, `value` V(obs[t]), `value_next` V(obs_next[t]) of the true successor, and two
+flags. A `terminated` row has no successor to bootstrap from: what stands for its value does not matter. Where `cut` is
+set, row t+1 is not row t's successor (done, end of a segment); the last row counts as cut.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +18,9 @@ def values_next(
     cut: torch.Tensor,
     at_cuts: Callable[[tuple[torch.Tensor, ...]], torch.Tensor],
 ) -> torch.Tensor:
-    """Return V(obs_next): the value of the next row; at a cut, where that is another's, of the true successor.
+    """Return V(obs_next) [T, B]: the value of the next row; at a cut, where that is another's, of the true successor.
 
-    Args:
-        value: [T, B] V(obs[t]).
-        terminated: [T, B] bool; such a row has no successor, and what stands there means nothing.
-        cut: [T, B] bool; row t+1 is not row t's successor (done, end of a segment); the last row counts as cut.
-        at_cuts: given the indices (t [k], b [k]) of the rows that were cut off, returns V(obs_next) [k] of these.
-
-    Returns:
-        [T, B]
+    `at_cuts` gives V(obs_next) [k] of the rows that were cut off, by their indices (t [k], b [k]).
     """
     value_next = torch.cat((value[1:], torch.zeros_like(value[:1])))
     at = (torch.cat((cut[:-1], torch.ones_like(cut[-1:]))) & ~terminated).nonzero(as_tuple=True)
@@ -46,14 +44,7 @@ def gae(
         adv[t]   = delta[t] + gamma * gae_lambda * (1 - cut[t]) * adv[t+1],    adv[T] = 0
         returns  = adv + value
 
-    Args:
-        rew: [T, B] float.
-        value: [T, B] V(obs[t]).
-        value_next: [T, B] V(obs_next[t]), of the true successor; what stands at terminated rows does not matter.
-        terminated: [T, B] bool; such a row has no successor to bootstrap from.
-        cut: [T, B] bool; row t+1 is not row t's successor (done, end of a segment); the last row counts as cut.
-        gamma: discount factor.
-        gae_lambda: 0 is the one-step advantage, 1 the Monte-Carlo one.
+    A `gae_lambda` of 0 gives the one-step advantage, 1 the Monte-Carlo one.
 
     Returns:
         (adv [T, B], returns [T, B]), float, without gradient.

@@ -28,16 +28,9 @@ def vtrace(
         adv[t]   = rho[t] * (rew[t] + gamma * vs_next[t] - value[t])
 
     where vs_next is vs of the next row or, where this row is cut, its value_next. With equal policies and both clips at
-    least 1, vs is the lambda-return.
+    least 1, vs is the lambda-return. Rows [T, B] are as in `returns`, with the values of the present critic, and beside
 
-    Args:
         log_ratio: [T, B] log of the present policy's probability of the action over that of the policy that acted.
-        rew: [T, B] float.
-        value: [T, B] V(obs[t]) of the present critic.
-        value_next: [T, B] V(obs_next[t]), of the true successor; what stands at terminated rows does not matter.
-        terminated: [T, B] bool; such a row has no successor to bootstrap from.
-        cut: [T, B] bool; row t+1 is not row t's successor (done, end of a segment); the last row counts as cut.
-        gamma: discount factor.
         trace_lambda: 0 looks one step ahead, 1 as far as the row's segment goes.
         rho_clip: bound of the weights that say which policy's value is found.
         trace_clip: bound of the weights that say how far a surprise is carried back.

@@ -137,10 +137,6 @@ def test_where_recordings_stopped_stays_known_until_it_is_overwritten(tmp_path):
     copy.add(Batch({name: copy[3:4][name] for name in ("obs", "act", "rew", "obs_next", "terminated", "truncated")}))
     copy.add_steps(copy[:4], 4)
     assert not copy.rings.cut.any()
-    state = buffer.state_dict()
-    del state["rings"]["cut"]  # as in files of before
-    copy.load_state_dict(state)
-    assert ended(copy) == [1] * 6
 
 
 def test_what_is_collected_later_has_its_own():

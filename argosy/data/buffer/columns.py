@@ -7,11 +7,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from argosy.data.buffer.rings import IntArray
 from argosy.data.protocols import TransitionLike
-from argosy.data.tree import Fields, Path, State, fields_of, flatten, map_leaves, unflatten
+from argosy.data.tree import NUMERIC, Fields, Path, State, fields_of, flatten, host, map_leaves, unflatten
 from argosy.errors import DataError
 
 REQUIRED = ("obs", "act", "rew", "terminated", "truncated", "obs_next")
@@ -28,13 +27,8 @@ ColumnMaker: TypeAlias = "Callable[[str, tuple[int, ...], np.dtype[Any], int], C
 
 
 def as_array(value: object, name: str) -> Array:
-    """Return `value` as a numpy array of numbers or booleans.
-
-    Raises:
-        DataError: names the field when it is ragged or holds objects or strings.
-    """
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().numpy()
+    """Return `value` as a numpy array of numbers or booleans; a DataError names the field that is none."""
+    value = host(value)
     if not isinstance(value, np.ndarray):
         if (fields := fields_of(value)) is not None:
             raise DataError(f"{name} has the keys {sorted(fields)}; the buffer stores one array here")
@@ -42,7 +36,7 @@ def as_array(value: object, name: str) -> Array:
             value = np.asarray(value)
         except ValueError as error:
             raise DataError(f"{name} is ragged ({error}); every row must have the same shape") from error
-    if value.dtype.kind not in "biufc":
+    if value.dtype.kind not in NUMERIC:
         raise DataError(
             f"{name} has dtype {value.dtype}; a buffer stores numbers and booleans only: let a wrapper of the env make"
             " arrays of one shape of it (of a graph: its features and edges, filled up to the largest)"
@@ -54,11 +48,7 @@ _REQUIRED = frozenset(REQUIRED)
 
 
 def given_fields(batch: TransitionLike | Fields, ignore_obs_next: bool) -> Fields:
-    """Return the fields of new rows; `obs` stands for an `obs_next` that may be left out.
-
-    Raises:
-        DataError: one is missing.
-    """
+    """Return the fields of new rows; `obs` stands for an `obs_next` that may be left out."""
     given = fields_of(batch)
     if given is None:
         given = vars(batch)
@@ -126,11 +116,7 @@ class Column:
             ) from error
 
     def check(self, value: object, rows: int, lift: bool = False) -> Array:
-        """Return `value` as an array [rows, *shape] that can be written; `lift` adds the leading axis.
-
-        Raises:
-            DataError: names the field, what came and what the schema asks for.
-        """
+        """Return `value` as an array [rows, *shape] that can be written; `lift` adds the leading axis."""
         if type(value) is np.ndarray and value.dtype is self.dtype and value.shape == (rows, *self.shape) and not lift:
             return value
         array = as_array(value, self.name)
@@ -191,11 +177,7 @@ class Field:
             self.single = column
 
     def declare_like(self, value: object, lift: bool, dtype: np.dtype[Any] | None = None) -> None:
-        """Allocate what the first rows need (`lift`: a single one), in the `dtype` given or their own.
-
-        Raises:
-            DataError: the value is missing, ragged or of a dtype that cannot be stored.
-        """
+        """Allocate what the first rows need (`lift`: a single one), in the `dtype` given or their own."""
         flat = flatten(value)
         if not flat:
             raise DataError(f"{self.name} is missing or empty; a buffer needs it in every row")

@@ -14,25 +14,18 @@ import torch
 from argosy.data.buffer.columns import Array, Column, ColumnMaker
 from argosy.data.buffer.rings import IntArray, Rings
 from argosy.errors import ConfigError, DataError
+from argosy.process import usable_device
 
 NOT_ON_DEVICES = frozenset(("uint16", "uint32", "uint64", np.dtype("g").name, np.dtype("G").name))
 """Types of numbers that torch lacks, or lacks assignment by index for: the last two are long doubles."""
 
 
 def column_maker(device: str | None, storage_dir: str | PathLike[str] | None) -> ColumnMaker:
-    """Return what makes the columns of a buffer: in host memory, on a device, or in files.
-
-    Raises:
-        ConfigError: both are given, or there is no such device.
-    """
+    """Return what makes the columns of a buffer: in host memory, on a device, or in files."""
     if device is not None and storage_dir is not None:
         raise ConfigError(f"device is {device!r} and storage_dir {str(storage_dir)!r}; choose one of them")
     if device is not None:
-        try:
-            torch.empty(0, device=device)
-        except (AssertionError, RuntimeError) as error:
-            raise ConfigError(f"device is {str(device)!r}, which cannot be used: {error}") from error
-        return partial(DeviceColumn, device=str(device))
+        return partial(DeviceColumn, device=usable_device(str(device)))
     return Column if storage_dir is None else partial(MappedColumn, directory=str(storage_dir))
 
 

@@ -50,50 +50,33 @@ class Hindsight:
 
 
 def relabel(
-    storage: Storage,
-    config: Hindsight,
-    window: IntArray,
-    fields: Fields,
-    rew: Array,
-    rng: np.random.Generator,
+    storage: Storage, config: Hindsight, window: IntArray, fields: Fields, rew: Array, rng: np.random.Generator
 ) -> None:
     """Give a part of a sample new goals: overwrites goals, `terminated` and `done` in its `fields`, and `rew`.
 
-    Where a new goal ends the episode within the window, rewards behind that are 0; `obs_next` stays that of the
-    window's last row, from which nobody bootstraps then. Episodes that were truncated stay so.
-
-    Args:
-        storage: where the sample is from.
-        config: which rows get another goal.
-        window: [B, n] or [T, B, n] slots that a row's reward is the sum over.
-        fields: of the sample.
-        rew: rewards of the slots in `window`, before they are summed.
-        rng: random numbers.
-
-    Raises:
-        DataError: observations lack goals, or a function of the user's returned another number of values, or NaN.
+    `window` [B, n] or [T, B, n] are the slots whose rewards `rew` are summed later. Where a new goal ends the episode
+    within the window, rewards behind that are 0; `obs_next` stays that of the window's last row, from which nobody
+    bootstraps then. Episodes that were truncated stay so.
     """
-    single = window.ndim == 2
+    single, shape = window.ndim == 2, window.shape
     window = window[None] if single else window
     mask, goal = draw_goals(storage, config, window[..., 0], rng)
     column = storage.fields["obs"].columns["desired_goal",]
     achieved = column.host(storage.successor(("achieved_goal",), window[mask]))
     desired = np.broadcast_to(column.host(goal)[:, None], achieved.shape)
     value = _asked(config.compute_reward_fn, "compute_reward_fn", achieved, desired).astype(np.float32)
-    rows = column.like(mask)
+    rows = column.like(mask[0] if single else mask)
     if config.compute_terminated_fn is not None:
         ended = _asked(config.compute_terminated_fn, "compute_terminated_fn", achieved, desired).astype(np.bool_)
         over = np.logical_or.accumulate(ended, axis=1)
         value[:, 1:][over[:, :-1]] = 0.0
-        terminated = fields["terminated"]
-        (terminated[None] if single else terminated)[rows] = column.like(over[:, -1])
-        fields["done"] = terminated | fields["truncated"]
-    rew.reshape(window.shape)[rows] = column.like(value)
+        fields["terminated"][rows] = column.like(over[:, -1])
+        fields["done"] = fields["terminated"] | fields["truncated"]
+    rew.reshape(shape)[rows] = column.like(value)
     if storage.stack_num > 1:
         goal = goal[:, None]
     for name in ("obs", "obs_next"):
-        of_sample = fields[name]["desired_goal"]
-        (of_sample[None] if single else of_sample)[rows] = goal  # of stacks, in every frame
+        fields[name]["desired_goal"][rows] = goal  # of stacks, in every frame
 
 
 def draw_goals(
@@ -105,9 +88,6 @@ def draw_goals(
 
     Returns:
         Which rows get a new goal [T, B], and these goals [R, *goal], one per True.
-
-    Raises:
-        DataError: observations lack `achieved_goal` or `desired_goal`.
     """
     columns = storage.fields["obs"].columns
     if ("achieved_goal",) not in columns or ("desired_goal",) not in columns:
@@ -142,11 +122,7 @@ def _asked(function: RewardFn, name: str, achieved: Array, desired: Array) -> Ar
 
 
 def look_up(buffer: ReplayBuffer, index: IntArray, final: IntArray, sampling: Sampling) -> dict[str, Array]:
-    """Return the fields that a sample asks for, of the slots `index`, whose n-step windows end with the slots `final`.
-
-    Raises:
-        DataError: a field is unknown.
-    """
+    """Return the fields that a sample asks for, of the slots `index`, whose windows end with the slots `final`."""
     for name in sampling.fields:
         if name not in MAKERS:
             raise DataError(f"a sample is to hold {name!r}, which nothing makes: {nearest(name, MAKERS)}")

@@ -49,11 +49,7 @@ class Priorities:
         self.samples = 0
 
     def update(self, index: npt.ArrayLike, priority: Any) -> None:
-        """Set priorities; both of any shape, e.g. [B] or [T, B]. Of a slot that repeats, the last counts.
-
-        Raises:
-            DataError: shapes differ, a slot holds no row, or a priority is NaN or infinite. Nothing changes then.
-        """
+        """Set priorities, see `ReplayBuffer.update_weight`; of a slot that repeats, the last counts."""
         slot = as_array(index, "indices").ravel().astype(np.int64, copy=False)
         value = as_array(priority, "priorities").ravel().astype(np.float64, copy=False)
         if len(slot) != len(value):
@@ -84,11 +80,7 @@ class Priorities:
             self.beta = self.config.beta + (final - self.config.beta) * done
 
     def set_beta(self, beta: float) -> None:
-        """Set beta by hand.
-
-        Raises:
-            ConfigError: it is negative, or the config has a schedule that would overwrite it.
-        """
+        """Set beta by hand, see `ReplayBuffer.set_beta`."""
         if beta < 0 or self.config.beta_final is not None:
             raise ConfigError(f"set_beta({beta}): beta must be >= 0 and Priority.beta_final None")
         self.beta = beta
@@ -148,7 +140,7 @@ class SegmentTree:
     def get_prefix_sum_idx(self, value: npt.ArrayLike) -> int | IntArray:
         """Return the first index up to which the numbers sum to more than `value`, or to all where they never do."""
         given = np.asarray(value, np.float64)
-        found = self._tree.find_mass(given.flatten()).reshape(given.shape)
+        found = self._tree.find_mass(given.ravel()).reshape(given.shape)
         return found if given.ndim else int(found)
 
     def _checked(self, index: int | IntArray) -> IntArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -10,47 +11,37 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from argosy.config import check_range
+from argosy.config import Checked, limited
 from argosy.data.batch import Batch, as_batch
 from argosy.data.buffer.columns import REQUIRED, Array
 from argosy.data.buffer.hindsight import Hindsight, look_up, relabel
 from argosy.data.buffer.priority import Priorities, Priority
 from argosy.data.buffer.rings import IntArray
-from argosy.data.buffer.state import (
-    Stored,
-    append,
-    check_rings,
-    columns_of,
-    opened_state,
-    read_data,
-    restore,
-    save_state,
-)
+from argosy.data.buffer.state import Stored, append, check_rings, columns_of, read_data, read_state, restore, save_state
 from argosy.data.buffer.storage import Storage
+from argosy.data.hdf5 import HDF5Tree, naming_errors, open_hdf5
 from argosy.data.tree import Fields, State
 from argosy.errors import ConfigError, DataError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampling:
+class Sampling(Checked):
     """How a buffer turns stored transitions into a training batch. `Algorithm.sampling` says what it needs."""
 
-    gamma: float = 0.99
+    gamma: float = limited(0.99, ge=0.0, le=1.0)
     """Discount per step."""
-    n_step: int = 1
+    n_step: int = limited(1, ge=1, le=100_000)
     """Steps summed into the reward before the value of `obs_next` is used; episodes and sequences end them earlier."""
-    sequence_length: int | None = None
+    sequence_length: int | None = limited(None, ge=1, le=100_000)
     """Rows to learn from per sequence; batches are then [burn_in + sequence_length, B, ...]. None: single rows."""
-    burn_in: int = 0
+    burn_in: int = limited(0, ge=0, le=100_000)
     """Rows before them that only warm up the recurrent state."""
     fields: tuple[str, ...] = ()
     """What rows are to hold beside the usual: `returns` to the episode's end, `act_next` that follows, `step` of it,
     whether it has `ended`."""
 
     def __post_init__(self) -> None:
-        check_range(self, "gamma", ge=0.0, le=1.0)
-        check_range(self, "n_step", "sequence_length", ge=1, le=100_000)
-        check_range(self, "burn_in", ge=0, le=100_000)
+        super().__post_init__()
         if self.burn_in and self.sequence_length is None:
             raise ConfigError(f"Sampling.burn_in is {self.burn_in} without sequence_length; set both or neither")
 
@@ -131,12 +122,13 @@ class ReplayBuffer(Storage):
             ConfigError: `batch_size` is larger than the buffer.
             DataError: the buffer is empty, or `sample_avail` leaves nothing to sample.
         """
+        return self._draw(batch_size, 1)
+
+    def _draw(self, batch_size: int | None, span: int) -> IntArray:
+        """Draw the (first) slots of rows, or of sequences of `span` rows; as many as `sample_indices` says."""
         if batch_size == 0:
             return self._available(self.rings.all_stored())
-        return self._draw(len(self) if batch_size is None else batch_size, 1)
-
-    def _draw(self, size: int, span: int) -> IntArray:
-        """Draw the (first) slots of `size` rows or sequences."""
+        size = len(self) if batch_size is None else batch_size
         if size <= 0:
             return np.zeros(0, np.int64)
         if size > self.maxsize:
@@ -150,11 +142,9 @@ class ReplayBuffer(Storage):
             if len(allowed) == 0:
                 raise DataError(f"no row of {len(self)} has {self.stack_num - 1} predecessors, as sample_avail asks")
             missing = ~np.isin(slot, allowed)
-            if self.priorities is None:
-                slot[missing] = rng.choice(allowed, np.count_nonzero(missing))
-            elif np.count_nonzero(missing):
-                weight = self.priorities.tree[allowed]
-                slot[missing] = rng.choice(allowed, np.count_nonzero(missing), p=weight / weight.sum())
+            weight = None if self.priorities is None else self.priorities.tree[allowed]
+            share = None if weight is None else weight / weight.sum()
+            slot[missing] = rng.choice(allowed, np.count_nonzero(missing), p=share)
         return slot
 
     def _available(self, index: IntArray) -> IntArray:
@@ -190,10 +180,7 @@ class ReplayBuffer(Storage):
             DataError: the buffer is empty.
         """
         sampling = _SINGLE if sampling is None else sampling
-        if batch_size == 0:
-            slot = self.sample_indices(0)
-        else:
-            slot = self._draw(len(self) if batch_size is None else batch_size, sampling.span)
+        slot = self._draw(batch_size, sampling.span)
         if len(slot) == 0 or not self.fields:
             raise DataError(f"sample({batch_size}) of a buffer with {len(self)} transitions would be empty")
         like = self.fields["rew"].columns[()].like
@@ -356,8 +343,9 @@ class ReplayBuffer(Storage):
         Raises:
             DataError: the file is missing, damaged, newer than this version, or no buffer.
         """
-        with opened_state(path) as stored:
-            return cls.from_stored(stored, device, hindsight=hindsight)
+        name, wrong = os.fspath(path), "is no buffer, or a damaged one"
+        with naming_errors(name, wrong, wrong), open_hdf5(path) as file:
+            return cls.from_stored(read_state(HDF5Tree(file, name), HDF5Tree.mapped), device, hindsight=hindsight)
 
     @classmethod
     def from_stored(cls, stored: Stored, device: str | None = None, *, hindsight: Hindsight | None = None) -> Self:

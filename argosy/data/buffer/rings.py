@@ -89,11 +89,7 @@ class Rings:
             self.ep_len: IntArray = np.zeros(self.num, np.int64)
 
     def check_ids(self, buffer_ids: npt.ArrayLike | None, rows: int) -> IntArray | None:
-        """Return the rings that `rows` new rows go to; None: one row to each ring, in order.
-
-        Raises:
-            DataError: the ids are out of range, repeat, or are not as many as the rows.
-        """
+        """Return the rings that `rows` new rows go to, or raise DataError; None: one row to each ring, in order."""
         if buffer_ids is None:
             if rows != self.num:
                 raise DataError(f"add() got {rows} rows for {self.num} sub-buffers; name them with buffer_ids")
@@ -322,7 +318,6 @@ class Rings:
             raise DataError(
                 f"the state is of sub-buffers of {state['capacity'].tolist()}, not {self.capacity.tolist()}"
             )
-        state = {"cut": np.zeros(self.slots, np.bool_), **state}  # files of before do not know it
         for name in _STATE:
             setattr(self, name, np.array(state[name], getattr(self, name).dtype))
         self.total = int(self.count.sum())

@@ -5,7 +5,6 @@ Files are of our own layout; Tianshou's are read, too. None is ever unpickled.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,7 +20,7 @@ from argosy.data.buffer.columns import OPTIONAL, REQUIRED, Array, Field, Tree, W
 from argosy.data.buffer.devices import adopted
 from argosy.data.buffer.priority import Priority
 from argosy.data.buffer.rings import BoolArray, IntArray, Rings, compact
-from argosy.data.hdf5 import HDF5Tree, create_hdf5, machine_memory, naming_errors, open_hdf5, sign_hdf5
+from argosy.data.hdf5 import HDF5Tree, create_hdf5, machine_memory, sign_hdf5
 from argosy.data.lazy import LazyArray
 from argosy.data.tree import Fields, Path, State, fields_of, flatten, map_leaves, unflatten
 from argosy.errors import DataError
@@ -102,15 +101,12 @@ def _rows_of(storage: Storage, name: str, key: Path, rows: IntArray, lazy: bool)
 
 
 def restore(storage: Storage, columns: Mapping[str, Tree], index: IntArray) -> None:
-    """Write what `columns_of` returned to the slots `index`, which the rings have taken; allocates if needed.
-
-    Raises:
-        DataError: a column is missing, unknown or does not fit the schema.
-    """
+    """Write what `columns_of` returned to the slots `index`, which the rings have taken; allocates if needed."""
     if derived := columns.keys() & set(DERIVED):
         raise DataError(f"{sorted(derived)} are no fields of a buffer: it makes them when it is read")
     if not storage.fields:
-        storage.allocate(map_leaves(_begin, dict(columns)), lift=False)
+        first = map_leaves(lambda value: value.read(0, 1) if isinstance(value, LazyArray) else value, dict(columns))
+        storage.allocate(first, lift=False)
     own_fields(storage, columns)
     for name, field in storage.fields.items():
         flat = {
@@ -133,11 +129,6 @@ def restore(storage: Storage, columns: Mapping[str, Tree], index: IntArray) -> N
                     column.put(compact(rows[part]), value)
     if storage.priorities is not None:
         storage.priorities.tree.add(index)
-
-
-def _begin(value: Any) -> Any:
-    """Of a lazy array, its first row: enough to say what rows look like."""
-    return value.read(0, 1) if isinstance(value, LazyArray) else value
 
 
 def _parts(flat: dict[Path, Any], rows: int, name: str) -> Iterator[tuple[slice, dict[Path, Array]]]:
@@ -166,11 +157,7 @@ def append(storage: Storage, ring: int, source: Storage, index: IntArray) -> Int
 
 
 def read_data(columns: Mapping[str, object], done: object) -> tuple[dict[str, Tree], BoolArray]:
-    """Return recorded columns [N, ...] as nested dicts of arrays, and the flags `done` [N].
-
-    Raises:
-        DataError: a column has another length, or holds what cannot be stored.
-    """
+    """Return recorded columns [N, ...] as nested dicts of arrays, and the flags `done` [N]."""
     read = {name: _read_columns(value, name) for name, value in columns.items()}
     stop = as_array(_read_columns(done, "done"), "done").astype(np.bool_)
     for path, array in flatten(read).items():
@@ -230,20 +217,12 @@ def _write(group: Any, tree: State, compression: str | None) -> None:
             group.attrs[name] = json.dumps(value)
 
 
-@contextlib.contextmanager
-def opened_state(path: str | PathLike[str]) -> Iterator[Stored]:
-    """Open a file written by `save_state` or by Tianshou's `save_hdf5`; its columns are read as long as it is open.
+def read_state(file: HDF5Tree, read: Callable[[HDF5Tree, str], Any]) -> Stored:
+    """Return what a file of `save_state`, or of Tianshou's `save_hdf5`, says about a buffer; `read` gives its columns.
 
     Raises:
-        DataError: the file is missing, damaged, of a newer layout, or of neither kind.
+        DataError: it is of a newer layout, of neither kind, or was made up.
     """
-    name, wrong = os.fspath(path), "is no buffer, or a damaged one"
-    with naming_errors(name, wrong, wrong), open_hdf5(path) as file:
-        yield read_state(HDF5Tree(file, name), HDF5Tree.mapped)
-
-
-def read_state(file: HDF5Tree, read: Callable[[HDF5Tree, str], Any]) -> Stored:
-    """Return what a file says about a buffer; `read` gives its columns."""
     stored = _read_tianshou(file) if is_tianshou(file) else _read_own(file, read)
     check_rings(stored.state["rings"])
     if not 1 <= stored.options.get("stack_num", 1) <= sum(stored.sizes):
@@ -270,11 +249,7 @@ def _read_own(file: HDF5Tree, read: Callable[[HDF5Tree, str], Any]) -> Stored:
 
 
 def check_rings(state: dict[str, Array]) -> None:
-    """Refuse what `Rings.state_dict` cannot have given; all other code trusts it.
-
-    Raises:
-        DataError: names the array and what is wrong with it.
-    """
+    """Refuse what `Rings.state_dict` cannot have given, by a DataError; all other code trusts it."""
     capacity = np.asarray(state["capacity"])
     if capacity.ndim != 1 or capacity.dtype.kind not in "iu" or not len(capacity) or capacity.min() < 1:
         raise DataError(f"rings.capacity is {capacity!r:.80}; it must hold whole numbers >= 1")
@@ -293,8 +268,6 @@ def check_rings(state: dict[str, Array]) -> None:
         if value.shape != capacity.shape or value.dtype.kind not in "iu" or (value < low).any() or (value > high).any():
             raise DataError(f"rings.{name} is {value!r:.80}, which does not fit a capacity of {capacity!r:.80}")
     for name, shape in (("stop", (slots,)), ("first", (slots,)), ("cut", (slots,)), ("closed", capacity.shape)):
-        if name == "cut" and name not in state:
-            continue  # files of before do not know it
         value = np.asarray(state[name])
         if value.shape != shape or value.dtype != np.bool_:
             raise DataError(f"rings.{name} has shape {value.shape} and type {value.dtype}; it must be {shape} of bool")

@@ -33,10 +33,7 @@ from argosy.errors import ConfigError, DataError, nearest
 
 
 class Storage:
-    """The transitions that a buffer holds; `ReplayBuffer`, which draws from them, says what the arguments are.
-
-    Columns are allocated at the first `add`, from the shapes and dtypes that come.
-    """
+    """The transitions that a buffer holds; `ReplayBuffer`, which draws from them, says what the arguments are."""
 
     obs: Any
     """A field as it is stored, all slots [maxsize, ...]; so are the others, and fields of one's own."""
@@ -179,11 +176,7 @@ class Storage:
         return writes, rew, np.logical_or(writes[1][1], writes[2][1])
 
     def allocate(self, given: Mapping[str, object], lift: bool) -> None:
-        """Fix the schema by the first rows.
-
-        Raises:
-            DataError: names the field that cannot be stored; the schema stays open.
-        """
+        """Fix the schema by the first rows, or raise DataError and leave it open."""
         slots, make = self.maxsize, self.make_column
         fields = {name: Field(name, slots, make) for name in REQUIRED[:-1]}
         for name, field in fields.items():

@@ -74,9 +74,9 @@ def _update(nodes: DoubleArray, size: int, leaf: IntArray, priority: DoubleArray
     return len(leaf)
 
 
-@njit(inline="always")  # into both callers: another call costs 4 % of them
-def _descend(nodes: DoubleArray, mass: DoubleArray) -> IntArray:
-    """Uses up `mass`."""
+@compiled(int64[::1](_NODES, _VALUES, float64))
+def _find(nodes: DoubleArray, share: DoubleArray, total: float) -> IntArray:
+    mass = share * total
     node = np.ones(len(mass), np.int64)
     leaves = level = len(nodes) // 2
     while level > 1:  # all go down one level, so that the machine waits for memory once per level, not for each
@@ -90,16 +90,6 @@ def _descend(nodes: DoubleArray, mass: DoubleArray) -> IntArray:
             mass[i] -= below * right
             node[i] = left + right
     return node - leaves
-
-
-@compiled(int64[::1](_NODES, _VALUES))
-def _find(nodes: DoubleArray, fraction: DoubleArray) -> IntArray:
-    return _descend(nodes, fraction * nodes[1])
-
-
-@compiled(int64[::1](_NODES, types.Array(float64, 1, "C")))
-def _find_mass(nodes: DoubleArray, mass: DoubleArray) -> IntArray:
-    return _descend(nodes, mass)
 
 
 @compiled(float32[::1](_NODES, _SLOTS, float64, float64))
@@ -177,11 +167,11 @@ class SumTree:
 
         Rounding may make it a neighbour, but never one that holds no row (unless none does).
         """
-        return _find(self.nodes, fraction)
+        return _find(self.nodes, fraction, self.nodes[1])
 
     def find_mass(self, mass: DoubleArray) -> IntArray:
-        """Return, for each mass [B], the first slot up to which the numbers sum to more; changes `mass`."""
-        return _find_mass(self.nodes, mass)
+        """Return, for each mass [B], the first slot up to which the numbers sum to more."""
+        return _find(self.nodes, mass, 1.0)
 
     def weights(self, slot: IntArray, beta: float, stored: int | None) -> npt.NDArray[np.float32]:
         """Return (stored * number / total)^-beta; with None, divided by the largest of them."""

@@ -53,11 +53,7 @@ class BufferOptions(PriorityOptions, HindsightOptions, total=False):
 
 
 def ring_sizes(total_size: int, buffer_num: int) -> list[int]:
-    """Return the sizes of `buffer_num` rings: `total_size / buffer_num`, rounded up.
-
-    Raises:
-        ConfigError: `buffer_num` is below 1.
-    """
+    """Return the sizes of `buffer_num` rings: `total_size / buffer_num`, rounded up."""
     if buffer_num < 1:
         raise ConfigError(f"buffer_num is {buffer_num!r}; it must be >= 1")
     return [-(-total_size // buffer_num)] * buffer_num
@@ -117,7 +113,8 @@ class ReplayBufferManager(ReplayBuffer):
                 raise ConfigError(f"buffer_list holds a buffer of {buffer.buffer_num} sub-buffers; give single ones")
             if buffer.options() != first.options():
                 raise ConfigError(f"buffer_list has different options: {first.options()} and {buffer.options()}")
-        super().__init__([buffer.maxsize for buffer in buffer_list], **first.options(), hindsight=first.hindsight)
+        sizes = [buffer.maxsize for buffer in buffer_list]
+        ReplayBuffer.__init__(self, sizes, **first.options(), hindsight=first.hindsight)
         self.make_column = first.make_column
         self._rng.bit_generator.state = first._rng.bit_generator.state
         for ring, buffer in enumerate(buffer_list):
@@ -174,9 +171,7 @@ class CachedReplayBuffer(ReplayBufferManager):
 
     def _environments(self, buffer_ids: npt.ArrayLike | None) -> IntArray:
         """Return the environments meant by `buffer_ids`."""
-        ids = (
-            np.arange(self.cached_buffer_num) if buffer_ids is None else np.atleast_1d(np.asarray(buffer_ids, np.int64))
-        )
+        ids = self.rings.ids[:-1] if buffer_ids is None else np.atleast_1d(np.asarray(buffer_ids, np.int64))
         if len(ids) and (ids.min() < 0 or ids.max() >= self.cached_buffer_num):
             raise DataError(f"buffer_ids is {ids.tolist()}; ids must be within 0 .. {self.cached_buffer_num - 1}")
         return ids
@@ -221,11 +216,8 @@ class PrioritizedReplayBuffer(ReplayBuffer):
         return self.priorities.weights(slot.ravel(), len(self)).reshape(slot.shape)
 
 
-class PrioritizedReplayBufferManager(PrioritizedReplayBuffer, ReplayBufferManager):
+class PrioritizedReplayBufferManager(ReplayBufferManager, PrioritizedReplayBuffer):
     """`ReplayBufferManager` of prioritised buffers."""
-
-    def __init__(self, buffer_list: Sequence[PrioritizedReplayBuffer]) -> None:
-        ReplayBufferManager.__init__(self, buffer_list)
 
 
 class PrioritizedVectorReplayBuffer(PrioritizedReplayBufferManager):
@@ -258,11 +250,8 @@ class HERReplayBuffer(ReplayBuffer):
         ReplayBuffer.__init__(self, size, hindsight=hindsight, **options)
 
 
-class HERReplayBufferManager(HERReplayBuffer, ReplayBufferManager):
+class HERReplayBufferManager(ReplayBufferManager, HERReplayBuffer):
     """`ReplayBufferManager` of hindsight buffers."""
-
-    def __init__(self, buffer_list: Sequence[HERReplayBuffer]) -> None:
-        ReplayBufferManager.__init__(self, buffer_list)
 
 
 class HERVectorReplayBuffer(HERReplayBufferManager):

@@ -126,10 +126,10 @@ def make_card(source: Source, progress: Progress | None = None) -> Card:
     """
     card = Card(source.path, source.format, source.rows, _bytes(Path(source.path)), dict(source.attributes))
     card.notes = source.notes
-    sums, seen, before = Sums(), 0, Batch()
-    for part in source.parts(finite=False):
+    sums, before = Sums(), Batch()
+    for part in source.parts(progress, finite=False):
         steps = Batch({name: part[name] for name in ("obs", "obs_next", "terminated", "truncated")})
-        card.breaks += _breaks(Batch.cat([before, steps]) if seen else steps)
+        card.breaks += _breaks(Batch.cat([before, steps]))
         before = steps[-1:]
         for name in FIELDS:
             for path, leaf in tree.leaves(part[name], name):
@@ -142,9 +142,6 @@ def make_card(source: Source, progress: Progress | None = None) -> Card:
         card.terminated += int(part.terminated.sum())
         card.truncated += int((part.truncated & ~part.terminated & ~cut).sum())
         card.unfinished += int(cut.sum())
-        seen += len(cut)
-        if progress is not None:
-            progress(seen)
     card.unfinished += sums.length > 0
     card.returns = [value for value in card.returns if math.isfinite(value)]
     card.wrong += _wrong(card)

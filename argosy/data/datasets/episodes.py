@@ -35,15 +35,10 @@ class Sums:
 
 
 def best_episodes(source: Source, share: float, progress: Progress | None = None) -> Source:
-    """Return those episodes of a data set that returned most, in their order; pieces without an end are left out.
+    """Return this share of a data set's episodes, rounded up: those that returned most, in their order.
 
-    Cloning the best tenth is what others are to be compared with where data are mixed (%BC in Chen et al., 2021,
-    https://arxiv.org/abs/2106.01345).
-
-    Args:
-        source: the data set; it is read once, in constant memory.
-        share: of the episodes, rounded up to whole ones.
-        progress: is told how many rows are read.
+    Pieces without an end are left out. The data set is read once, in constant memory. Cloning the best tenth is what
+    others are to be compared with where data are mixed (%BC in Chen et al., 2021, https://arxiv.org/abs/2106.01345).
 
     Raises:
         ConfigError: `share` is not within 0 (exclusive) and 1.
@@ -51,13 +46,10 @@ def best_episodes(source: Source, share: float, progress: Progress | None = None
     """
     if not 0.0 < share <= 1.0:
         raise ConfigError(f"the share of the best episodes is {share}; it must be > 0 and <= 1, e.g. 0.1")
-    sums, done = Sums(), 0
+    sums = Sums()
     seen: list[tuple[float, int, bool]] = []
-    for part in source.parts():
+    for part in source.parts(progress):
         seen += sums.take_in(part)
-        done += len(part.rew)
-        if progress is not None:
-            progress(done)
     returns, lengths, ended = (np.array(column) for column in zip(*seen, strict=True)) if seen else [np.zeros(0)] * 3
     known = np.flatnonzero(ended)
     if not len(known):

@@ -42,22 +42,14 @@ _HEADER_BYTES = 1 << 14
 
 
 def open_d4rl(root: HDF5Tree) -> Source:
-    """Return what D4RL's HDF5 layout holds: `observations`, `actions`, `rewards`, `terminals`, `timeouts`, ...
-
-    Raises:
-        DataError: a field is missing, or does not fit the others.
-    """
+    """Return what D4RL's HDF5 layout holds: `observations`, `actions`, `rewards`, `terminals`, `timeouts`, ..."""
     found = _first_names(root.names())
     source = open_columns(root.path, "D4RL", {field: lazy_columns(root, name) for field, name in found.items()})
     return replace(source, close=root.close)
 
 
 def open_npz(path: Path) -> Source:
-    """Return what an npz file holds; nested observations are "obs/camera", ...
-
-    Raises:
-        DataError: a field is missing, does not fit the others, or is no array of numbers of an honest size.
-    """
+    """Return what an npz file holds; nested observations are "obs/camera", ..."""
     columns: dict[tree.Path, Any] = {}
     with zipfile.ZipFile(path) as archive:
         members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
@@ -81,11 +73,7 @@ def has_columns(names: list[str]) -> bool:
 
 
 def open_columns(path: str, kind: str, columns: Mapping[str, Columns]) -> Source:
-    """Return what columns of rows in order of time hold: all of `NAMES`, or all but `obs_next` or `truncated`.
-
-    Raises:
-        DataError: one is missing, or does not fit the others.
-    """
+    """Return what columns of rows in order of time hold: all of `NAMES`, or all but `obs_next` or `truncated`."""
     for field in ("obs", "act", "rew", "terminated"):
         if field not in columns:
             known = " or ".join(map(repr, NAMES[field][:2]))
@@ -167,11 +155,7 @@ def _equal_rows(one: Any, other: Any) -> np.ndarray:
 
 
 def _npy_rows(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> LazyArray:
-    """Return an array of an archive, whose head alone is read now.
-
-    Raises:
-        DataError: it holds objects or text, is no whole array, or is packed more tightly than arrays can be.
-    """
+    """Return an array of an archive, whose head alone is read now; one of an honest size that holds numbers."""
     name = f"{member.filename} in {path}"
     if member.file_size > MAX_RATIO * member.compress_size + _HEADER_BYTES or member.file_size > machine_memory():
         raise DataError(f"{name} would take {member.file_size:,} bytes and takes {member.compress_size:,} in the file")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -45,8 +44,8 @@ def _open(place: Path, name: str) -> Source:
     if (place / INFO).is_file():
         return open_lerobot(place)
     if place.is_dir():
-        if records := _records(sorted(place.iterdir())):
-            return records(name)
+        if source := _open_records(name, sorted(place.iterdir())):
+            return source
         place = find_minari(place)
     if not place.is_file():
         raise DataError(f"there is no file {name!r}")
@@ -63,17 +62,13 @@ def _open(place: Path, name: str) -> Source:
         raise DataError(f"{name} is an HDF5 file, but no data set: it holds {shown or 'nothing'}; known are {KINDS}")
     if zipfile.is_zipfile(place):
         return open_npz(place)
-    if records := _records([place]):
-        return records(name)
+    if source := _open_records(name, [place]):
+        return source
     raise DataError(f"{name} is of no known kind, or damaged; known are {KINDS}")
 
 
-def _records(places: Sequence[Path]) -> Callable[[str], Source] | None:
-    """Return what opens some files that hold records; None where none does.
-
-    Raises:
-        DataError: one beside them does not, and may be a damaged one; names it.
-    """
+def _open_records(name: str, places: Sequence[Path]) -> Source | None:
+    """Return what some files hold, all of records; None where none is."""
     from argosy.data.datasets.tfrecord import is_tfrecord  # brings numba along, which takes a second
     from argosy.data.datasets.unplugged import open_unplugged
 
@@ -86,7 +81,7 @@ def _records(places: Sequence[Path]) -> Callable[[str], Source] | None:
             f"{others[0]} lies among TFRecords, but is empty or damaged, or none: fetch it again, or move it elsewhere "
             "if it is no part of the data set"
         )
-    return partial(open_unplugged, files=files)
+    return open_unplugged(name, files)
 
 
 def _describes(place: Path) -> bool:
@@ -97,13 +92,9 @@ def _describes(place: Path) -> bool:
 def convert(
     source: Source, path: str | PathLike[str], progress: Progress | None = None, *, packed: bool = True
 ) -> None:
-    """Write a data set as argosy's own, in constant memory; a file that is there is replaced in the end.
+    """Write a data set as argosy's own HDF5, in constant memory; a file that is there is replaced in the end.
 
-    Args:
-        source: what to write.
-        path: the file, HDF5.
-        progress: is told how many rows are written.
-        packed: compress images; those of a file without can be mapped instead of being read.
+    `packed` compresses images; those of a file without can be mapped instead of being read.
 
     Raises:
         DataError: the source is damaged or empty, or the file cannot be written.
@@ -111,11 +102,9 @@ def convert(
     if source.rows == 0:
         raise DataError(f"{source.path} holds no transitions")
     with DatasetWriter(path, 1, source.rows, source.options, packed=packed) as writer:
-        for part in source.parts():
+        for part in source.parts(progress):
             rows = part[:, None]
             writer.write(rows, rows.get("cut"))
-            if progress is not None:
-                progress(writer.written)
         kinds = str | int | float | np.number | np.bool_  # HDF5 gives numbers as numpy's
         told: dict[str, Any] = {key: value for key, value in source.attributes.items() if isinstance(value, kinds)}
         writer.finish({**told, "converted_from": source.format})

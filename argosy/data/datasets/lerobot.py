@@ -44,10 +44,6 @@ def open_lerobot(folder: Path) -> Source:
     """Return what the files below a folder hold.
 
     Of several observations each has its name behind the first dot, with underscores for further ones.
-
-    Raises:
-        DataError: a column is missing, or the files do not fit what the folder says of them.
-        MissingExtraError: pyarrow is not installed.
     """
     info = json.loads((folder / INFO).read_bytes()[:_INFO_BYTES])
     features = info.get("features")
@@ -120,11 +116,7 @@ class _Frames:
         return LazyArray(shape, dtype, read)
 
     def _read_group(self, group: _Group) -> dict[str, np.ndarray]:
-        """Return the columns of a group of rows, flat.
-
-        Raises:
-            DataError: one is missing, lacks values or has not as many as it should.
-        """
+        """Return the columns of a group of rows, flat and without gaps."""
         needed = 8 * group.rows * sum(math.prod(spec["shape"]) for spec in self._numeric.values())
         if needed > machine_memory():  # a few bytes can stand for many equal rows
             raise DataError(

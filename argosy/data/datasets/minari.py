@@ -33,11 +33,7 @@ def is_minari(names: list[str]) -> bool:
 
 
 def find_minari(folder: Path) -> Path:
-    """Return the file of a data set's folder.
-
-    Raises:
-        DataError: there is none.
-    """
+    """Return the file of a data set's folder."""
     for path in (folder / FILE, folder / "data" / FILE):
         if path.is_file():
             return path
@@ -48,11 +44,7 @@ def find_minari(folder: Path) -> Path:
 
 
 def open_minari(root: HDF5Tree) -> Source:
-    """Return what a file of Minari holds, episode by episode.
-
-    Raises:
-        DataError: an episode lacks an array, is empty, or its arrays do not fit each other.
-    """
+    """Return what a file of Minari holds, episode by episode."""
     numbers = sorted(int(match[1]) for name in root.names() if (match := _EPISODE.fullmatch(name)))
     episodes = [_open_episode(root, f"episode_{number}") for number in numbers]
     cut = sum(episode.cut for episode in episodes)

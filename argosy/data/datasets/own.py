@@ -24,11 +24,7 @@ def is_buffer(root: HDF5Tree) -> bool:
 
 
 def open_buffer(root: HDF5Tree) -> Source:
-    """Return the transitions of a buffer's file, sub-buffer after sub-buffer.
-
-    Raises:
-        DataError: it is damaged, or of a newer layout.
-    """
+    """Return the transitions of a buffer's file, sub-buffer after sub-buffer."""
     stored = read_state(root, HDF5Tree.lazy)
     attributes = {name: root.attrs[name] for name in root.attrs if name not in ("argosy_buffer", "options")}
 

@@ -63,11 +63,10 @@ class Source:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def parts(self, *, finite: bool = True) -> Iterator[Batch]:
+    def parts(self, progress: Progress | None = None, *, finite: bool = True) -> Iterator[Batch]:
         """Yield the parts, checked: fields, shapes and types are those of the first row, in every row.
 
-        Args:
-            finite: refuse NaN and infinite numbers.
+        NaN and infinite numbers are refused where they are to be `finite`.
 
         Raises:
             DataError: the file is damaged, or holds what cannot be stored; names the field and the row.
@@ -81,6 +80,8 @@ class Source:
                 form = _check(part, form, done, finite)
                 done += len(part.rew)
                 yield part
+                if progress is not None:
+                    progress(done)
             if done != self.rows:
                 raise DataError(f"it holds {done} transitions, where {self.rows} were announced")
 
@@ -98,10 +99,8 @@ class Source:
                 _check_numbers(buffer)
                 return buffer
             buffer = ReplayBuffer(self.rows, **self.options)
-            for part in self.parts():
+            for part in self.parts(progress):
                 buffer.add_steps(part, len(part.rew), part.get("cut"))
-                if progress is not None:
-                    progress(len(buffer))
         return buffer
 
 
@@ -155,11 +154,7 @@ def _check_numbers(buffer: ReplayBuffer) -> None:
 
 
 def as_flags(value: np.ndarray, name: str) -> np.ndarray:
-    """Return [n] bool of what stands for booleans in files: flags, or numbers 0 and 1.
-
-    Raises:
-        DataError: it is something else.
-    """
+    """Return [n] bool of what stands for booleans in files, flags or numbers 0 and 1, or raise DataError."""
     flat = value.reshape(len(value)) if value.ndim == 2 and value.shape[1] == 1 else value
     if flat.dtype == np.bool_ and flat.ndim == 1:
         return flat
@@ -169,11 +164,7 @@ def as_flags(value: np.ndarray, name: str) -> np.ndarray:
 
 
 def as_rewards(value: np.ndarray, name: str) -> np.ndarray:
-    """Return [n] float32.
-
-    Raises:
-        DataError: it is something else.
-    """
+    """Return [n] float32, or raise DataError."""
     flat = value.reshape(len(value)) if value.ndim == 2 and value.shape[1] == 1 else value
     if flat.ndim != 1 or flat.dtype.kind not in "biuf":
         raise DataError(f"{name} has shape {value.shape} and type {value.dtype}; it must hold a number per row")
@@ -201,11 +192,7 @@ def read_steps(columns: Columns, start: int, stop: int, rows: int) -> tuple[Any,
 
 
 def check_lengths(columns: Columns, rows: int, name: str) -> None:
-    """Check that all arrays of a tree have so many rows.
-
-    Raises:
-        DataError: names one that has not.
-    """
+    """Raise DataError unless all arrays of a tree have so many rows; it names one that has not."""
     for path, column in tree.leaves(columns, name):
         assert isinstance(column, LazyArray)
         if len(column.shape) == 0 or column.shape[0] != rows:

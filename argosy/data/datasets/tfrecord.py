@@ -1,8 +1,9 @@
 """Records of TensorFlow's files and the `Example` messages in them, read without TensorFlow.
 
 A file is a sequence of records: length (8 bytes), its checksum (4), bytes, their checksum (4), all little-endian; the
-whole file may be packed by gzip. An Example is a protocol buffer: a map of names to lists of bytes, floats or integers.
-Nothing is taken from a record before its checksum fits, and no record, list or name may be longer than its bounds.
+whole file may be packed by gzip. An Example is a protocol buffer: a map of names to lists of bytes, or packed lists of
+floats or integers. Nothing is taken from a record before its checksum fits, and no record, list or name may be longer
+than its bounds.
 """
 
 from __future__ import annotations
@@ -72,12 +73,7 @@ def is_tfrecord(path: Path) -> bool:
 
 
 def read_records(path: Path) -> Iterator[bytes]:
-    """Yield the records of a file.
-
-    Raises:
-        DataError: a checksum does not fit, a record is longer than the bound, or the file ends within one, or within
-            what gzip packed.
-    """
+    """Yield the records of a file; a DataError says where it is damaged or ends too early."""
     with naming_errors(str(path), broken="is damaged"), open_records(path) as file:
         number = 0
         while head := file.read(12):
@@ -96,58 +92,44 @@ def read_records(path: Path) -> Iterator[bytes]:
 
 
 def parse_example(data: bytes) -> dict[str, Value]:
-    """Return the features of an `Example` message.
-
-    Raises:
-        DataError: it is none.
-    """
+    """Return the features of an `Example` message."""
     found: dict[str, Value] = {}
-    for number, features in _fields(memoryview(data)):
-        if number != 1:
-            continue
-        for entry_number, entry in _fields(_bytes(features)):
-            if entry_number != 1:
-                continue
-            parts = dict(_fields(_bytes(entry)))
-            name, feature = bytes(_bytes(parts.get(1, memoryview(b"")))).decode(), _bytes(parts.get(2, memoryview(b"")))
-            found[name] = _feature(feature, name)
+    for features in _values(memoryview(data)):
+        for entry in _values(features):
+            parts = dict(_fields(entry))
+            name = bytes(parts.get(1, b"")).decode()
+            found[name] = _feature(parts.get(2, memoryview(b"")), name)
     return found
 
 
 def _feature(data: memoryview, name: str) -> Value:
     for kind, content in _fields(data):
-        values = [value for number, value in _fields(_bytes(content)) if number == 1]
+        values = _values(content)
         if kind == 1:
-            return [bytes(_bytes(value)) for value in values]
-        if kind == 2:  # packed, or one by one (then they come as integers of 4 bytes)
-            raw = b"".join(struct.pack("<I", v) if isinstance(v, int) else bytes(v) for v in values)
-            return np.frombuffer(raw, "<f4")
+            return list(map(bytes, values))
+        if kind == 2:
+            return np.frombuffer(b"".join(values), "<f4")
         if kind == 3:
-            numbers = [n for v in values for n in ([v] if isinstance(v, int) else _varints(v))]
-            return np.array(numbers, np.uint64).view(np.int64)
+            return np.array([number for packed in values for number in _varints(packed)], np.uint64).view(np.int64)
     raise DataError(f"feature {name!r} holds nothing")
 
 
-def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """Yield (number, value) of the fields of a message: integers, or the bytes of whatever has a length."""
+def _values(data: memoryview) -> list[memoryview]:
+    """Return the values of a message's first field, which may come several times."""
+    return [value for number, value in _fields(data) if number == 1]
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Yield (number, bytes) of the fields of a message: all that an Example has are of a length that comes first."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
-        kind = tag & 7
-        if kind == 0:
-            value, at = _varint(data, at)
-            yield tag >> 3, value
-            continue
-        if kind == 2:
-            size, at = _varint(data, at)
-        elif kind in (1, 5):
-            size = 8 if kind == 1 else 4
-        else:
-            raise DataError(f"a message has a field of wire type {kind}, which there is not")
+        if tag & 7 != 2:
+            raise DataError(f"a message has a field of wire type {tag & 7} where a message or a string belongs")
+        size, at = _varint(data, at)
         if size > len(data) - at:
             raise DataError(f"a message has a field of {size:,} bytes where {len(data) - at:,} are left")
-        content = data[at : at + size]
-        yield tag >> 3, content if kind == 2 else int.from_bytes(content, "little")
+        yield tag >> 3, data[at : at + size]
         at += size
 
 
@@ -168,9 +150,3 @@ def _varints(data: memoryview) -> Iterator[int]:
     while at < len(data):
         value, at = _varint(data, at)
         yield value
-
-
-def _bytes(value: int | memoryview) -> memoryview:
-    if isinstance(value, int):
-        raise DataError("a message has a number where a message or a string belongs")
-    return value

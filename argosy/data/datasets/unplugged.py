@@ -31,9 +31,6 @@ def open_unplugged(path: str, files: Sequence[Path]) -> Source:
 
     All are read once to count them. Where each row's successor is the next row, as in the files themselves, a buffer
     stores each frame once and stacks them when it is read; where rows were shuffled it stores whole stacks.
-
-    Raises:
-        DataError: a file is damaged, or its records are of another kind.
     """
     rows = segments = 0
     for _, starts in _linked(files):
@@ -119,11 +116,7 @@ def _part(rows: list[dict[str, Any]]) -> Batch:
 
 @lru_cache(_KEPT_FRAMES)
 def _decoded(png: bytes) -> np.ndarray:
-    """Return a grey image [height, width] uint8; each comes in up to eight observations, so the newest ones are kept.
-
-    Raises:
-        DataError: it is none, or larger than frames are.
-    """
+    """Return a grey image [height, width] uint8; each comes in up to eight observations: the newest are kept."""
     if png[:8] != _PNG or len(png) < 24 or max(struct.unpack(">II", png[16:24])) > MAX_SIDE:
         raise DataError(f"an image is no PNG of at most {MAX_SIDE} x {MAX_SIDE} pixels; it begins with {png[:8]!r}")
     cv2 = require("cv2", "atari")

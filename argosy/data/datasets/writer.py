@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 from urllib.parse import quote
 
@@ -71,10 +70,7 @@ class DatasetWriter:
     def write(self, batch: Any, cut: np.ndarray | None = None) -> None:
         """Append the next T steps of all envs: obs, act, rew, terminated, truncated, obs_next [T, num_envs, ...].
 
-        Args:
-            batch: the steps.
-            cut: [T, num_envs] which are truncated only because the recording stopped; None, from the first part on:
-                nothing is said of it.
+        `cut` [T, num_envs] says which are truncated only because the recording stopped; None: none.
 
         Raises:
             DataError: there are more steps than were announced, or the disk refuses.
@@ -90,8 +86,6 @@ class DatasetWriter:
         with self._naming_errors():
             self._append("rings/first", first)
             self._append("rings/stop", stop)
-            if cut is not None:
-                self._append("rings/cut", cut)
             for name in REQUIRED:
                 for keys, leaf in flatten(batch[name], ("columns", name)).items():
                     path, value = "/".join(quote(key, safe="") for key in keys), np.asarray(leaf)
@@ -99,6 +93,7 @@ class DatasetWriter:
                         self._ends.append(path, value, stop)
                     else:
                         self._append(path, value)
+            self._append("rings/cut", np.zeros_like(stop) if cut is None else cut)
         self.written = written
 
     def finish(self, attributes: Mapping[str, str | float]) -> None:
@@ -126,9 +121,7 @@ class DatasetWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         with contextlib.suppress(OSError, RuntimeError):  # a full disk refuses even this
             self._file.close()
         self._part.unlink(missing_ok=True)
