@@ -60,7 +60,7 @@ class BaseVectorEnv(Generic[WorkerT]):
         envs_per_worker: int | None = None,
     ) -> None:
         n = len(env_fns)
-        self._closed = True  # until the workers stand
+        self.is_closed = True  # until the workers stand
         _check_arguments(n, wait_num, timeout, envs_per_worker)
         self.num_envs = self.env_num = n
         self.is_async = (wait_num is not None and wait_num < n) or timeout is not None
@@ -72,14 +72,14 @@ class BaseVectorEnv(Generic[WorkerT]):
         try:
             for low, high in pairwise(bounds):
                 self.workers.append(worker_fn(env_fns[low:high], low))
-            self._spaces = common_spaces({worker.ids[0]: worker.spaces for worker in self.workers})
+            self._spaces = common_spaces({worker.ids[0]: worker.made() for worker in self.workers})
             for worker in self.workers:
                 worker.siblings = self.workers
             self._prepare()
         except BaseException:
             self._finalizer()
             raise
-        self._closed = False
+        self.is_closed = False
         self.single_observation_space = self._spaces.observation
         """Space of one env's observation; Tuples appear as Dicts with the keys "0", "1", ..."""
         self.single_action_space = self._spaces.action
@@ -105,11 +105,6 @@ class BaseVectorEnv(Generic[WorkerT]):
     def action_space(self) -> list[Space]:
         """Every env's action space, as in Tianshou."""
         return [self.single_action_space] * self.num_envs
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._closed
 
     # reset and step
 
@@ -283,7 +278,7 @@ class BaseVectorEnv(Generic[WorkerT]):
 
     def close(self) -> None:
         """Close every env and end every worker process; calling twice is allowed."""
-        self._closed = True
+        self.is_closed = True
         self._finalizer()
 
     # small things
@@ -332,7 +327,7 @@ class BaseVectorEnv(Generic[WorkerT]):
             self._spaces = replace(self._spaces, reward_shape=out.rew.shape[1:])
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self.is_closed:
             raise EnvError("this vector env is closed")
 
     def _drain(self) -> None:

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal, Self, TypeAlias
 
 import gymnasium as gym
@@ -105,14 +104,9 @@ class EnvWorker(ABC):
         self.sent: deque[tuple[Command, Sequence[int] | None, Any]] = deque()
         """Commands whose results were not received yet, with their envs and by what `_start` returned."""
 
-    @cached_property
-    def spaces(self) -> EnvSpaces:
-        """Spaces of the envs; waits until they are made."""
-        return self._made()
-
     @abstractmethod
-    def _made(self) -> EnvSpaces:
-        """Wait until the envs are made; return their spaces."""
+    def made(self) -> EnvSpaces:
+        """Wait until the envs are made; return their spaces. To be called once."""
 
     @property
     def held(self) -> str:

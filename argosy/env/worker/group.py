@@ -266,7 +266,7 @@ class DummyEnvWorker(EnvWorker):
         super().__init__(first, len(env_fns))
         self.group = EnvGroup(env_fns, first)
 
-    def _made(self) -> EnvSpaces:
+    def made(self) -> EnvSpaces:  # noqa: D102
         return self.group.spaces
 
     def _start(self, command: Command, ids: Sequence[int] | None, given: Given) -> Given:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from argosy.env.vector.protocol import Info
 from argosy.env.worker.base import Command, EnvFn, EnvSpaces, EnvWorker, Given, StepArrays
 from argosy.env.worker.channel import Channel
-from argosy.env.worker.serve import Life, PickledEnvFns, serve
+from argosy.env.worker.serve import Life, serve
 from argosy.env.worker.shared import SharedArrays, as_slice
 from argosy.errors import EnvError
 from argosy.stacks import StackReader
@@ -62,6 +62,7 @@ class ProcessWorker(EnvWorker):
         self._failure: str | None = None
         self._owner = os.getpid()
         start_method = start_method or ("fork" if sys.platform == "linux" else "spawn")
+        travelling = env_fns if start_method == "fork" else cloudpickle.dumps(list(env_fns))  # lambdas among them
         context = multiprocessing.get_context(start_method)
         parent = 0 if start_method == "forkserver" else self._owner
         self._life: Life | None = None
@@ -73,7 +74,7 @@ class ProcessWorker(EnvWorker):
         ours, told = context.Pipe(duplex=False)
         self._stack, self._thread = StackReader(ours), threading.get_ident()
         self.process = context.Process(  # type: ignore[attr-defined]  # every concrete context has it
-            target=serve, args=(theirs, told, PickledEnvFns(env_fns), first, current, parent, self._life), daemon=True
+            target=serve, args=(theirs, told, travelling, first, current, parent, self._life), daemon=True
         )
         with _no_interrupt():  # the process inherits the mask until it ignores Ctrl-C by itself
             self.process.start()
@@ -83,13 +84,13 @@ class ProcessWorker(EnvWorker):
             self._life[0].close()
         _OPEN[id(self)] = self
 
-    def _made(self) -> EnvSpaces:
+    def made(self) -> EnvSpaces:  # noqa: D102
         spaces: EnvSpaces = self._reply(0, "being made", at_least_s=MAKE_TIMEOUT_S)
         return spaces
 
     def share(self, shared: SharedArrays) -> None:
         """Use shared memory from now on."""
-        number = self._send(b"M", pickle.dumps((self.spaces, shared.n)))
+        number = self._send(b"M", pickle.dumps((shared.spaces, shared.n)))
         self._channel.send_fd(shared.fd)
         self._reply(number, "mapping shared memory")
         self._shared = shared

@@ -72,7 +72,7 @@ class RayEnvWorker(EnvWorker):
         options = {"num_cpus": num_cpus, "enable_task_events": False}  # no record of each step in Ray's server
         self.actor = self.ray.remote(_Actor).options(**options).remote(list(env_fns), first)
 
-    def _made(self) -> EnvSpaces:
+    def made(self) -> EnvSpaces:  # noqa: D102
         spaces: EnvSpaces = self._get(self.actor.made.remote())
         return spaces
 
