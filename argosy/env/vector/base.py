@@ -22,6 +22,7 @@ from argosy.env.worker.base import (
     Given,
     StepArrays,
     action_rows,
+    as_slice,
     common_spaces,
     select_rows,
 )
@@ -161,29 +162,23 @@ class BaseVectorEnv(Generic[WorkerT]):
         out, infos = self._run("step", ids, action_rows(action, len(ids), self._spaces.action))
         return out.obs, out.rew, out.terminated, out.truncated, infos
 
-    def _run(self, command: Command, ids: list[int], given: Given) -> tuple[StepArrays, NDArray[np.object_]]:
-        """Send the workers what the envs `ids` are to do, and wait for all of them."""
-        out = StepArrays.empty(self._spaces, len(ids))
-        infos: NDArray[np.object_] = np.empty(len(ids), dtype=object)
-        parts = self._parts(ids)
-        for worker, own, rows in parts:
-            worker.send(command, own, select_rows(given, rows))
-        for worker, _, rows in parts:
-            infos[rows] = worker.recv(out, rows)
-        self._note_rewards(out)
-        return out, infos
-
     def _step_all(self, action: object) -> StepReturn:
-        n = self.num_envs
-        actions = action_rows(action, n, self._spaces.action)
+        out, infos = self._run("step", None, action_rows(action, self.num_envs, self._spaces.action))
+        return out.obs, out.rew, out.terminated, out.truncated, infos
+
+    def _run(self, command: Command, ids: list[int] | None, given: Given) -> tuple[StepArrays, NDArray[np.object_]]:
+        """Send the workers what the envs `ids` (None: all) are to do, and wait for all of them."""
+        n = self.num_envs if ids is None else len(ids)
         out = StepArrays.empty(self._spaces, n)
         infos: NDArray[np.object_] = np.empty(n, dtype=object)
-        for worker in self.workers:
-            worker.send("step", None, actions[worker.ids.start : worker.ids.stop])
-        for worker in reversed(self.workers):  # whoever began last: the others have mostly finished, too, by then
-            infos[worker.ids.start : worker.ids.stop] = worker.recv(out, worker.ids)
+        parts: Sequence[tuple[WorkerT, Sequence[int] | None, Sequence[int]]]
+        parts = [(worker, None, worker.ids) for worker in self.workers] if ids is None else self._parts(ids)
+        for worker, own, rows in parts:
+            worker.send(command, own, select_rows(given, rows))
+        for worker, _, rows in reversed(parts):  # whoever began last: the others have mostly finished, too, by then
+            infos[as_slice(rows)] = worker.recv(out, rows)
         self._note_rewards(out)
-        return out.obs, out.rew, out.terminated, out.truncated, infos
+        return out, infos
 
     # started now, fetched later
 

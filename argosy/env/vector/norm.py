@@ -130,15 +130,6 @@ class VectorEnvNormObs(VectorEnvWrapper):
         """Space of one normalised observation."""
         return self._space
 
-    @property
-    def obs_rms(self) -> ObsRms:
-        """The statistics; of a Dict or Tuple by the dotted names of its parts."""
-        return self._statistics.get("", self._statistics)
-
-    @obs_rms.setter
-    def obs_rms(self, obs_rms: ObsRms) -> None:
-        self.set_obs_rms(obs_rms)
-
     def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Infos]:
         """Start new episodes in the envs `id`."""
         obs, info = self.venv.reset(id, **kwargs)
@@ -156,7 +147,7 @@ class VectorEnvNormObs(VectorEnvWrapper):
 
     def get_obs_rms(self) -> ObsRms:
         """Return the statistics (the objects themselves, which go on changing)."""
-        return self.obs_rms
+        return self._statistics.get("", self._statistics)
 
     def set_obs_rms(self, obs_rms: ObsRms) -> None:
         """Use these statistics from now on (the objects themselves: test envs follow the training envs).
@@ -168,6 +159,9 @@ class VectorEnvNormObs(VectorEnvWrapper):
         if given.keys() != self._statistics.keys():
             raise SpaceError(f"statistics of {sorted(given)} given; this env normalises {sorted(self._statistics)}")
         self._statistics = given
+
+    obs_rms = property(get_obs_rms, set_obs_rms)
+    """The statistics; of a Dict or Tuple by the dotted names of its parts."""
 
     def state_dict(self) -> State:
         """Return the statistics, and what the wrappers within hold."""

@@ -182,6 +182,11 @@ def _action_at(action: Any, row: int, space: Space) -> object:
     return action[row]
 
 
-def select_rows(given: Given, rows: list[int]) -> Given:
+def as_slice(rows: Sequence[int]) -> slice | list[int]:
+    """Return rows in the cheapest form to index an array with."""
+    return slice(rows.start, rows.stop) if isinstance(rows, range) else list(rows)
+
+
+def select_rows(given: Given, rows: Sequence[int]) -> Given:
     """Return the actions, or the keyword arguments, of some rows."""
-    return given[rows] if isinstance(given, np.ndarray) else [given[row] for row in rows]
+    return given[as_slice(rows)] if isinstance(given, np.ndarray) else [given[row] for row in rows]

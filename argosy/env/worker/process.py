@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from argosy.env.vector.protocol import Info
-from argosy.env.worker.base import Command, EnvFn, EnvSpaces, EnvWorker, Given, StepArrays
+from argosy.env.worker.base import Command, EnvFn, EnvSpaces, EnvWorker, Given, StepArrays, as_slice
 from argosy.env.worker.channel import Channel
 from argosy.env.worker.serve import Life, serve
-from argosy.env.worker.shared import SharedArrays, as_slice
+from argosy.env.worker.shared import SharedArrays
 from argosy.errors import EnvError
 from argosy.stacks import StackReader
 

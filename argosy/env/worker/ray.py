@@ -10,11 +10,10 @@ from types import ModuleType
 from typing import Any, Self
 
 from argosy.env.vector.protocol import Info
-from argosy.env.worker.base import Command, EnvFn, EnvSpaces, EnvWorker, Given, StepArrays
+from argosy.env.worker.base import Command, EnvFn, EnvSpaces, EnvWorker, Given, StepArrays, as_slice
 from argosy.env.worker.channel import POLL_S
 from argosy.env.worker.group import EnvGroup
 from argosy.env.worker.localray import start_local_ray
-from argosy.env.worker.shared import as_slice
 from argosy.errors import EnvError, require
 
 

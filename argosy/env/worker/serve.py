@@ -19,10 +19,10 @@ import cloudpickle
 import numpy as np
 
 from argosy.env.spaces import Space, read
-from argosy.env.worker.base import Actions, EnvFn, StepArrays
+from argosy.env.worker.base import Actions, EnvFn, StepArrays, as_slice
 from argosy.env.worker.channel import Channel
 from argosy.env.worker.group import EnvGroup
-from argosy.env.worker.shared import SLOTS, SharedArrays, as_slice
+from argosy.env.worker.shared import SLOTS, SharedArrays
 from argosy.errors import EnvError, told
 from argosy.stacks import tell_stack
 
@@ -55,13 +55,12 @@ def serve(
     tell_stack(stack)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the owner's to handle: it closes us
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    if isinstance(env_fns, bytes):
-        env_fns = pickle.loads(env_fns)
+    make: Sequence[EnvFn] = pickle.loads(env_fns) if isinstance(env_fns, bytes) else env_fns
     if "torch" in sys.modules:  # forked: its threads did not come along, and who asks for their help waits for ever
         sys.modules["torch"].set_num_threads(1)
     group: EnvGroup | None = None
     try:
-        group = EnvGroup(env_fns, first, np.ctypeslib.as_array(current))
+        group = EnvGroup(make, first, np.ctypeslib.as_array(current))
         channel.send(b"1", 0, content=cloudpickle.dumps(group.spaces))
         _obey(channel, group, owner)
     except EnvError as error:  # an env could not be made
