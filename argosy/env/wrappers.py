@@ -17,7 +17,7 @@ from argosy.env.spaces import Space, is_bounded, stacked
 from argosy.env.vector.protocol import Info
 from argosy.env.worker.base import Env, EnvFn
 from argosy.errors import ConfigError, EnvError, SpaceError
-from argosy.named import Maker, Registry, Source
+from argosy.named import Registry, Source
 
 Array: TypeAlias = "NDArray[np.generic]"
 
@@ -54,7 +54,9 @@ def wrapped(make: EnvFn, wrappers: Sequence[str]) -> EnvFn:
     """
     if not wrappers:
         return make
-    calls = [(wrapper, *_parsed(wrapper)) for wrapper in wrappers]
+    calls = [(wrapper, *_WRAPPERS.call(wrapper)) for wrapper in wrappers]
+    for wrapper, cls, kwargs in calls:
+        check_arguments(cls, kwargs, f"wrapper {wrapper!r}", first=("the environment",))
 
     def make_wrapped() -> Env:
         env = make()
@@ -69,13 +71,6 @@ def wrapped(make: EnvFn, wrappers: Sequence[str]) -> EnvFn:
         return env
 
     return make_wrapped
-
-
-def _parsed(wrapper: str) -> tuple[Maker, dict[str, object]]:
-    """Return the class of "NAME" or "NAME(key=value, ...)", and the arguments."""
-    cls, kwargs = _WRAPPERS.call(wrapper)
-    check_arguments(cls, kwargs, f"wrapper {wrapper!r}", first=("the environment",))
-    return cls, kwargs
 
 
 class ContinuousToDiscrete(gym.ActionWrapper[object, object, object]):

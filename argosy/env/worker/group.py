@@ -278,7 +278,7 @@ class DummyEnvWorker(EnvWorker):
         return infos
 
     @classmethod
-    def wait_any(cls, workers: Sequence[Self], timeout_s: float | None) -> list[Self]:  # noqa: D102
+    def _ready(cls, workers: Sequence[Self], limit_s: float | None) -> list[Self]:
         return [worker for worker in workers if worker.sent]
 
     def call(self, name: str, ids: Sequence[int], *args: object, **kwargs: object) -> list[object]:  # noqa: D102

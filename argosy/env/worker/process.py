@@ -38,14 +38,7 @@ MAKE_TIMEOUT_S = 120.0  # a spawned process imports the user's script before it 
 
 
 class ProcessWorker(EnvWorker):
-    """Runs its envs in one process.
-
-    Args:
-        env_fns: functions that make the envs; they run in the process.
-        first: index of the first env in the vector env.
-        hang_timeout_s: a command that takes longer is an error, and the process is killed (None: wait for ever).
-        start_method: how the process starts; default: fork on Linux, else spawn.
-    """
+    """Runs its envs in one process; see `SubprocVectorEnv`."""
 
     def __init__(
         self,
@@ -125,14 +118,10 @@ class ProcessWorker(EnvWorker):
         return infos
 
     @classmethod
-    def wait_any(cls, workers: Sequence[Self], timeout_s: float | None) -> list[Self]:  # noqa: D102
-        limit_s = timeout_s
-        if limit_s is None:  # a worker that hangs or died is reported by its recv
-            limit_s = min((w.hang_timeout_s for w in workers if w.hang_timeout_s is not None), default=None)
+    def _ready(cls, workers: Sequence[Self], limit_s: float | None) -> list[Self]:
         by_channel = {worker._channel: worker for worker in workers}
         channels = multiprocessing.connection.wait(list(by_channel), limit_s)  # type: ignore[arg-type]  # it has a fileno
-        ready = [by_channel[cast(Channel, channel)] for channel in channels]
-        return ready or ([] if timeout_s is not None else list(workers))
+        return [by_channel[cast(Channel, channel)] for channel in channels]
 
     def call(self, name: str, ids: Sequence[int], *args: object, **kwargs: object) -> list[object]:  # noqa: D102
         number = self._send(b"C", cloudpickle.dumps((name, list(ids), args, kwargs)))

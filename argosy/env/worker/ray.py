@@ -51,17 +51,7 @@ def cores_of_each(num_actors: int, asked: float | None) -> float:
 
 
 class RayEnvWorker(EnvWorker):
-    """Runs its envs in one Ray actor. A local Ray is started if none is connected.
-
-    Args:
-        env_fns: functions that make the envs; they run in the actor.
-        first: index of the first env in the vector env.
-        num_cpus: cores that Ray reserves for the actor.
-        hang_timeout_s: a command that takes longer is an error, and the actor is killed (None: wait for ever).
-
-    Raises:
-        MissingExtraError: Ray is not installed.
-    """
+    """Runs its envs in one Ray actor; see `RayVectorEnv`."""
 
     def __init__(
         self, env_fns: Sequence[EnvFn], first: int = 0, *, num_cpus: float = 1, hang_timeout_s: float | None = 300.0
@@ -87,16 +77,13 @@ class RayEnvWorker(EnvWorker):
         return infos
 
     @classmethod
-    def wait_any(cls, workers: Sequence[Self], timeout_s: float | None) -> list[Self]:  # noqa: D102
+    def _ready(cls, workers: Sequence[Self], limit_s: float | None) -> list[Self]:
         by_ref = {worker.sent[0][-1]: worker for worker in workers}
         refs = list(by_ref)
-        limits = [worker.hang_timeout_s for worker in workers if worker.hang_timeout_s is not None]
-        limit_s = timeout_s if timeout_s is not None else min(limits, default=None)
         ray = workers[0].ray
         ready, _ = ray.wait(refs, num_returns=1, timeout=limit_s)
         more, _ = ray.wait(refs, num_returns=len(refs), timeout=0)
-        found = [by_ref[ref] for ref in refs if ref in {*ready, *more}]
-        return found or ([] if timeout_s is not None else list(workers))  # recv tells which one hangs
+        return [by_ref[ref] for ref in refs if ref in {*ready, *more}]
 
     def check(self) -> None:  # noqa: D102
         if self.sent and self.ray.wait([self.sent[0][-1]], timeout=0)[0]:
