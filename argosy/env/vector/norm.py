@@ -220,17 +220,16 @@ class VectorEnvNormReward(VectorEnvWrapper):
     Args:
         venv: vector env.
         gamma: discount of the running return, 0 .. 1.
-        update_return_rms: whether the statistics take in what is seen.
 
     Raises:
         ConfigError: `gamma` is out of range.
     """
 
-    def __init__(self, venv: VectorEnv, gamma: float = 0.99, update_return_rms: bool = True) -> None:
+    def __init__(self, venv: VectorEnv, gamma: float = 0.99) -> None:
         super().__init__(venv)
         if not 0.0 <= gamma <= 1.0:
             raise ConfigError(f"gamma is {gamma}; it must be >= 0 and <= 1")
-        self.gamma, self.update_return_rms = gamma, update_return_rms
+        self.gamma = gamma
         self.return_rms = RunningMeanStd(())
         self.returns = np.zeros(venv.num_envs, np.float64)
 
@@ -271,8 +270,7 @@ class VectorEnvNormReward(VectorEnvWrapper):
         self, rew: NDArray[np.float32], done: NDArray[np.bool_], rows: NDArray[np.int64]
     ) -> NDArray[np.float32]:
         returns = self.returns[rows] * self.gamma + rew
-        if self.update_return_rms:
-            _update(self.return_rms, returns, rows, "rew")
+        _update(self.return_rms, returns, rows, "rew")
         self.returns[rows] = np.where(done, 0.0, returns)
         scaled = rew / np.sqrt(self.return_rms.var + self.return_rms.epsilon)
         return np.clip(scaled, -10.0, 10.0).astype(np.float32)
