@@ -118,14 +118,9 @@ def join_segments(segments: Sequence[Segment]) -> Batch:
 
 
 class Recorder:
-    """Writes transitions into storage [T, R, ...] and hands out full columns as segments.
+    """Writes transitions of R `rows` into storage [T, R, ...] and hands out full columns as segments.
 
-    Args:
-        producer: name in the segments.
-        incarnation: of the worker.
-        rows: R.
-        spec: where to cut.
-        postprocess: applied to the fields [T, B, ...] of what is handed out.
+    `producer` and `incarnation` are written into these; `postprocess` is applied to their fields [T, B, ...] first.
     """
 
     def __init__(

@@ -120,10 +120,7 @@ def put_rows(kept: object, count: int, which: np.ndarray, value: object) -> obje
     """Write `value` [k, ...] to rows of `kept` [count, ...], which is made (zeros elsewhere) where it is None."""
     if kept is None:
         kept = tree.map_leaves(lambda leaf: np.zeros((count, *leaf.shape[1:]), leaf.dtype), value)
-    if isinstance(kept, np.ndarray):
-        kept[which] = value
-    else:
-        tree.assign(kept, which, value)
+    tree.assign(kept, which, value)
     return kept
 
 

@@ -55,10 +55,7 @@ def check_sizes(space: Space, name: str) -> None:
 def merge_bounds(a: Space, b: Space, *, narrow: bool) -> Space | None:
     """Return one space for the elements of two whose shapes and dtypes agree; None where they do not.
 
-    Args:
-        a: one space.
-        b: the other.
-        narrow: its elements are those in both (actions); else it holds the elements of both (observations).
+    If `narrow`, its elements are those in both (actions); else it holds the elements of both (observations).
     """
     parts, others = parts_of(a), parts_of(b)
     if a == b or (parts is None and others is None and not is_array_space(a) and not is_array_space(b)):

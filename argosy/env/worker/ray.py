@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 import warnings
@@ -94,11 +95,9 @@ class RayEnvWorker(EnvWorker):
         return results
 
     def close(self, deadline: float) -> None:  # noqa: D102
-        try:
+        with contextlib.suppress(Exception):
             self.ray.get(self.actor.close.remote(), timeout=5.0)
-            self.ray.kill(self.actor)
-        except Exception:
-            self._kill()
+        self._kill()
 
     def _get(self, ref: object) -> Any:  # what the actor's method has returned
         try:
@@ -122,7 +121,5 @@ class RayEnvWorker(EnvWorker):
         return True
 
     def _kill(self) -> None:
-        try:
+        with contextlib.suppress(Exception):  # Ray is shut down already, and the actor with it
             self.ray.kill(self.actor)
-        except Exception:  # Ray is shut down already, and the actor with it
-            return
