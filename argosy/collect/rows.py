@@ -134,9 +134,7 @@ _Column: TypeAlias = tuple[np.ndarray, "np.dtype[Any]", tuple[int, ...]]
 class Staging:
     """Room for some vector steps of all envs. Checking and storing them together costs a third of doing it one by one.
 
-    Args:
-        buffer: where they go.
-        num_envs: rows of a step; only a buffer with as many sub-buffers is staged.
+    Only a buffer with as many sub-buffers as there are envs is staged.
     """
 
     def __init__(self, buffer: ReplayBuffer, num_envs: int) -> None:

@@ -147,11 +147,7 @@ class EnvGroup:
         return infos
 
     def answer(self, command: Command, ids: Sequence[int] | None, given: Given) -> Answer:
-        """Step the envs `ids` (None: all) with actions, or reset them with keyword arguments, into arrays of their own.
-
-        Raises:
-            EnvError: see there.
-        """
+        """Step the envs `ids` (None: all) with actions, or reset them with keyword arguments, into new arrays."""
         rows = range(len(self.envs) if ids is None else len(ids))
         out = StepArrays.empty(self.spaces, len(rows))
         return out, getattr(self, command)(ids, given, out, rows)

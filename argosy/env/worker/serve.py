@@ -50,8 +50,7 @@ def serve(
         owner: process id of the owner, if it is our parent, else 0.
         life: where another process, or another thread than the owner's first one, has started us: see `die_with`.
     """
-    if owner or life is not None:
-        die_with(owner, life)
+    die_with(owner, life)
     tell_stack(stack)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the owner's to handle: it closes us
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
