@@ -183,12 +183,6 @@ def read(tree: Obs, row: int, space: Space) -> object:
     return tuple(element.values()) if isinstance(space, spaces.Tuple) else element
 
 
-def stacked(box: spaces.Box, depth: int) -> spaces.Box:
-    """Return the space of `depth` observations along a new first axis."""
-    low, high = (np.repeat(bound[None], depth, axis=0) for bound in (box.low, box.high))
-    return spaces.Box(low, high, dtype=box.dtype.type)
-
-
 def take(obs: Obs, rows: Rows) -> Obs:
     """Return the rows `rows` (an index array: a copy; a slice: a view) of every array."""
     if isinstance(obs, dict):

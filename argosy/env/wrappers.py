@@ -9,11 +9,12 @@ from typing import Any, SupportsFloat, TypeAlias
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from argosy.config import check_arguments
 from argosy.env.actions import choices
-from argosy.env.spaces import Space, is_bounded, stacked
+from argosy.env.spaces import Space, is_bounded
 from argosy.env.vector.protocol import Info
 from argosy.env.worker.base import Env, EnvFn
 from argosy.errors import ConfigError, EnvError, SpaceError
@@ -177,7 +178,7 @@ class FrameStack(_Seeing):
         if num_stack < 1:
             raise ConfigError(f"num_stack is {num_stack}; it must be >= 1")
         self._frames: deque[object] = deque(maxlen=num_stack)
-        self.observation_space = stacked(box, num_stack)
+        self.observation_space = batch_space(box, num_stack)
 
     def _seen(self, obs: object, info: Info, *, is_first: bool) -> Array:
         self._frames.extend([obs] * (self._frames.maxlen or 1) if is_first else [obs])
