@@ -197,14 +197,6 @@ def _what_is_wrong(space: Space, result: object) -> str | None:
     return mismatch(space, obs)
 
 
-def is_number(reward: object) -> bool:
-    """Whether a reward is a number, or an array or tensor of one without axes."""
-    if isinstance(reward, NUMBERS):
-        return True
-    array = np.asarray(reward)
-    return array.shape == () and array.dtype.kind in "biuf"
-
-
 def _flag(flag: object) -> bool:
     if not isinstance(flag, bool | np.bool_):
         raise TypeError(f"a flag of type {type(flag).__name__}")
