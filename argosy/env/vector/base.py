@@ -233,11 +233,11 @@ class BaseVectorEnv(Generic[WorkerT]):
         got: set[int] = set()
         while not enough(got):
             busy = [worker for worker in self.workers if worker.sent]
-            wait_any = type(busy[0]).wait_any
-            ready = wait_any(busy, None if deadline is None else max(0.0, deadline - time.monotonic()))
+            ready_of = type(busy[0]).ready
+            ready = ready_of(busy, None if deadline is None else max(0.0, deadline - time.monotonic()))
             if not ready and parts:
                 break
-            for worker in ready or wait_any(busy, None):  # out of time with nothing to show: wait for the first
+            for worker in ready or ready_of(busy, None):  # out of time with nothing to show: wait for the first
                 try:
                     part = self._receive_one(worker)
                 except EnvError:

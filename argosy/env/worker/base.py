@@ -129,17 +129,17 @@ class EnvWorker(ABC):
         """Wait for the oldest command that was sent; write its results into the rows `rows` of `out`."""
 
     @classmethod
-    def wait_any(cls, workers: Sequence[Self], timeout_s: float | None) -> Sequence[Self]:
+    def ready(cls, workers: Sequence[Self], timeout_s: float | None) -> Sequence[Self]:
         """Return those of the `workers` whose `recv` would return at once; waits for the first at most `timeout_s`."""
         if timeout_s is not None:
-            return cls._ready(workers, timeout_s)
+            return cls.wait_any(workers, timeout_s)
         limits = [worker.hang_timeout_s for worker in workers if worker.hang_timeout_s is not None]
-        return cls._ready(workers, min(limits, default=None)) or workers  # the `recv` of one that hangs says so
+        return cls.wait_any(workers, min(limits, default=None)) or workers  # the `recv` of one that hangs says so
 
     @classmethod
     @abstractmethod
-    def _ready(cls, workers: Sequence[Self], limit_s: float | None) -> Sequence[Self]:
-        """Do as `wait_any`; none when the time is up."""
+    def wait_any(cls, workers: Sequence[Self], limit_s: float | None) -> Sequence[Self]:
+        """Do as `ready`; none when the time is up."""
 
     def check(self) -> None:  # noqa: B027  # envs in the caller's own process cannot be gone
         """Raise EnvError if whatever runs the envs is gone."""

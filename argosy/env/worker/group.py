@@ -266,7 +266,7 @@ class DummyEnvWorker(EnvWorker):
         return infos
 
     @classmethod
-    def _ready(cls, workers: Sequence[Self], limit_s: float | None) -> list[Self]:
+    def wait_any(cls, workers: Sequence[Self], limit_s: float | None) -> list[Self]:  # noqa: D102
         return [worker for worker in workers if worker.sent]
 
     def call(self, name: str, ids: Sequence[int], *args: object, **kwargs: object) -> list[object]:  # noqa: D102

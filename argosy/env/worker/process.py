@@ -118,7 +118,7 @@ class ProcessWorker(EnvWorker):
         return infos
 
     @classmethod
-    def _ready(cls, workers: Sequence[Self], limit_s: float | None) -> list[Self]:
+    def wait_any(cls, workers: Sequence[Self], limit_s: float | None) -> list[Self]:  # noqa: D102
         by_channel = {worker._channel: worker for worker in workers}
         channels = multiprocessing.connection.wait(list(by_channel), limit_s)  # type: ignore[arg-type]  # it has a fileno
         return [by_channel[cast(Channel, channel)] for channel in channels]

@@ -78,7 +78,7 @@ class RayEnvWorker(EnvWorker):
         return infos
 
     @classmethod
-    def _ready(cls, workers: Sequence[Self], limit_s: float | None) -> list[Self]:
+    def wait_any(cls, workers: Sequence[Self], limit_s: float | None) -> list[Self]:  # noqa: D102
         by_ref = {worker.sent[0][-1]: worker for worker in workers}
         refs = list(by_ref)
         ray = workers[0].ray
