@@ -69,7 +69,6 @@ class Collector:
         self._episode_hooks = [h.on_episode for h in hooks if type(h).on_episode is not CollectHook.on_episode]
         self._rows: Rows | None = None
         self._stale = np.ones(self.env.num_envs, dtype=bool)
-        self._is_evaluation = None if exploration_noise else np.ones(self.env.num_envs, dtype=bool)
         self._may_stage = False
         self.see: Callable[[Obs], None] | None = None
         """Called with the observations [k, ...] of every vector step, e.g. by who keeps statistics of them."""
@@ -335,9 +334,7 @@ class Collector:
         if drawn is not None and random >= 1 and rows.policy_state is None:
             return *drawn, None, None
         # A recurrent policy is asked even where its action is not taken: its state must see every observation.
-        is_evaluation = self._is_evaluation
-        if is_evaluation is not None:
-            is_evaluation = is_evaluation[: len(rows)]
+        is_evaluation = None if self.exploration_noise else np.ones(len(rows), dtype=bool)
         request = RolloutRequest(
             obs=rows.obs, policy_state=rows.policy_state, is_evaluation=is_evaluation, on_reset=rows.on_reset
         )

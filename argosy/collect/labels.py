@@ -16,11 +16,11 @@ from argosy.policy import Policy, RolloutRequest
 class LabellingCollector(Collector):
     """A collector in whose buffer the actions are an expert's; what the env sees are the policy's.
 
+    Other arguments are those of `Collector`.
+
     Args:
-        args: see `Collector`.
         expert: says what it would have done at each observation, without exploring; with memory, it remembers the
             episode.
-        options: see `Collector`.
     """
 
     def __init__(self, *args: Any, expert: Policy, **options: Any) -> None:

@@ -166,12 +166,7 @@ class Player:
 
 
 class Scores:
-    """Returns and lengths of each row's first episodes: equally many, so that short ones do not count more.
-
-    Args:
-        rows: R.
-        quota: episodes of each row.
-    """
+    """Returns and lengths of the first `quota` episodes of each row: short ones do not count more than others."""
 
     def __init__(self, rows: int, quota: int) -> None:
         self._quota = quota

@@ -118,14 +118,9 @@ def join_segments(segments: Sequence[Segment]) -> Batch:
 
 
 class Recorder:
-    """Writes transitions into storage [T, R, ...] and hands out full columns as segments.
+    """Writes transitions of R `rows` into storage [T, R, ...] and hands out full columns as segments.
 
-    Args:
-        producer: name in the segments.
-        incarnation: of the worker.
-        rows: R.
-        spec: where to cut.
-        postprocess: applied to the fields [T, B, ...] of what is handed out.
+    `producer` and `incarnation` are written into these; `postprocess` is applied to their fields [T, B, ...] first.
     """
 
     def __init__(
@@ -249,7 +244,7 @@ class Recorder:
             new[:overlap, rows] = leaf[-overlap:, rows]
         self._cursor[rows] = overlap
         self._in_step = bool((self._cursor == self._cursor[0]).all())
-        return [self._segment(self._processed(data), rows, self._burn_in, self._steps)]
+        return [self._segment(self._processed(data), rows, self._steps)]
 
     def _episodes(self, rows: np.ndarray, total: int) -> list[Segment]:
         """Hand out episodes of equal length, or parts, in pieces of `steps` with what is before and behind each."""
@@ -264,16 +259,16 @@ class Recorder:
             before = self._burn_in - (start - begin)
             behind = window - before - (end - begin) if self._pad else 0
             piece = data[begin:end] if before == behind == 0 else _filled(data[begin:end], before, behind)
-            pieces.append(self._segment(piece, rows, self._burn_in, min(self._steps, total - start)))
+            pieces.append(self._segment(piece, rows, min(self._steps, total - start)))
         return pieces
 
     def _processed(self, data: NamedArray) -> NamedArray:
         return data if self._postprocess is None else NamedArray(**dict(self._postprocess(dict(data.items()))))
 
-    def _segment(self, data: NamedArray, rows: np.ndarray, first: int, count: int) -> Segment:
+    def _segment(self, data: NamedArray, rows: np.ndarray, count: int) -> Segment:
         if self._masked:
             mask = np.zeros((len(data["rew"]), len(rows)), bool)
-            mask[first : first + count] = True
+            mask[self._burn_in : self._burn_in + count] = True
             data = NamedArray(**dict(data.items()), mask=mask)
         ended, self._ended = self._ended, []
         self.seq += 1

@@ -120,10 +120,7 @@ def put_rows(kept: object, count: int, which: np.ndarray, value: object) -> obje
     """Write `value` [k, ...] to rows of `kept` [count, ...], which is made (zeros elsewhere) where it is None."""
     if kept is None:
         kept = tree.map_leaves(lambda leaf: np.zeros((count, *leaf.shape[1:]), leaf.dtype), value)
-    if isinstance(kept, np.ndarray):
-        kept[which] = value
-    else:
-        tree.assign(kept, which, value)
+    tree.assign(kept, which, value)
     return kept
 
 
@@ -137,9 +134,7 @@ _Column: TypeAlias = tuple[np.ndarray, "np.dtype[Any]", tuple[int, ...]]
 class Staging:
     """Room for some vector steps of all envs. Checking and storing them together costs a third of doing it one by one.
 
-    Args:
-        buffer: where they go.
-        num_envs: rows of a step; only a buffer with as many sub-buffers is staged.
+    Only a buffer with as many sub-buffers as there are envs is staged.
     """
 
     def __init__(self, buffer: ReplayBuffer, num_envs: int) -> None:

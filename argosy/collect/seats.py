@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -20,7 +21,7 @@ from argosy.env import Environment, StepResult, VectorEnv
 from argosy.env.spaces import allocate, copy_rows, take, write
 from argosy.env.vector.border import Border
 from argosy.env.vector.protocol import Infos, Obs
-from argosy.env.worker.group import FAILURES, is_number
+from argosy.env.worker.group import FAILURES
 from argosy.errors import EnvError
 
 
@@ -229,7 +230,8 @@ class AgentArena:
                 continue
             seat_number, row = self._where[number][agent]
             seat, pending = self.seats[seat_number], self._pending[seat_number]
-            if not is_number(result.reward) or not np.isfinite(result.reward):
+            reward = np.asarray(result.reward)  # a number, or an array or tensor of one
+            if reward.ndim or reward.dtype.kind not in "biuf" or not math.isfinite(reward):
                 raise EnvError(
                     f"agent {agent} was given the reward {result.reward!r:.60}; it has to be a finite number"
                 )

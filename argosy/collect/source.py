@@ -8,12 +8,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gymnasium import spaces
+from gymnasium.vector.utils import batch_space
 
 from argosy.collect.seats import AgentArena, Arena, StackedArena, VectorArena
 from argosy.config import check_arguments
 from argosy.env import EnvConfig, Environment, make_environment, make_vector_env, registered_environments, task_spaces
 from argosy.env.agents.registry import environment_maker, environment_source, register
-from argosy.env.spaces import Space, stacked
+from argosy.env.spaces import Space
 from argosy.env.wrappers import register_missing, wrapper_sources
 from argosy.errors import ConfigError
 from argosy.named import Maker, Source, given_code, take_code
@@ -124,7 +125,7 @@ class EnvSource:
             return observation, action
         if not isinstance(observation, spaces.Box):
             raise ConfigError(f"AgentSpec.frame_stack needs a Box observation space, got {observation}")
-        return stacked(observation, depth), action
+        return batch_space(observation, depth), action
 
     def _nobody_for(self, specs: Collection[int]) -> None:
         if specs:

@@ -80,11 +80,7 @@ class VideoRecorder(CollectHook):
 
 
 def picture(env: VectorEnv, env_id: int = 0) -> np.ndarray:
-    """Return what one env looks like, as an array [H, W, 3] of its own.
-
-    Raises:
-        EnvError: it gives no pictures.
-    """
+    """Return what one env looks like; see `checked_picture`."""
     return checked_picture(lambda: env.render()[env_id])
 
 

@@ -85,7 +85,7 @@ class AtariPreprocessing(gym.Wrapper[Frame, int, Frame, int]):
                 new_game, self._elapsed = True, 0
         assert frame is not None, "noop_max >= 1 makes at least one step"
         self._pool[0] = frame
-        self._push(self._pool[0], fill=new_game)
+        self._push(fill=new_game)
         self._life_lost = False
         self._lives = self._ale.lives()
         return self._stack.copy(), self._info(0.0, False)
@@ -101,7 +101,7 @@ class AtariPreprocessing(gym.Wrapper[Frame, int, Frame, int]):
             left -= 1
         if left == 0 and self._skip > 1:  # a game that ends within the skip shows the frame before
             np.maximum(self._pool[0], self._pool[1], out=self._pool[0])
-        self._push(self._pool[0])
+        self._push()
         self._elapsed += 1
         truncated = self._elapsed >= self._limit
         lives = self._ale.lives()
@@ -111,10 +111,11 @@ class AtariPreprocessing(gym.Wrapper[Frame, int, Frame, int]):
         terminated = (over or life_lost) and not truncated
         return self._stack.copy(), reward, terminated, truncated, self._info(raw_rew, over)
 
-    def _push(self, frame: Frame, *, fill: bool = False) -> None:
+    def _push(self, *, fill: bool = False) -> None:
+        """Put the newest frame onto the stack, or fill the stack with it."""
         self._stack[:-1] = self._stack[1:]
         size, newest = (self._size, self._size), self._stack[-1]
-        self._cv2.resize(frame, size, newest, interpolation=self._cv2.INTER_AREA)
+        self._cv2.resize(self._pool[0], size, newest, interpolation=self._cv2.INTER_AREA)
         if fill:
             self._stack[:] = newest
 

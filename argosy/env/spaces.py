@@ -55,10 +55,7 @@ def check_sizes(space: Space, name: str) -> None:
 def merge_bounds(a: Space, b: Space, *, narrow: bool) -> Space | None:
     """Return one space for the elements of two whose shapes and dtypes agree; None where they do not.
 
-    Args:
-        a: one space.
-        b: the other.
-        narrow: its elements are those in both (actions); else it holds the elements of both (observations).
+    If `narrow`, its elements are those in both (actions); else it holds the elements of both (observations).
     """
     parts, others = parts_of(a), parts_of(b)
     if a == b or (parts is None and others is None and not is_array_space(a) and not is_array_space(b)):
@@ -184,12 +181,6 @@ def read(tree: Obs, row: int, space: Space) -> object:
         return tree[row].copy()
     element = {key: read(tree[str(key)], row, part) for key, part in (parts_of(space) or {}).items()}
     return tuple(element.values()) if isinstance(space, spaces.Tuple) else element
-
-
-def stacked(box: spaces.Box, depth: int) -> spaces.Box:
-    """Return the space of `depth` observations along a new first axis."""
-    low, high = (np.repeat(bound[None], depth, axis=0) for bound in (box.low, box.high))
-    return spaces.Box(low, high, dtype=box.dtype.type)
 
 
 def take(obs: Obs, rows: Rows) -> Obs:

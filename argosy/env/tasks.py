@@ -18,12 +18,7 @@ from gymnasium.envs.registration import load_env_creator
 from numpy.typing import NDArray
 
 from argosy.config import check_arguments
-from argosy.env.agents.registry import (
-    environment_maker,
-    environment_name,
-    gymnasium_env,
-    registered_environments,
-)
+from argosy.env.agents.registry import environment_maker, environment_name, gymnasium_env, registered_environments
 from argosy.env.atari import make_atari_env
 from argosy.env.config import EnvConfig
 from argosy.env.spaces import Space

@@ -9,15 +9,16 @@ from typing import Any, SupportsFloat, TypeAlias
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from argosy.config import check_arguments
 from argosy.env.actions import choices
-from argosy.env.spaces import Space, is_bounded, stacked
+from argosy.env.spaces import Space, is_bounded
 from argosy.env.vector.protocol import Info
 from argosy.env.worker.base import Env, EnvFn
 from argosy.errors import ConfigError, EnvError, SpaceError
-from argosy.named import Maker, Registry, Source
+from argosy.named import Registry, Source
 
 Array: TypeAlias = "NDArray[np.generic]"
 
@@ -54,7 +55,9 @@ def wrapped(make: EnvFn, wrappers: Sequence[str]) -> EnvFn:
     """
     if not wrappers:
         return make
-    calls = [(wrapper, *_parsed(wrapper)) for wrapper in wrappers]
+    calls = [(wrapper, *_WRAPPERS.call(wrapper)) for wrapper in wrappers]
+    for wrapper, cls, kwargs in calls:
+        check_arguments(cls, kwargs, f"wrapper {wrapper!r}", first=("the environment",))
 
     def make_wrapped() -> Env:
         env = make()
@@ -69,13 +72,6 @@ def wrapped(make: EnvFn, wrappers: Sequence[str]) -> EnvFn:
         return env
 
     return make_wrapped
-
-
-def _parsed(wrapper: str) -> tuple[Maker, dict[str, object]]:
-    """Return the class of "NAME" or "NAME(key=value, ...)", and the arguments."""
-    cls, kwargs = _WRAPPERS.call(wrapper)
-    check_arguments(cls, kwargs, f"wrapper {wrapper!r}", first=("the environment",))
-    return cls, kwargs
 
 
 class ContinuousToDiscrete(gym.ActionWrapper[object, object, object]):
@@ -182,7 +178,7 @@ class FrameStack(_Seeing):
         if num_stack < 1:
             raise ConfigError(f"num_stack is {num_stack}; it must be >= 1")
         self._frames: deque[object] = deque(maxlen=num_stack)
-        self.observation_space = stacked(box, num_stack)
+        self.observation_space = batch_space(box, num_stack)
 
     def _seen(self, obs: object, info: Info, *, is_first: bool) -> Array:
         self._frames.extend([obs] * (self._frames.maxlen or 1) if is_first else [obs])

@@ -13,22 +13,22 @@ from argosy.env.spaces import mismatch
 from argosy.errors import ConfigError, EnvError
 from argosy.rng import check_seed
 
+EPISODES = 3
+MAX_STEPS = 10_000
+"""Of an episode that does not end by itself."""
+
 
 def test_environment(
     name: str,
     args: Mapping[str, object] | None = None,  # noqa: PT028  # not a test
     *,
-    test_stepping: bool = True,  # noqa: PT028
-    episodes: int = 3,  # noqa: PT028
     seed: int = 0,  # noqa: PT028
 ) -> list[str]:
-    """Say in sentences what is wrong with an environment; an empty list means: nothing was found.
+    """Say in sentences what is wrong with an environment, played with random actions; an empty list: nothing was found.
 
     Args:
         name: a registered name, or "MODULE:CLASS".
         args: for its constructor.
-        test_stepping: play some episodes with random actions.
-        episodes: how many; each ends after 10,000 steps at the latest.
         seed: of the actions and the environment.
 
     Raises:
@@ -40,7 +40,7 @@ def test_environment(
     except (ConfigError, EnvError) as error:
         return [str(error)]
     try:
-        return _check_spaces(env) or (_check_episodes(env, episodes, seed) if test_stepping else [])
+        return _check_spaces(env) or _check_episodes(env, seed)
     finally:
         env.close()
 
@@ -59,11 +59,11 @@ def _check_spaces(env: Environment) -> list[str]:
     return [f"{what} has {size} entries for {count} agents." for what, size in sizes.items() if size != count]
 
 
-def _check_episodes(env: Environment, episodes: int, seed: int) -> list[str]:
+def _check_episodes(env: Environment, seed: int) -> list[str]:
     env.seed(seed)
     for i, space in enumerate(env.action_spaces):
         space.seed(seed + i)
-    found = (_check_episode(env, f"episode {episode}") for episode in range(episodes))
+    found = (_check_episode(env, f"episode {episode}") for episode in range(EPISODES))
     return next((sentences for sentences in found if sentences), [])
 
 
@@ -71,7 +71,7 @@ def _check_episode(env: Environment, where: str) -> list[str]:
     count = env.agent_count
     done = np.zeros(count, bool)
     actions: list[object] = []
-    for step in range(10_001):
+    for step in range(MAX_STEPS + 1):
         call = f"step {step} of {where}" if step else f"reset of {where}"
         try:
             results = env.step(actions) if step else env.reset()

@@ -15,17 +15,7 @@ import numpy as np
 from gymnasium import spaces
 
 from argosy.env.actions import find_mask_key
-from argosy.env.check.finding import (
-    Env,
-    Finding,
-    StopCheckError,
-    error,
-    legal_action,
-    note,
-    same,
-    stopping,
-    warning,
-)
+from argosy.env.check.finding import Env, Finding, StopCheckError, error, legal_action, note, same, stopping, warning
 from argosy.env.spaces import Space, check_sizes, is_array_space, is_bounded, parts_of
 from argosy.errors import SpaceError, told
 

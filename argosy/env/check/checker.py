@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -48,7 +47,6 @@ class _Trace:
     rewards: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)  # of the episodes that ended
     ends: list[tuple[bool, bool]] = field(default_factory=list)  # (terminated, truncated) of each
-    seconds: float = 0.0
 
 
 def check_env(env: str | Env | Callable[[], Env], *, steps: int = 1000, seed: int = 0) -> list[Finding]:
@@ -188,10 +186,8 @@ def _check_steps(env: Env, steps: int, seed: int, trace: _Trace) -> Iterator[Fin
         _check_mask(env, obs, info)
         action = legal_action(env.action_space, obs, info)
         action_before = copy.deepcopy(action)
-        start = time.perf_counter()
         with stopping("step", behind=f" (action {action_before!r:.60})"):
             result: Any = env.step(action)
-        trace.seconds += time.perf_counter() - start
         yield from _check_result(result)
         before = obs
         obs, rew, terminated, truncated, info = result

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 from gymnasium import spaces
+from gymnasium.utils.env_checker import data_equivalence
 
 from argosy.env.spaces import Space, is_array_space, parts_of
 from argosy.env.worker.base import Env as Env
@@ -33,6 +34,8 @@ class Finding:
 
 
 error, warning, note = (partial(Finding, level) for level in ("error", "warning", "note"))
+same = partial(data_equivalence, exact=True)
+"""Whether two nested values are equal, array by array."""
 
 
 class StopCheckError(Exception):
@@ -59,15 +62,6 @@ def leaves(space: Space, obs: Any, name: str) -> Iterator[tuple[str, Space, obje
         yield from leaves(part, obs[key], f"{name}[{key!r}]")
     if parts is None and is_array_space(space):
         yield name, space, obs
-
-
-def same(a: object, b: object) -> bool:
-    """Whether two nested values are equal, array by array."""
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, tuple | list) and isinstance(b, tuple | list):
-        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
-    return bool(np.array_equal(np.asarray(a), np.asarray(b)))
 
 
 def legal_action(space: Space, obs: object, info: Mapping[str, object]) -> object:

@@ -101,10 +101,7 @@ class GymVectorEnv:
             self._warn_of_lost_lives(ids, info)
         self._started = True
         self._stale[ids] = self._ended[ids] = False
-        tree = as_tree(self._foreign_space, obs)
-        if len(ids) == self.num_envs and (np.diff(ids) == 1).all():
-            return tree, self._tidy(info, ids)
-        return take(tree, ids), self._tidy(info, ids)
+        return take(as_tree(self._foreign_space, obs), ids), self._tidy(info, ids)
 
     def step(self, action: object, id: Ids = None) -> StepReturn:
         """Step the envs `id` (all by default) with one action each.

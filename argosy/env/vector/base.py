@@ -22,6 +22,7 @@ from argosy.env.worker.base import (
     Given,
     StepArrays,
     action_rows,
+    as_slice,
     common_spaces,
     select_rows,
 )
@@ -60,7 +61,7 @@ class BaseVectorEnv(Generic[WorkerT]):
         envs_per_worker: int | None = None,
     ) -> None:
         n = len(env_fns)
-        self._closed = True  # until the workers stand
+        self.is_closed = True  # until the workers stand
         _check_arguments(n, wait_num, timeout, envs_per_worker)
         self.num_envs = self.env_num = n
         self.is_async = (wait_num is not None and wait_num < n) or timeout is not None
@@ -72,14 +73,14 @@ class BaseVectorEnv(Generic[WorkerT]):
         try:
             for low, high in pairwise(bounds):
                 self.workers.append(worker_fn(env_fns[low:high], low))
-            self._spaces = common_spaces({worker.ids[0]: worker.spaces for worker in self.workers})
+            self._spaces = common_spaces({worker.ids[0]: worker.made() for worker in self.workers})
             for worker in self.workers:
                 worker.siblings = self.workers
             self._prepare()
         except BaseException:
             self._finalizer()
             raise
-        self._closed = False
+        self.is_closed = False
         self.single_observation_space = self._spaces.observation
         """Space of one env's observation; Tuples appear as Dicts with the keys "0", "1", ..."""
         self.single_action_space = self._spaces.action
@@ -105,11 +106,6 @@ class BaseVectorEnv(Generic[WorkerT]):
     def action_space(self) -> list[Space]:
         """Every env's action space, as in Tianshou."""
         return [self.single_action_space] * self.num_envs
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._closed
 
     # reset and step
 
@@ -166,29 +162,23 @@ class BaseVectorEnv(Generic[WorkerT]):
         out, infos = self._run("step", ids, action_rows(action, len(ids), self._spaces.action))
         return out.obs, out.rew, out.terminated, out.truncated, infos
 
-    def _run(self, command: Command, ids: list[int], given: Given) -> tuple[StepArrays, NDArray[np.object_]]:
-        """Send the workers what the envs `ids` are to do, and wait for all of them."""
-        out = StepArrays.empty(self._spaces, len(ids))
-        infos: NDArray[np.object_] = np.empty(len(ids), dtype=object)
-        parts = self._parts(ids)
-        for worker, own, rows in parts:
-            worker.send(command, own, select_rows(given, rows))
-        for worker, _, rows in parts:
-            infos[rows] = worker.recv(out, rows)
-        self._note_rewards(out)
-        return out, infos
-
     def _step_all(self, action: object) -> StepReturn:
-        n = self.num_envs
-        actions = action_rows(action, n, self._spaces.action)
+        out, infos = self._run("step", None, action_rows(action, self.num_envs, self._spaces.action))
+        return out.obs, out.rew, out.terminated, out.truncated, infos
+
+    def _run(self, command: Command, ids: list[int] | None, given: Given) -> tuple[StepArrays, NDArray[np.object_]]:
+        """Send the workers what the envs `ids` (None: all) are to do, and wait for all of them."""
+        n = self.num_envs if ids is None else len(ids)
         out = StepArrays.empty(self._spaces, n)
         infos: NDArray[np.object_] = np.empty(n, dtype=object)
-        for worker in self.workers:
-            worker.send("step", None, actions[worker.ids.start : worker.ids.stop])
-        for worker in reversed(self.workers):  # whoever began last: the others have mostly finished, too, by then
-            infos[worker.ids.start : worker.ids.stop] = worker.recv(out, worker.ids)
+        parts: Sequence[tuple[WorkerT, Sequence[int] | None, Sequence[int]]]
+        parts = [(worker, None, worker.ids) for worker in self.workers] if ids is None else self._parts(ids)
+        for worker, own, rows in parts:
+            worker.send(command, own, select_rows(given, rows))
+        for worker, _, rows in reversed(parts):  # whoever began last: the others have mostly finished, too, by then
+            infos[as_slice(rows)] = worker.recv(out, rows)
         self._note_rewards(out)
-        return out.obs, out.rew, out.terminated, out.truncated, infos
+        return out, infos
 
     # started now, fetched later
 
@@ -243,11 +233,11 @@ class BaseVectorEnv(Generic[WorkerT]):
         got: set[int] = set()
         while not enough(got):
             busy = [worker for worker in self.workers if worker.sent]
-            wait_any = type(busy[0]).wait_any
-            ready = wait_any(busy, None if deadline is None else max(0.0, deadline - time.monotonic()))
+            ready_of = type(busy[0]).ready
+            ready = ready_of(busy, None if deadline is None else max(0.0, deadline - time.monotonic()))
             if not ready and parts:
                 break
-            for worker in ready or wait_any(busy, None):  # out of time with nothing to show: wait for the first
+            for worker in ready or ready_of(busy, None):  # out of time with nothing to show: wait for the first
                 try:
                     part = self._receive_one(worker)
                 except EnvError:
@@ -283,7 +273,7 @@ class BaseVectorEnv(Generic[WorkerT]):
 
     def close(self) -> None:
         """Close every env and end every worker process; calling twice is allowed."""
-        self._closed = True
+        self.is_closed = True
         self._finalizer()
 
     # small things
@@ -332,7 +322,7 @@ class BaseVectorEnv(Generic[WorkerT]):
             self._spaces = replace(self._spaces, reward_shape=out.rew.shape[1:])
 
     def _check_open(self) -> None:
-        if self._closed:
+        if self.is_closed:
             raise EnvError("this vector env is closed")
 
     def _drain(self) -> None:

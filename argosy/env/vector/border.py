@@ -102,17 +102,7 @@ def choice_limits(space: Space, path: tuple[str, ...] = ()) -> Iterator[tuple[tu
 
 
 def check_finite(field: str, value: object, env_ids: np.ndarray, lens: np.ndarray | None) -> None:
-    """Refuse observations and rewards that are NaN or infinite before they reach a buffer.
-
-    Args:
-        field: what `value` is, for the message.
-        value: array [k, ...] or nested dict of them.
-        env_ids: [k] envs of the rows.
-        lens: [k] steps of the episodes before this one; None at a reset.
-
-    Raises:
-        EnvError: names env, step of the episode, and field.
-    """
+    """Refuse an array [k, ...], or a nested dict of them, with numbers that are NaN or infinite; see `check_obs`."""
     if isinstance(value, dict):
         for key, part in value.items():
             check_finite(f"{field}[{key!r}]", part, env_ids, lens)

@@ -21,8 +21,6 @@ Batch5 = tuple[Obs, NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_], A
 class Pool(Protocol):
     """What is used of a pool made by `envpool.make_gymnasium`."""
 
-    spec: object
-
     @property
     def config(self) -> dict[str, Any]:
         """All settings."""

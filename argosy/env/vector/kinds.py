@@ -21,10 +21,7 @@ from argosy.process import num_cores
 class DummyVectorEnv(BaseVectorEnv[DummyEnvWorker]):
     """Envs in this process, one after the other: the fastest for cheap envs.
 
-    Args:
-        env_fns: functions that make one env each.
-        wait_num: see `BaseVectorEnv`; every started env is ready at once here.
-        timeout: see `BaseVectorEnv`.
+    Arguments and errors are those of `BaseVectorEnv`; every started env is ready at once here.
     """
 
     def __init__(self, env_fns: Sequence[EnvFn], wait_num: int | None = None, timeout: float | None = None) -> None:
@@ -43,18 +40,14 @@ class DummyVectorEnv(BaseVectorEnv[DummyEnvWorker]):
 class SubprocVectorEnv(BaseVectorEnv[ProcessWorker]):
     """Envs in worker processes; actions and results are pickled through pipes. Any spaces, any infos.
 
+    Arguments and errors are those of `BaseVectorEnv`, and:
+
     Args:
         env_fns: functions that make one env each; they run in the processes.
-        wait_num: see `BaseVectorEnv`.
-        timeout: see `BaseVectorEnv`.
         envs_per_worker: how many envs a process holds. Default: as many processes as cores, or one env per process
             when asynchronous.
         hang_timeout_s: an env that needs longer for one command is an error and its process is killed.
         context: how processes start: "fork" (default on Linux), "spawn" or "forkserver".
-
-    Raises:
-        ConfigError: see `BaseVectorEnv`.
-        EnvError: an env could not be made, or the envs' spaces differ.
     """
 
     def __init__(
@@ -80,12 +73,10 @@ class ShmemVectorEnv(SubprocVectorEnv):
     Nothing is pickled in a step but the infos of envs that have any. Observations of a step of all envs are views of
     the shared memory: each byte is copied once, by the worker. They stay valid as long as something refers to them.
 
-    Arguments are those of `SubprocVectorEnv`.
+    Arguments and errors are those of `SubprocVectorEnv`, and:
 
     Raises:
-        ConfigError: see `BaseVectorEnv`.
         SpaceError: observations or actions are not arrays of one shape and type (text, graphs, sequences).
-        EnvError: an env could not be made, or the envs' spaces differ.
     """
 
     def _prepare(self) -> None:
@@ -120,18 +111,16 @@ class ShmemVectorEnv(SubprocVectorEnv):
 class RayVectorEnv(BaseVectorEnv):
     """Envs in Ray actors, on this machine or on a cluster. A step costs about a millisecond: for slow envs.
 
+    A local Ray is started if none is connected. Arguments and errors are those of `BaseVectorEnv`, and:
+
     Args:
         env_fns: functions that make one env each; they run in the actors.
-        wait_num: see `BaseVectorEnv`.
-        timeout: see `BaseVectorEnv`.
         envs_per_worker: how many envs an actor holds.
         num_cpus: cores that Ray reserves for an actor. Default: its share of those that are free, 1 at most, so that
             all of them find a place.
         hang_timeout_s: an env that needs longer for one command is an error and its actor is killed.
 
     Raises:
-        ConfigError: see `BaseVectorEnv`.
-        EnvError: an env could not be made, or the envs' spaces differ.
         MissingExtraError: Ray is not installed.
     """
 

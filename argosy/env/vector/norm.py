@@ -130,15 +130,6 @@ class VectorEnvNormObs(VectorEnvWrapper):
         """Space of one normalised observation."""
         return self._space
 
-    @property
-    def obs_rms(self) -> ObsRms:
-        """The statistics; of a Dict or Tuple by the dotted names of its parts."""
-        return self._statistics.get("", self._statistics)
-
-    @obs_rms.setter
-    def obs_rms(self, obs_rms: ObsRms) -> None:
-        self.set_obs_rms(obs_rms)
-
     def reset(self, id: Ids = None, **kwargs: object) -> tuple[Obs, Infos]:
         """Start new episodes in the envs `id`."""
         obs, info = self.venv.reset(id, **kwargs)
@@ -156,7 +147,7 @@ class VectorEnvNormObs(VectorEnvWrapper):
 
     def get_obs_rms(self) -> ObsRms:
         """Return the statistics (the objects themselves, which go on changing)."""
-        return self.obs_rms
+        return self._statistics.get("", self._statistics)
 
     def set_obs_rms(self, obs_rms: ObsRms) -> None:
         """Use these statistics from now on (the objects themselves: test envs follow the training envs).
@@ -168,6 +159,9 @@ class VectorEnvNormObs(VectorEnvWrapper):
         if given.keys() != self._statistics.keys():
             raise SpaceError(f"statistics of {sorted(given)} given; this env normalises {sorted(self._statistics)}")
         self._statistics = given
+
+    obs_rms = property(get_obs_rms, set_obs_rms)
+    """The statistics; of a Dict or Tuple by the dotted names of its parts."""
 
     def state_dict(self) -> State:
         """Return the statistics, and what the wrappers within hold."""
@@ -226,17 +220,16 @@ class VectorEnvNormReward(VectorEnvWrapper):
     Args:
         venv: vector env.
         gamma: discount of the running return, 0 .. 1.
-        update_return_rms: whether the statistics take in what is seen.
 
     Raises:
         ConfigError: `gamma` is out of range.
     """
 
-    def __init__(self, venv: VectorEnv, gamma: float = 0.99, update_return_rms: bool = True) -> None:
+    def __init__(self, venv: VectorEnv, gamma: float = 0.99) -> None:
         super().__init__(venv)
         if not 0.0 <= gamma <= 1.0:
             raise ConfigError(f"gamma is {gamma}; it must be >= 0 and <= 1")
-        self.gamma, self.update_return_rms = gamma, update_return_rms
+        self.gamma = gamma
         self.return_rms = RunningMeanStd(())
         self.returns = np.zeros(venv.num_envs, np.float64)
 
@@ -277,8 +270,7 @@ class VectorEnvNormReward(VectorEnvWrapper):
         self, rew: NDArray[np.float32], done: NDArray[np.bool_], rows: NDArray[np.int64]
     ) -> NDArray[np.float32]:
         returns = self.returns[rows] * self.gamma + rew
-        if self.update_return_rms:
-            _update(self.return_rms, returns, rows, "rew")
+        _update(self.return_rms, returns, rows, "rew")
         self.returns[rows] = np.where(done, 0.0, returns)
         scaled = rew / np.sqrt(self.return_rms.var + self.return_rms.epsilon)
         return np.clip(scaled, -10.0, 10.0).astype(np.float32)

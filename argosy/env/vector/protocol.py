@@ -144,12 +144,11 @@ def info_column(info: Infos, key: str, ids: Ids = None) -> NDArray[np.generic] |
         key: name of the entry.
         ids: rows of `info` to read (all by default).
     """
-    rows = None if ids is None else np.atleast_1d(np.asarray(list(ids) if isinstance(ids, Iterable) else ids))
+    rows = slice(None) if ids is None else np.atleast_1d(np.asarray(ids))
     if isinstance(info, Mapping):
         column = info.get(key)
-        return column if column is None or rows is None else column[rows]
-    dicts = [info[int(row)] for row in rows] if rows is not None else list(info)
-    values = [entry.get(key) for entry in dicts]
+        return None if column is None else column[rows]
+    values = [entry.get(key) for entry in np.asarray(info)[rows]]
     present = [value for value in values if value is not None]
     if not present:
         return None

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal, Self, TypeAlias
 
 import gymnasium as gym
@@ -99,20 +98,17 @@ class EnvWorker(ABC):
 
     siblings: Sequence[EnvWorker] = ()
     """The workers of the same vector env; whoever waits long for its own answer looks after the others, too."""
+    hang_timeout_s: float | None = None
+    """A command that takes longer is an error, and what runs the envs is killed; None: it may take for ever."""
 
     def __init__(self, first: int, num_envs: int) -> None:
         self.ids = range(first, first + num_envs)
         self.sent: deque[tuple[Command, Sequence[int] | None, Any]] = deque()
         """Commands whose results were not received yet, with their envs and by what `_start` returned."""
 
-    @cached_property
-    def spaces(self) -> EnvSpaces:
-        """Spaces of the envs; waits until they are made."""
-        return self._made()
-
     @abstractmethod
-    def _made(self) -> EnvSpaces:
-        """Wait until the envs are made; return their spaces."""
+    def made(self) -> EnvSpaces:
+        """Wait until the envs are made; return their spaces. To be called once."""
 
     @property
     def held(self) -> str:
@@ -133,9 +129,17 @@ class EnvWorker(ABC):
         """Wait for the oldest command that was sent; write its results into the rows `rows` of `out`."""
 
     @classmethod
-    @abstractmethod
-    def wait_any(cls, workers: Sequence[Self], timeout_s: float | None) -> list[Self]:
+    def ready(cls, workers: Sequence[Self], timeout_s: float | None) -> Sequence[Self]:
         """Return those of the `workers` whose `recv` would return at once; waits for the first at most `timeout_s`."""
+        if timeout_s is not None:
+            return cls.wait_any(workers, timeout_s)
+        limits = [worker.hang_timeout_s for worker in workers if worker.hang_timeout_s is not None]
+        return cls.wait_any(workers, min(limits, default=None)) or workers  # the `recv` of one that hangs says so
+
+    @classmethod
+    @abstractmethod
+    def wait_any(cls, workers: Sequence[Self], limit_s: float | None) -> Sequence[Self]:
+        """Do as `ready`; none when the time is up."""
 
     def check(self) -> None:  # noqa: B027  # envs in the caller's own process cannot be gone
         """Raise EnvError if whatever runs the envs is gone."""
@@ -188,6 +192,11 @@ def _action_at(action: Any, row: int, space: Space) -> object:
     return action[row]
 
 
-def select_rows(given: Given, rows: list[int]) -> Given:
+def as_slice(rows: Sequence[int]) -> slice | list[int]:
+    """Return rows in the cheapest form to index an array with."""
+    return slice(rows.start, rows.stop) if isinstance(rows, range) else list(rows)
+
+
+def select_rows(given: Given, rows: Sequence[int]) -> Given:
     """Return the actions, or the keyword arguments, of some rows."""
-    return given[rows] if isinstance(given, np.ndarray) else [given[row] for row in rows]
+    return given[as_slice(rows)] if isinstance(given, np.ndarray) else [given[row] for row in rows]

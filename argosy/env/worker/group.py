@@ -147,11 +147,7 @@ class EnvGroup:
         return infos
 
     def answer(self, command: Command, ids: Sequence[int] | None, given: Given) -> Answer:
-        """Step the envs `ids` (None: all) with actions, or reset them with keyword arguments, into arrays of their own.
-
-        Raises:
-            EnvError: see there.
-        """
+        """Step the envs `ids` (None: all) with actions, or reset them with keyword arguments, into new arrays."""
         rows = range(len(self.envs) if ids is None else len(ids))
         out = StepArrays.empty(self.spaces, len(rows))
         return out, getattr(self, command)(ids, given, out, rows)
@@ -199,14 +195,6 @@ def _what_is_wrong(space: Space, result: object) -> str | None:
         if not isinstance(flag, bool | np.bool_):
             return f"{name} is {flag!r:.60} ({type(flag).__name__}); it has to be True or False"
     return mismatch(space, obs)
-
-
-def is_number(reward: object) -> bool:
-    """Whether a reward is a number, or an array or tensor of one without axes."""
-    if isinstance(reward, NUMBERS):
-        return True
-    array = np.asarray(reward)
-    return array.shape == () and array.dtype.kind in "biuf"
 
 
 def _flag(flag: object) -> bool:
@@ -266,7 +254,7 @@ class DummyEnvWorker(EnvWorker):
         super().__init__(first, len(env_fns))
         self.group = EnvGroup(env_fns, first)
 
-    def _made(self) -> EnvSpaces:
+    def made(self) -> EnvSpaces:  # noqa: D102
         return self.group.spaces
 
     def _start(self, command: Command, ids: Sequence[int] | None, given: Given) -> Given:
@@ -278,7 +266,7 @@ class DummyEnvWorker(EnvWorker):
         return infos
 
     @classmethod
-    def wait_any(cls, workers: Sequence[Self], timeout_s: float | None) -> list[Self]:  # noqa: D102
+    def wait_any(cls, workers: Sequence[Self], limit_s: float | None) -> list[Self]:  # noqa: D102
         return [worker for worker in workers if worker.sent]
 
     def call(self, name: str, ids: Sequence[int], *args: object, **kwargs: object) -> list[object]:  # noqa: D102

@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from argosy.env.vector.protocol import Info
-from argosy.env.worker.base import Command, EnvFn, EnvSpaces, EnvWorker, Given, StepArrays
+from argosy.env.worker.base import Command, EnvFn, EnvSpaces, EnvWorker, Given, StepArrays, as_slice
 from argosy.env.worker.channel import Channel
-from argosy.env.worker.serve import Life, PickledEnvFns, serve
-from argosy.env.worker.shared import SharedArrays, as_slice
+from argosy.env.worker.serve import Life, serve
+from argosy.env.worker.shared import SharedArrays
 from argosy.errors import EnvError
 from argosy.stacks import StackReader
 
@@ -38,14 +38,7 @@ MAKE_TIMEOUT_S = 120.0  # a spawned process imports the user's script before it 
 
 
 class ProcessWorker(EnvWorker):
-    """Runs its envs in one process.
-
-    Args:
-        env_fns: functions that make the envs; they run in the process.
-        first: index of the first env in the vector env.
-        hang_timeout_s: a command that takes longer is an error, and the process is killed (None: wait for ever).
-        start_method: how the process starts; default: fork on Linux, else spawn.
-    """
+    """Runs its envs in one process; see `SubprocVectorEnv`."""
 
     def __init__(
         self,
@@ -62,6 +55,7 @@ class ProcessWorker(EnvWorker):
         self._failure: str | None = None
         self._owner = os.getpid()
         start_method = start_method or ("fork" if sys.platform == "linux" else "spawn")
+        travelling = env_fns if start_method == "fork" else cloudpickle.dumps(list(env_fns))  # lambdas among them
         context = multiprocessing.get_context(start_method)
         parent = 0 if start_method == "forkserver" else self._owner
         self._life: Life | None = None
@@ -73,7 +67,7 @@ class ProcessWorker(EnvWorker):
         ours, told = context.Pipe(duplex=False)
         self._stack, self._thread = StackReader(ours), threading.get_ident()
         self.process = context.Process(  # type: ignore[attr-defined]  # every concrete context has it
-            target=serve, args=(theirs, told, PickledEnvFns(env_fns), first, current, parent, self._life), daemon=True
+            target=serve, args=(theirs, told, travelling, first, current, parent, self._life), daemon=True
         )
         with _no_interrupt():  # the process inherits the mask until it ignores Ctrl-C by itself
             self.process.start()
@@ -83,13 +77,13 @@ class ProcessWorker(EnvWorker):
             self._life[0].close()
         _OPEN[id(self)] = self
 
-    def _made(self) -> EnvSpaces:
+    def made(self) -> EnvSpaces:  # noqa: D102
         spaces: EnvSpaces = self._reply(0, "being made", at_least_s=MAKE_TIMEOUT_S)
         return spaces
 
     def share(self, shared: SharedArrays) -> None:
         """Use shared memory from now on."""
-        number = self._send(b"M", pickle.dumps((self.spaces, shared.n)))
+        number = self._send(b"M", pickle.dumps((shared.spaces, shared.n)))
         self._channel.send_fd(shared.fd)
         self._reply(number, "mapping shared memory")
         self._shared = shared
@@ -124,14 +118,10 @@ class ProcessWorker(EnvWorker):
         return infos
 
     @classmethod
-    def wait_any(cls, workers: Sequence[Self], timeout_s: float | None) -> list[Self]:  # noqa: D102
-        limit_s = timeout_s
-        if limit_s is None:  # a worker that hangs or died is reported by its recv
-            limit_s = min((w.hang_timeout_s for w in workers if w.hang_timeout_s is not None), default=None)
+    def wait_any(cls, workers: Sequence[Self], limit_s: float | None) -> list[Self]:  # noqa: D102
         by_channel = {worker._channel: worker for worker in workers}
         channels = multiprocessing.connection.wait(list(by_channel), limit_s)  # type: ignore[arg-type]  # it has a fileno
-        ready = [by_channel[cast(Channel, channel)] for channel in channels]
-        return ready or ([] if timeout_s is not None else list(workers))
+        return [by_channel[cast(Channel, channel)] for channel in channels]
 
     def call(self, name: str, ids: Sequence[int], *args: object, **kwargs: object) -> list[object]:  # noqa: D102
         number = self._send(b"C", cloudpickle.dumps((name, list(ids), args, kwargs)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 import warnings
@@ -10,11 +11,10 @@ from types import ModuleType
 from typing import Any, Self
 
 from argosy.env.vector.protocol import Info
-from argosy.env.worker.base import Command, EnvFn, EnvSpaces, EnvWorker, Given, StepArrays
+from argosy.env.worker.base import Command, EnvFn, EnvSpaces, EnvWorker, Given, StepArrays, as_slice
 from argosy.env.worker.channel import POLL_S
 from argosy.env.worker.group import EnvGroup
 from argosy.env.worker.localray import start_local_ray
-from argosy.env.worker.shared import as_slice
 from argosy.errors import EnvError, require
 
 
@@ -52,17 +52,7 @@ def cores_of_each(num_actors: int, asked: float | None) -> float:
 
 
 class RayEnvWorker(EnvWorker):
-    """Runs its envs in one Ray actor. A local Ray is started if none is connected.
-
-    Args:
-        env_fns: functions that make the envs; they run in the actor.
-        first: index of the first env in the vector env.
-        num_cpus: cores that Ray reserves for the actor.
-        hang_timeout_s: a command that takes longer is an error, and the actor is killed (None: wait for ever).
-
-    Raises:
-        MissingExtraError: Ray is not installed.
-    """
+    """Runs its envs in one Ray actor; see `RayVectorEnv`."""
 
     def __init__(
         self, env_fns: Sequence[EnvFn], first: int = 0, *, num_cpus: float = 1, hang_timeout_s: float | None = 300.0
@@ -72,7 +62,7 @@ class RayEnvWorker(EnvWorker):
         options = {"num_cpus": num_cpus, "enable_task_events": False}  # no record of each step in Ray's server
         self.actor = self.ray.remote(_Actor).options(**options).remote(list(env_fns), first)
 
-    def _made(self) -> EnvSpaces:
+    def made(self) -> EnvSpaces:  # noqa: D102
         spaces: EnvSpaces = self._get(self.actor.made.remote())
         return spaces
 
@@ -88,16 +78,13 @@ class RayEnvWorker(EnvWorker):
         return infos
 
     @classmethod
-    def wait_any(cls, workers: Sequence[Self], timeout_s: float | None) -> list[Self]:  # noqa: D102
+    def wait_any(cls, workers: Sequence[Self], limit_s: float | None) -> list[Self]:  # noqa: D102
         by_ref = {worker.sent[0][-1]: worker for worker in workers}
         refs = list(by_ref)
-        limits = [worker.hang_timeout_s for worker in workers if worker.hang_timeout_s is not None]
-        limit_s = timeout_s if timeout_s is not None else min(limits, default=None)
         ray = workers[0].ray
         ready, _ = ray.wait(refs, num_returns=1, timeout=limit_s)
         more, _ = ray.wait(refs, num_returns=len(refs), timeout=0)
-        found = [by_ref[ref] for ref in refs if ref in {*ready, *more}]
-        return found or ([] if timeout_s is not None else list(workers))  # recv tells which one hangs
+        return [by_ref[ref] for ref in refs if ref in {*ready, *more}]
 
     def check(self) -> None:  # noqa: D102
         if self.sent and self.ray.wait([self.sent[0][-1]], timeout=0)[0]:
@@ -108,11 +95,9 @@ class RayEnvWorker(EnvWorker):
         return results
 
     def close(self, deadline: float) -> None:  # noqa: D102
-        try:
+        with contextlib.suppress(Exception):
             self.ray.get(self.actor.close.remote(), timeout=5.0)
-            self.ray.kill(self.actor)
-        except Exception:
-            self._kill()
+        self._kill()
 
     def _get(self, ref: object) -> Any:  # what the actor's method has returned
         try:
@@ -136,7 +121,5 @@ class RayEnvWorker(EnvWorker):
         return True
 
     def _kill(self) -> None:
-        try:
+        with contextlib.suppress(Exception):  # Ray is shut down already, and the actor with it
             self.ray.kill(self.actor)
-        except Exception:  # Ray is shut down already, and the actor with it
-            return

@@ -19,34 +19,21 @@ import cloudpickle
 import numpy as np
 
 from argosy.env.spaces import Space, read
-from argosy.env.worker.base import Actions, EnvFn, StepArrays
+from argosy.env.worker.base import Actions, EnvFn, StepArrays, as_slice
 from argosy.env.worker.channel import Channel
 from argosy.env.worker.group import EnvGroup
-from argosy.env.worker.shared import SLOTS, SharedArrays, as_slice
-from argosy.errors import EnvError
+from argosy.env.worker.shared import SLOTS, SharedArrays
+from argosy.errors import EnvError, told
 from argosy.stacks import tell_stack
 
 Life: TypeAlias = tuple[Connection, Connection]
 _PR_SET_PDEATHSIG = 1
 
 
-class PickledEnvFns:
-    """Env functions, lambdas among them, that travel to a spawned process (forked ones need no pickle)."""
-
-    def __init__(self, env_fns: Sequence[EnvFn]) -> None:
-        self.env_fns = env_fns
-
-    def __getstate__(self) -> bytes:
-        return bytes(cloudpickle.dumps(list(self.env_fns)))
-
-    def __setstate__(self, state: bytes) -> None:
-        self.env_fns = pickle.loads(state)
-
-
 def serve(
     channel: Channel,
-    told: Connection,
-    env_fns: PickledEnvFns,
+    stack: Connection,
+    env_fns: Sequence[EnvFn] | bytes,
     first: int,
     current: Array[c_int32],
     owner: int,
@@ -56,23 +43,23 @@ def serve(
 
     Args:
         channel: pipe to the owner.
-        told: takes where this process is, when the owner asks.
-        env_fns: functions that make the envs.
+        stack: takes where this process is, when the owner asks.
+        env_fns: functions that make the envs; pickled where the process was not forked.
         first: index of the first env in the vector env.
         current: index of the env at work, for the owner to read (-1: none).
         owner: process id of the owner, if it is our parent, else 0.
         life: where another process, or another thread than the owner's first one, has started us: see `die_with`.
     """
-    if owner or life is not None:
-        die_with(owner, life)
-    tell_stack(told)
+    die_with(owner, life)
+    tell_stack(stack)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the owner's to handle: it closes us
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    make: Sequence[EnvFn] = pickle.loads(env_fns) if isinstance(env_fns, bytes) else env_fns
     if "torch" in sys.modules:  # forked: its threads did not come along, and who asks for their help waits for ever
         sys.modules["torch"].set_num_threads(1)
     group: EnvGroup | None = None
     try:
-        group = EnvGroup(env_fns.env_fns, first, np.ctypeslib.as_array(current))
+        group = EnvGroup(make, first, np.ctypeslib.as_array(current))
         channel.send(b"1", 0, content=cloudpickle.dumps(group.spaces))
         _obey(channel, group, owner)
     except EnvError as error:  # an env could not be made
@@ -176,14 +163,14 @@ def _call(content: bytes, group: EnvGroup) -> bytes:
     try:
         return bytes(cloudpickle.dumps(getattr(group, name)(ids, *args, **kwargs)))
     except Exception as error:
-        raise EnvError(f"{name} of envs {ids}: {type(error).__name__}: {error}") from error
+        raise EnvError(f"{name} of envs {ids}: {told(error)}") from error
 
 
 def _pickled(results: object) -> bytes:
     try:
         return pickle.dumps(results, pickle.HIGHEST_PROTOCOL)
     except Exception as error:
-        raise EnvError(f"what the envs returned cannot be pickled: {type(error).__name__}: {error}") from error
+        raise EnvError(f"what the envs returned cannot be pickled: {told(error)}") from error
 
 
 def _read_actions(shared: SharedArrays, ids: Sequence[int], space: Space) -> Actions:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from argosy.env.spaces import Rows, build, copy_rows, normal_form, take, write
 from argosy.env.vector.protocol import Obs
-from argosy.env.worker.base import Actions, EnvSpaces, StepArrays
+from argosy.env.worker.base import Actions, EnvSpaces, StepArrays, as_slice
 from argosy.errors import EnvError
 
 ScalarT = TypeVar("ScalarT", bound=np.generic)
@@ -135,8 +135,3 @@ def _new_memory(nbytes: int) -> int:
         os.unlink(name)
     os.ftruncate(fd, nbytes)
     return fd
-
-
-def as_slice(rows: Sequence[int]) -> slice | list[int]:
-    """Return rows in the cheapest form to index an array with."""
-    return slice(rows.start, rows.stop) if isinstance(rows, range) else list(rows)

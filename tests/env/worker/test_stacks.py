@@ -27,7 +27,7 @@ class Hang(gym.Env):
 def test_a_process_tells_where_its_env_hangs(method):
     worker = ProcessWorker([Hang, Hang], first=4, start_method=method)
     try:
-        assert worker.spaces is not None
+        assert worker.made() is not None
         worker.send("step", None, [0, 1])
         pid, deadline = worker.process.pid, time.monotonic() + 20.0
         while "busy" not in str(stacks := env_stacks(threading.get_ident())) and time.monotonic() < deadline:
