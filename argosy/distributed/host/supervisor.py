@@ -9,7 +9,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Literal
 
-from argosy.config import check_limits, limited
+from argosy.config import Checked, limited
 from argosy.distributed.host.base import Beat, Build, Handle, Launcher, PeerLostError, Resources, end
 from argosy.errors import ArgosyError, ConfigError
 
@@ -24,7 +24,7 @@ class FleetError(ArgosyError, RuntimeError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RestartConfig:
+class RestartConfig(Checked):
     """When and how often failed workers are started again."""
 
     budget: int = limited(10, ge=0)
@@ -45,9 +45,6 @@ class RestartConfig:
     """Seconds that starting a worker may take."""
     failed_starts: int = limited(3, ge=1)
     """Starts of one worker in a row that may fail before the fleet gives up, however long they take."""
-
-    def __post_init__(self) -> None:
-        check_limits(self)
 
 
 @dataclass(frozen=True)
