@@ -204,11 +204,7 @@ class FleetRun:
             time.sleep(0.05)
 
     def _check_launcher(self) -> None:
-        """End a fleet whose workers have nothing to run on any more.
-
-        Raises:
-            FleetError: says what is gone, what is kept, and how to go on.
-        """
+        """End a fleet whose workers have nothing to run on any more; say what is gone and kept, and how to go on."""
         self._lost = self._launcher.lost()
         if self._lost:
             bounds = [f"{spec.save_updates} of {n!r}" for n, spec in self.fleet.policies.items() if spec.learns]

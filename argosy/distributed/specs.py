@@ -113,11 +113,7 @@ class PolicySpec(PlayerSpec):
             raise ConfigError(f"trainers is {self.trainers}, but {self._own_class.__name__} learns in one trainer only")
 
     def _check_obeyed(self) -> None:
-        """Refuse what only a local run can do.
-
-        Raises:
-            ConfigError: names the setting, and what a fleet has instead.
-        """
+        """Refuse what only a local run can do, by the setting's name, and say what a fleet has instead."""
         experiment = self.experiment
         for name, value, unset, instead in (
             ("callbacks", experiment.callbacks, (), "iterate over the FleetRun, which yields a Snapshot each second"),

@@ -20,6 +20,7 @@ import struct
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -145,13 +146,13 @@ class Shared:
     def __init__(self, peers: Sequence[Peer], first: int = 0) -> None:
         if not sys.platform.startswith("linux"):
             raise ConfigError("inference='shared' needs Linux; use inference='ray' or 'inline'")
-        self._peers, self._next = list(peers), first % len(peers)
+        self._peers = deque(peers)
+        self._peers.rotate(-first)
         self._fd = os.memfd_create("argosy")
         os.ftruncate(self._fd, 2 * AREA_BYTES)
         self._map = mmap.mmap(self._fd, 2 * AREA_BYTES)
         self._memory = memoryview(self._map)
         self._server: socket.socket | None = None
-        self._elsewhere: set[int] = set()
         self._waits = False
 
     def post(self, request: RolloutRequest) -> None:
@@ -208,21 +209,18 @@ class Shared:
         return False
 
     def _connect(self) -> socket.socket | None:
-        at = self._next
-        self._next = (at + 1) % len(self._peers)
-        if len(self._elsewhere) == len(self._peers):
+        if not self._peers:
             raise ConfigError(
                 "no policy worker runs on this machine, but inference='shared' needs one; place some here by their "
                 "resources, or use inference='ray'"
             )
-        if at in self._elsewhere:
-            return None
+        self._peers.rotate(-1)
         try:
-            address: bytes | None = self._peers[at].call("connect_shared", _machine()).result(_CONNECT_S)
+            address: bytes | None = self._peers[-1].call("connect_shared", _machine()).result(_CONNECT_S)
         except (PeerLostError, TimeoutError):
             return None
         if address is None:
-            self._elsewhere.add(at)
+            self._peers.pop()  # it is elsewhere
             return None
         server = socket.socket(socket.AF_UNIX)
         try:
@@ -248,11 +246,7 @@ def _is_rung(sock: socket.socket) -> bool:
 
 
 def _write(area: memoryview, message: object) -> None:
-    """Lay a message out: number and sizes of its parts, then its pickle and its arrays' bytes, each one aligned.
-
-    Raises:
-        ConfigError: it does not fit.
-    """
+    """Lay a message out: number and sizes of its parts, then its pickle and its arrays' bytes, each one aligned."""
     buffers: list[pickle.PickleBuffer] = []
     skeleton = pickle.dumps(message, protocol=5, buffer_callback=buffers.append)
     parts: list[bytes | memoryview] = [skeleton, *(buffer.raw() for buffer in buffers)]

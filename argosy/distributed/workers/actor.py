@@ -252,11 +252,7 @@ class Tolerance:
         """Traceback of the last failure."""
 
     def note(self, error: Exception) -> None:
-        """Count a failure that is being handled.
-
-        Raises:
-            EnvError: that has happened too often.
-        """
+        """Count a failure that is being handled; an EnvError says that it has happened too often."""
         self.count += 1
         self.last = traceback.format_exc()
         if self.count > self._allowed:
