@@ -93,6 +93,7 @@ class FleetRun:
         )
         self._before_s, self._before = _counted_before(directory / "status.json")
         self._logger = None if resume else self._make_loggers()
+        self._results_file = directory / "evaluations.jsonl"
         self._results = _results_of(self._results_file)
         self._tested = list(self._results)  # those that are in the record
         self._listeners = [Listener(peer) for peer in evaluators]
@@ -318,10 +319,6 @@ class FleetRun:
 
     def _note_failure(self, failure: Failure) -> None:
         append(self.directory / "failures.jsonl", json.dumps(dataclasses.asdict(failure)))
-
-    @property
-    def _results_file(self) -> Path:
-        return self.directory / "evaluations.jsonl"
 
 
 def _results_of(file: Path) -> list[EvalResult]:

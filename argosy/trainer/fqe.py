@@ -68,6 +68,7 @@ class FittedQ:
             self.critic = action_critic(policy, NetConfig(hidden_sizes=(256, 256)), 1)
         self.target = frozen_copy(self.critic)
         self._optim = OptimConfig(lr=1e-3).build(self.critic)
+        self._parts: dict[str, Any] = {"critic": self.critic, "target": self.target, "optim": self._optim}
         self._follow = TargetUpdate(self.target, self.critic, tau)
         self._slots = data.rings.all_stored()
         starts = self._slots[data.rings.first[self._slots]]
@@ -122,16 +123,11 @@ class FittedQ:
 
     def state_dict(self) -> State:
         """Return what a checkpoint keeps."""
-        return {name: part.state_dict() for name, part in self._parts()} | {
-            "rng": self._rng.bit_generator.state,
-            "updates": self.updates,
-        }
+        parts = {name: part.state_dict() for name, part in self._parts.items()}
+        return {**parts, "rng": self._rng.bit_generator.state, "updates": self.updates}
 
     def load_state_dict(self, state: State) -> None:
         """Go on where `state` was taken."""
-        for name, part in self._parts():
+        for name, part in self._parts.items():
             part.load_state_dict(state[name])
         self._rng.bit_generator.state, self.updates = state["rng"], int(state["updates"])
-
-    def _parts(self) -> tuple[tuple[str, Any], ...]:
-        return ("critic", self.critic), ("target", self.target), ("optim", self._optim)
