@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -101,7 +101,8 @@ class FleetRun:
         self._stats: dict[str, Mapping[str, float]] = {}
         self._standstill = Standstill(fleet.experiment.trainer.standstill_s)
         self._started, self._threads = time.monotonic(), torch.get_num_threads()
-        self._rates, self._last = Rates(), cast("Snapshot | None", None)
+        self._rates = Rates()
+        self._last: Snapshot | None = None
         self._reached: set[str] = set()
         self._heard = False  # of all trainers, how far they are
         self._lost = ""

@@ -162,12 +162,7 @@ class Standstill:
         self._then: Workers = {}
 
     def look(self, workers: Workers, now: float) -> str:
-        """Return what is wrong, "" while all is well.
-
-        Args:
-            workers: what they say of themselves.
-            now: seconds.
-        """
+        """Return what is wrong, "" while all is well, by what the workers say of themselves `now` (in seconds)."""
         trainers = [worker for name, worker in workers.items() if name.startswith("trainer.")]
         keys = ("updates", "env_steps") if trainers else ("steps",)
         moved = tuple(float(worker.get(key, 0.0)) for worker in trainers or workers.values() for key in keys)

@@ -195,15 +195,10 @@ class Supervisor:
         beat = charge.beat = asked.result()
         patience = config.watchdog_s if beat.ready else config.start_s
         if beat.busy_s > patience:
-            self._failed(charge, now, f"hangs for {beat.busy_s:.0f} s", self._stack(charge))
+            assert charge.handle is not None
+            self._failed(charge, now, f"hangs for {beat.busy_s:.0f} s", _told(charge.handle.stack(), 5.0))
         else:
             charge.state = "done" if beat.done else "running" if beat.ready else "starting"
-
-    def _stack(self, charge: _Charge) -> str:
-        assert charge.handle is not None
-        stack = charge.handle.stack()
-        wait([stack], 5.0)
-        return _told(stack)
 
     def _failed(self, charge: _Charge, now: float, reason: str, traceback: str) -> None:
         name, config = charge.role.name, self.config
@@ -251,8 +246,9 @@ class Supervisor:
         self._on_failure(failure)
 
 
-def _told(stack: Future[str]) -> str:
-    """Return a worker's answer, or why there is none."""
+def _told(stack: Future[str], timeout_s: float = 0.0) -> str:
+    """Return a worker's answer, or why there is none in time."""
+    wait([stack], timeout_s)
     if not stack.done():
         return "(it does not answer)"
     error = stack.exception()
