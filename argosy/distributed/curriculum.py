@@ -36,11 +36,7 @@ class CurriculumStage:
 
 
 def check_stages(stages: Sequence[CurriculumStage]) -> None:
-    """Check that stages follow one another.
-
-    Raises:
-        ConfigError: two have one name, one has no end, or the last one has.
-    """
+    """Refuse stages that do not follow one another: two have one name, one has no end, or the last one has."""
     names = [stage.name for stage in stages]
     if len(set(names)) < len(names):
         raise ConfigError(f"Fleet.curriculum has the stages {names}; each needs a name of its own")
@@ -90,19 +86,18 @@ class Curriculum:
         """Whether no stage follows."""
         return self._at >= len(self._stages) - 1
 
-    def hear(self, result: EvalResult) -> bool:
-        """Take note of an evaluation; returns whether the next stage begins."""
+    def hear(self, result: EvalResult) -> None:
+        """Take note of an evaluation, after which the next stage may begin."""
         if self.is_last or result.stage != self.stage:
-            return False
+            return
         wanted = self._stages[self._at].return_mean
         if result.return_mean >= wanted.get(result.policy, float("inf")):
             self._reached.add(result.policy)
         if not self._reached >= set(wanted):
-            return False
+            return
         self._at, self._reached = self._at + 1, set()
         self._keep()
         self._telling = [Repeated(partial(worker.call, "set_curriculum_stage", self.stage)) for worker in self._workers]
-        return True
 
     def poll(self) -> None:
         """Tell the workers of a new stage, again if need be: one that is just being made has read the old one."""

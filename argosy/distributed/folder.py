@@ -57,11 +57,7 @@ class FolderClaim:
 
     @classmethod
     def check(cls, directory: Path, *, resume: bool) -> None:
-        """Say beforehand whether a claim would be refused, before what is expensive starts.
-
-        Raises:
-            ConfigError: see above.
-        """
+        """Refuse beforehand what a claim would be refused for, before what is expensive starts."""
         if cls._check(directory, resume).exists():
             os.close(claim(directory, HOW_TO_END))
 

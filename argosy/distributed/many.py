@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from types import TracebackType
 from typing import Any
 
 from argosy.distributed.host.ray import RayLauncher
@@ -42,7 +41,7 @@ class RayMachines:
     def __enter__(self) -> RayMachines:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self._launcher.close()
 
 

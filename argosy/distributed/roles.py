@@ -15,8 +15,7 @@ import torch
 
 from argosy.algorithm.base import Algorithm
 from argosy.collect.player import InferenceStream, Inline, Player
-from argosy.collect.postprocess import Postprocess
-from argosy.collect.recorder import Fields, Recorder
+from argosy.collect.recorder import Recorder
 from argosy.collect.seats import Arena, Seat
 from argosy.collect.source import EnvSource
 from argosy.distributed.curriculum import present_stage
@@ -263,12 +262,13 @@ def _seated(
     fleet, agent = plan.fleet, plan.fleet.agents[seat.spec]
     reader, sender = readers[agent.policy], actor * fleet.actors.ring + group
     stream = _inference(fleet, agent, reader.policy, sender, context)
+    process = agent.postprocess
     recorder = Recorder(
         worker_name("actor", actor, group, seat.spec),
         context.incarnation,
         seat.rows,
         agent,
-        _bound(agent.postprocess, reader.policy),
+        None if process is None else lambda fields: process(fields, reader.policy),
     )
     is_inline, random_segments = agent.inference == "inline", 0
     if is_inline and context.incarnation == 0 and fleet.policies[agent.policy].learns:
@@ -316,10 +316,6 @@ _BUILDERS: Mapping[str, Callable[..., Worker]] = {
     "actor": _actor,
     "eval": _evaluation,
 }
-
-
-def _bound(process: Postprocess | None, policy: Policy) -> Callable[[Fields], Fields] | None:
-    return None if process is None else lambda fields: process(fields, policy)
 
 
 def _inference(fleet: Fleet, agent: AgentSpec, policy: Policy, rank: int, context: Context) -> InferenceStream:

@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 
@@ -93,6 +93,7 @@ class FleetRun:
         )
         self._before_s, self._before = _counted_before(directory / "status.json")
         self._logger = None if resume else self._make_loggers()
+        self._results_file = directory / "evaluations.jsonl"
         self._results = _results_of(self._results_file)
         self._tested = list(self._results)  # those that are in the record
         self._listeners = [Listener(peer) for peer in evaluators]
@@ -100,7 +101,8 @@ class FleetRun:
         self._stats: dict[str, Mapping[str, float]] = {}
         self._standstill = Standstill(fleet.experiment.trainer.standstill_s)
         self._started, self._threads = time.monotonic(), torch.get_num_threads()
-        self._rates, self._last = Rates(), cast("Snapshot | None", None)
+        self._rates = Rates()
+        self._last: Snapshot | None = None
         self._reached: set[str] = set()
         self._heard = False  # of all trainers, how far they are
         self._lost = ""
@@ -204,11 +206,7 @@ class FleetRun:
             time.sleep(0.05)
 
     def _check_launcher(self) -> None:
-        """End a fleet whose workers have nothing to run on any more.
-
-        Raises:
-            FleetError: says what is gone, what is kept, and how to go on.
-        """
+        """End a fleet whose workers have nothing to run on any more; say what is gone and kept, and how to go on."""
         self._lost = self._launcher.lost()
         if self._lost:
             bounds = [f"{spec.save_updates} of {n!r}" for n, spec in self.fleet.policies.items() if spec.learns]
@@ -322,10 +320,6 @@ class FleetRun:
 
     def _note_failure(self, failure: Failure) -> None:
         append(self.directory / "failures.jsonl", json.dumps(dataclasses.asdict(failure)))
-
-    @property
-    def _results_file(self) -> Path:
-        return self.directory / "evaluations.jsonl"
 
 
 def _results_of(file: Path) -> list[EvalResult]:

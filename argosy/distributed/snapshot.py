@@ -133,23 +133,18 @@ class Rates:
         passed = max(now.wall_s - (before.wall_s if before is not None else 0.0), 1e-9)
         # Before a resumed trainer has said how far it is, nothing is known of what it has done since
         updates = 0 if before is None else sum(max(0, n - before.updates.get(k, n)) for k, n in now.updates.items())
-        return _grown(now, before, "actor.", "steps") / passed, updates / passed
+        steps = 0.0
+        for name, worker in now.workers.items():
+            if name.startswith("actor."):
+                old = {} if before is None else before.workers.get(name, {})
+                steps += max(0.0, worker.get("steps", 0.0) - old.get("steps", 0.0))  # restarted, it counts from 0 again
+        return steps / passed, updates / passed
 
     def add(self, snapshot: Snapshot) -> None:
         """Take in a snapshot."""
         self._window.append(snapshot)
         while self._window[0].wall_s < snapshot.wall_s - WINDOW_S:
             self._window.popleft()
-
-
-def _grown(now: Snapshot, before: Snapshot | None, prefix: str, key: str) -> float:
-    """Return by how much a counter of some workers has grown; a restarted worker counts from 0 again."""
-    total = 0.0
-    for name, worker in now.workers.items():
-        if name.startswith(prefix) and key in worker:
-            old = 0.0 if before is None else before.workers.get(name, {}).get(key, 0.0)
-            total += max(0.0, worker[key] - old)
-    return total
 
 
 class Standstill:
@@ -167,12 +162,7 @@ class Standstill:
         self._then: Workers = {}
 
     def look(self, workers: Workers, now: float) -> str:
-        """Return what is wrong, "" while all is well.
-
-        Args:
-            workers: what they say of themselves.
-            now: seconds.
-        """
+        """Return what is wrong, "" while all is well, by what the workers say of themselves `now` (in seconds)."""
         trainers = [worker for name, worker in workers.items() if name.startswith("trainer.")]
         keys = ("updates", "env_steps") if trainers else ("steps",)
         moved = tuple(float(worker.get(key, 0.0)) for worker in trainers or workers.values() for key in keys)

@@ -16,7 +16,7 @@ from argosy.algorithm import algorithm_class
 from argosy.algorithm.base import Algorithm
 from argosy.collect.postprocess import GAE, Postprocess
 from argosy.collect.recorder import SegmentSpec
-from argosy.config import check_limits, limited
+from argosy.config import Checked, check_limits, limited
 from argosy.distributed.host.base import Resources
 from argosy.env.spaces import Space
 from argosy.errors import ConfigError
@@ -26,7 +26,7 @@ from argosy.trainer.players import PlayerSpec
 
 
 @dataclass(frozen=True, kw_only=True)
-class StalenessConfig:
+class StalenessConfig(Checked):
     """What happens to experience that an older version of the policy made."""
 
     rule: Literal["auto", "accept", "drop", "throttle", "correct"] = limited(
@@ -39,9 +39,6 @@ class StalenessConfig:
     """Updates that the learner may be ahead of a segment ("drop": exact), or batches that may wait while actors pause
     ("throttle": the lag of actors of one speed is about one more, and the time that parameters take to arrive; one that
     is slower than the rest lags by as many updates as they earn meanwhile)."""
-
-    def __post_init__(self) -> None:
-        check_limits(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,11 +113,7 @@ class PolicySpec(PlayerSpec):
             raise ConfigError(f"trainers is {self.trainers}, but {self._own_class.__name__} learns in one trainer only")
 
     def _check_obeyed(self) -> None:
-        """Refuse what only a local run can do.
-
-        Raises:
-            ConfigError: names the setting, and what a fleet has instead.
-        """
+        """Refuse what only a local run can do, by the setting's name, and say what a fleet has instead."""
         experiment = self.experiment
         for name, value, unset, instead in (
             ("callbacks", experiment.callbacks, (), "iterate over the FleetRun, which yields a Snapshot each second"),
@@ -205,7 +198,7 @@ class AgentSpec(SegmentSpec):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActorGroup:
+class ActorGroup(Checked):
     """Workers that step environments."""
 
     count: int = limited(1, ge=1)
@@ -218,12 +211,9 @@ class ActorGroup:
     """Failures of environments that one worker survives by making the group anew."""
     resources: Resources = field(default_factory=Resources)
 
-    def __post_init__(self) -> None:
-        check_limits(self)
-
 
 @dataclass(frozen=True, kw_only=True)
-class EvalGroup:
+class EvalGroup(Checked):
     """Workers that evaluate versions, each in environments of its own, without exploration."""
 
     count: int = limited(1, ge=0)
@@ -238,9 +228,6 @@ class EvalGroup:
     env_failures: int = limited(100, ge=0)
     """Failures of environments that one worker survives by making them anew and beginning the evaluation again."""
     resources: Resources = field(default_factory=Resources)
-
-    def __post_init__(self) -> None:
-        check_limits(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -60,11 +60,7 @@ def check(blob: Blob) -> Blob:
 
 
 def decode(blob: Blob) -> PolicyCheckpoint:
-    """Turn a blob back into a checkpoint; its tensors are copies.
-
-    Raises:
-        CheckpointError: the blob is torn, damaged, or not one of ours.
-    """
+    """Turn a blob back into a checkpoint, whose tensors are copies; refuses what `check` refuses."""
     check(blob)
     try:
         begin = _header_end(blob)

@@ -72,11 +72,7 @@ def load_checkpoint(path: str | Path, trainer: BaseTrainer) -> None:
 
 
 def restore_checkpoint(path: str | Path, state: State, trainer: BaseTrainer) -> None:
-    """Continue from what was read from the file `path`; see `load_checkpoint`.
-
-    Raises:
-        CheckpointError: see `load_checkpoint`.
-    """
+    """Continue from what was read from the file `path`; see `load_checkpoint`."""
     before = copy.deepcopy(_state_but_data(trainer))
     try:
         _restore(path, state, trainer)
@@ -134,7 +130,7 @@ def _restore_but_data(state: State, trainer: BaseTrainer) -> None:
         if name in state["collectors"]:
             collector.load_state_dict(state["collectors"][name])
     for name, callback in _callbacks(trainer).items():
-        if name in state.get("callbacks", ()):
+        if name in state["callbacks"]:
             callback.load_state_dict(state["callbacks"][name])
     trainer.state = TrainerState(**state["trainer"])
     _set_global_rng_state(state["rng"])

@@ -1,4 +1,7 @@
-"""What trainers ask of their settings, before the first step."""
+"""What trainers ask of their settings, before the first step.
+
+Each check raises a ConfigError that says what does not fit, and what does.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,7 @@ from argosy.errors import ConfigError
 
 
 def check_kind(trainer: object, algorithm: Algorithm, kinds: tuple[str, ...]) -> None:
-    """Check that a trainer can train an algorithm.
-
-    Raises:
-        ConfigError: its kind is none of `kinds`.
-    """
+    """Check that a trainer can train an algorithm: its kind must be one of `kinds`."""
     if algorithm.kind not in kinds:
         raise ConfigError(
             f"{type(algorithm).__name__} is an {algorithm.kind} algorithm; {type(trainer).__name__} trains "
@@ -23,11 +22,7 @@ def check_kind(trainer: object, algorithm: Algorithm, kinds: tuple[str, ...]) ->
 
 
 def check_test_collector(algorithm: Algorithm, collector: Collector) -> None:
-    """Check that a collector tests what is trained.
-
-    Raises:
-        ConfigError: it acts with another policy, or explores.
-    """
+    """Check that a collector tests what is trained: it acts with that policy, and does not explore."""
     _check_policy("test_collector", algorithm, collector)
     if collector.exploration_noise:
         raise ConfigError(
@@ -40,9 +35,6 @@ def check_train_collector(algorithm: Algorithm, collector: Collector) -> ReplayB
     """Check that a collector brings what can be learned from; return its buffer.
 
     What learns from data, e.g. by imitation, may learn from what any policy collects, exploring or not.
-
-    Raises:
-        ConfigError: it acts with another policy, does not explore, or has no buffer.
     """
     if collector.buffer is None:
         raise ConfigError("train_collector has no buffer to learn from; give it one: Collector(policy, env, buffer)")
@@ -66,11 +58,7 @@ def _check_policy(name: str, algorithm: Algorithm, collector: Collector) -> None
 
 
 def check_rollout_fits(buffer: ReplayBuffer, num_envs: int, steps: int) -> None:
-    """Check that a buffer has room for a rollout of `steps` over all envs.
-
-    Raises:
-        ConfigError: it has not.
-    """
+    """Check that a buffer has room for a rollout of `steps` over all envs."""
     rows, room = -(-steps // num_envs), buffer.maxsize // buffer.buffer_num
     if rows > room:
         raise ConfigError(
@@ -80,11 +68,7 @@ def check_rollout_fits(buffer: ReplayBuffer, num_envs: int, steps: int) -> None:
 
 
 def check_batch_size(batch_size: int, buffer: ReplayBuffer, *, fixed: bool = False) -> None:
-    """Check that a buffer can hold a batch; a `fixed` one holds no more than it does now.
-
-    Raises:
-        ConfigError: it cannot.
-    """
+    """Check that a buffer can hold a batch; a `fixed` one holds no more than it does now."""
     rows, holds, remedy = buffer.maxsize, "holds at most", "make the buffer larger"
     if fixed:
         rows, holds, remedy = len(buffer), "holds", "give more data"
@@ -95,17 +79,10 @@ def check_batch_size(batch_size: int, buffer: ReplayBuffer, *, fixed: bool = Fal
 
 
 def pick_one(trainer: object, first: str, second: str, default: int) -> None:
-    """Resolve two settings of which one may be given: neither sets the first to `default`.
-
-    Raises:
-        ConfigError: both are given, or one is below 1.
-    """
-    if getattr(trainer, first) is not None and getattr(trainer, second) is not None:
-        raise ConfigError(
-            f"{type(trainer).__name__}: {first} is {getattr(trainer, first)} and {second} is "
-            f"{getattr(trainer, second)}; give one of them"
-        )
-    if getattr(trainer, first) is None and getattr(trainer, second) is None:
+    """Resolve two settings, at least 1, of which one may be given: neither sets the first to `default`."""
+    one, other = getattr(trainer, first), getattr(trainer, second)
+    if one is not None and other is not None:
+        raise ConfigError(f"{type(trainer).__name__}: {first} is {one} and {second} is {other}; give one of them")
+    if one is None and other is None:
         setattr(trainer, first, default)
-    check_range(trainer, first, ge=1)
-    check_range(trainer, second, ge=1)
+    check_range(trainer, first, second, ge=1)

@@ -50,7 +50,6 @@ class FittedQ:
     Args:
         algorithm: says policy, discount and how observations are normalised.
         data: transitions, actions in the policy's scale.
-        lr: of the critic.
         tau: by which share the target moves per update.
         seed: of the critic and of the batches.
 
@@ -59,9 +58,7 @@ class FittedQ:
         DataError: no episode begins in the data.
     """
 
-    def __init__(
-        self, algorithm: Algorithm, data: ReplayBuffer, *, lr: float = 1e-3, tau: float = 0.05, seed: int = 0
-    ) -> None:
+    def __init__(self, algorithm: Algorithm, data: ReplayBuffer, *, tau: float = 0.05, seed: int = 0) -> None:
         self.algorithm, self.data, self._rng = algorithm, data, np.random.default_rng(seed)
         policy = algorithm.policy
         if not can_be_judged(policy):
@@ -70,7 +67,8 @@ class FittedQ:
         with seeded(seed):
             self.critic = action_critic(policy, NetConfig(hidden_sizes=(256, 256)), 1)
         self.target = frozen_copy(self.critic)
-        self._optim = OptimConfig(lr=lr).build(self.critic)
+        self._optim = OptimConfig(lr=1e-3).build(self.critic)
+        self._parts: dict[str, Any] = {"critic": self.critic, "target": self.target, "optim": self._optim}
         self._follow = TargetUpdate(self.target, self.critic, tau)
         self._slots = data.rings.all_stored()
         starts = self._slots[data.rings.first[self._slots]]
@@ -87,7 +85,7 @@ class FittedQ:
         self.updates = 0
         """Made so far."""
 
-    def fit(self, updates: int, batch_size: int = 256) -> float:
+    def fit(self, updates: int, batch_size: int) -> float:
         """Make updates for the policy as it now is; return the last batch's mean squared error.
 
         At first they are as many as it takes to look several horizons ahead (detail 4).
@@ -125,16 +123,11 @@ class FittedQ:
 
     def state_dict(self) -> State:
         """Return what a checkpoint keeps."""
-        return {name: part.state_dict() for name, part in self._parts()} | {
-            "rng": self._rng.bit_generator.state,
-            "updates": self.updates,
-        }
+        parts = {name: part.state_dict() for name, part in self._parts.items()}
+        return {**parts, "rng": self._rng.bit_generator.state, "updates": self.updates}
 
     def load_state_dict(self, state: State) -> None:
         """Go on where `state` was taken."""
-        for name, part in self._parts():
+        for name, part in self._parts.items():
             part.load_state_dict(state[name])
         self._rng.bit_generator.state, self.updates = state["rng"], int(state["updates"])
-
-    def _parts(self) -> tuple[tuple[str, Any], ...]:
-        return ("critic", self.critic), ("target", self.target), ("optim", self._optim)

@@ -47,7 +47,6 @@ class OffpolicyTrainer(BaseTrainer[TrainingStatsT]):
         self._sampling = self.algorithm.sampling
         if self.algorithm.policy.normaliser is not None:
             self.train_collector.see = self.algorithm.take_in
-        self._prioritized = None if buffer.priorities is None else buffer
 
     @property
     def _epoch_length(self) -> int:
@@ -73,8 +72,8 @@ class OffpolicyTrainer(BaseTrainer[TrainingStatsT]):
             batch, indices = self._sample(buffer)
             state.updates_owed -= 1
             result = self._update(batch, epoch)
-            if self._prioritized is not None and result.priorities is not None:
-                self._prioritized.update_weight(indices, result.priorities)
+            if buffer.priorities is not None and result.priorities is not None:
+                buffer.update_weight(indices, result.priorities)
         state.update_time += time.perf_counter() - start
 
     def _sample(self, buffer: ReplayBuffer) -> tuple[Batch, np.ndarray]:

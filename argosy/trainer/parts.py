@@ -24,16 +24,9 @@ def make_algorithm(
     policy: Callable[[Space, Space], Policy] | None = None,
     own: Callable[..., Algorithm] | None = None,
 ) -> Algorithm:
-    """Make the experiment's algorithm, with its policy and the algorithms around it.
+    """Make the experiment's algorithm, with its policy and the algorithms around it, for the spaces of the task.
 
-    Args:
-        experiment: says which.
-        observation_space: of the task.
-        action_space: of the task.
-        seed: of parameters and random numbers.
-        device: where it is; None: as the experiment says.
-        policy: makes one of one's own; None: the algorithm's.
-        own: makes an algorithm of one's own of the config and that policy; None: the experiment's.
+    `policy` makes a policy of one's own, and `own` an algorithm of one's own, of the config and the policy.
 
     Raises:
         ConfigError: the device is not there, or what is to be compiled cannot be.

@@ -53,11 +53,7 @@ class PlayerSpec:
     def make_algorithm(
         self, observation_space: Space, action_space: Space, seed: int | None, device: str = "cpu"
     ) -> Algorithm:
-        """Make the algorithm and with it its policy; equal seeds give equal parameters and random numbers.
-
-        Raises:
-            ConfigError: the device is not there.
-        """
+        """Make the algorithm and with it its policy; equal seeds give equal parameters and random numbers."""
         make_policy = functools.partial(self.policy, **self.args) if callable(self.policy) else None
         spaces = observation_space, action_space
         return make_algorithm(self.experiment, *spaces, seed, device, make_policy, self.algorithm)
@@ -65,11 +61,7 @@ class PlayerSpec:
     def make_policy(
         self, observation_space: Space, action_space: Space, seed: int | None, device: str = "cpu"
     ) -> Policy:
-        """Make the policy to act with, in the same way; one that only plays as it is to play.
-
-        Raises:
-            ConfigError: the device is not there.
-        """
+        """Make the policy to act with, in the same way; one that only plays as it is to play."""
         make = self.policy
         if self.learns or not callable(make):
             return self.make_algorithm(observation_space, action_space, seed, device).policy
@@ -79,7 +71,7 @@ class PlayerSpec:
         return policy
 
 
-_OBEYED = ("experiment", "learns", "policy", "args", "algorithm", "load")
+_OBEYED = {*(field.name for field in dataclasses.fields(PlayerSpec)), "load"}
 _UNUSED = ("logger", "callbacks", "init", "stop.episodes", "trainer.checkpoint_epochs")
 
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Literal
 
-from argosy.config import check_limits, limited
+from argosy.config import Checked, limited
 from argosy.distributed.host.base import Beat, Build, Handle, Launcher, PeerLostError, Resources, end
 from argosy.errors import ArgosyError, ConfigError
 
@@ -24,7 +24,7 @@ class FleetError(ArgosyError, RuntimeError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RestartConfig:
+class RestartConfig(Checked):
     """When and how often failed workers are started again."""
 
     budget: int = limited(10, ge=0)
@@ -45,9 +45,6 @@ class RestartConfig:
     """Seconds that starting a worker may take."""
     failed_starts: int = limited(3, ge=1)
     """Starts of one worker in a row that may fail before the fleet gives up, however long they take."""
-
-    def __post_init__(self) -> None:
-        check_limits(self)
 
 
 @dataclass(frozen=True)
@@ -198,15 +195,10 @@ class Supervisor:
         beat = charge.beat = asked.result()
         patience = config.watchdog_s if beat.ready else config.start_s
         if beat.busy_s > patience:
-            self._failed(charge, now, f"hangs for {beat.busy_s:.0f} s", self._stack(charge))
+            assert charge.handle is not None
+            self._failed(charge, now, f"hangs for {beat.busy_s:.0f} s", _told(charge.handle.stack(), 5.0))
         else:
             charge.state = "done" if beat.done else "running" if beat.ready else "starting"
-
-    def _stack(self, charge: _Charge) -> str:
-        assert charge.handle is not None
-        stack = charge.handle.stack()
-        wait([stack], 5.0)
-        return _told(stack)
 
     def _failed(self, charge: _Charge, now: float, reason: str, traceback: str) -> None:
         name, config = charge.role.name, self.config
@@ -254,8 +246,9 @@ class Supervisor:
         self._on_failure(failure)
 
 
-def _told(stack: Future[str]) -> str:
-    """Return a worker's answer, or why there is none."""
+def _told(stack: Future[str], timeout_s: float = 0.0) -> str:
+    """Return a worker's answer, or why there is none in time."""
+    wait([stack], timeout_s)
     if not stack.done():
         return "(it does not answer)"
     error = stack.exception()

@@ -20,7 +20,8 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -31,8 +32,7 @@ from argosy.policy import RolloutRequest
 
 AREA_BYTES = 1 << 28
 """Size of each of a block's two areas; only what is written takes memory."""
-_HEAD = struct.Struct("<QQ")  # length of the pickle, number of buffers behind it
-_LENGTH = struct.Struct("<Q")
+_SIZE = struct.Struct("<Q")
 _CREDENTIALS = struct.Struct("=3i")  # process, user, group
 _ALIGN = 64
 _CONNECT_S = 10.0
@@ -146,13 +146,13 @@ class Shared:
     def __init__(self, peers: Sequence[Peer], first: int = 0) -> None:
         if not sys.platform.startswith("linux"):
             raise ConfigError("inference='shared' needs Linux; use inference='ray' or 'inline'")
-        self._peers, self._next = list(peers), first % len(peers)
+        self._peers = deque(peers)
+        self._peers.rotate(-first)
         self._fd = os.memfd_create("argosy")
         os.ftruncate(self._fd, 2 * AREA_BYTES)
         self._map = mmap.mmap(self._fd, 2 * AREA_BYTES)
         self._memory = memoryview(self._map)
         self._server: socket.socket | None = None
-        self._elsewhere: set[int] = set()
         self._waits = False
 
     def post(self, request: RolloutRequest) -> None:
@@ -209,21 +209,18 @@ class Shared:
         return False
 
     def _connect(self) -> socket.socket | None:
-        at = self._next
-        self._next = (at + 1) % len(self._peers)
-        if len(self._elsewhere) == len(self._peers):
+        if not self._peers:
             raise ConfigError(
                 "no policy worker runs on this machine, but inference='shared' needs one; place some here by their "
                 "resources, or use inference='ray'"
             )
-        if at in self._elsewhere:
-            return None
+        self._peers.rotate(-1)
         try:
-            address: bytes | None = self._peers[at].call("connect_shared", _machine()).result(_CONNECT_S)
+            address: bytes | None = self._peers[-1].call("connect_shared", _machine()).result(_CONNECT_S)
         except (PeerLostError, TimeoutError):
             return None
         if address is None:
-            self._elsewhere.add(at)
+            self._peers.pop()  # it is elsewhere
             return None
         server = socket.socket(socket.AF_UNIX)
         try:
@@ -249,44 +246,35 @@ def _is_rung(sock: socket.socket) -> bool:
 
 
 def _write(area: memoryview, message: object) -> None:
-    """Lay a message out as head, lengths, pickle, and its arrays' bytes.
-
-    Raises:
-        ConfigError: it does not fit.
-    """
+    """Lay a message out: number and sizes of its parts, then its pickle and its arrays' bytes, each one aligned."""
     buffers: list[pickle.PickleBuffer] = []
     skeleton = pickle.dumps(message, protocol=5, buffer_callback=buffers.append)
-    raws = [buffer.raw() for buffer in buffers]
-    lengths = struct.pack(f"<{len(raws)}Q", *(raw.nbytes for raw in raws))
-    total = _HEAD.size + len(lengths) + len(skeleton) + sum(raw.nbytes + _ALIGN for raw in raws)
+    parts: list[bytes | memoryview] = [skeleton, *(buffer.raw() for buffer in buffers)]
+    sizes = [len(part) for part in parts]
+    places = list(_places(sizes))
+    total = places[-1].stop
     if total > len(area):
         raise ConfigError(f"a request or answer of {total} bytes does not fit into shared memory of {len(area)}")
-    _HEAD.pack_into(area, 0, len(skeleton), len(raws))
-    at = _HEAD.size
-    for part in (lengths, skeleton):
-        area[at : at + len(part)] = part
-        at += len(part)
-    for raw in raws:
-        at = -(-at // _ALIGN) * _ALIGN
-        area[at : at + raw.nbytes] = raw
-        at += raw.nbytes
+    struct.pack_into(f"<{1 + len(sizes)}Q", area, 0, len(sizes), *sizes)
+    for place, part in zip(places, parts, strict=True):
+        area[place] = part
 
 
 def _read(area: memoryview, *, copy: bool) -> object:
     """Return the message in an area; its arrays look into the area, or are copies."""
-    size, count = _HEAD.unpack_from(area)
-    at = _HEAD.size
-    lengths = struct.unpack_from(f"<{count}Q", area, at)
-    at += count * _LENGTH.size
-    skeleton = area[at : at + size]
-    at += size
-    buffers: list[memoryview | bytearray] = []
-    for length in lengths:
+    (count,) = _SIZE.unpack_from(area)
+    sizes = struct.unpack_from(f"<{count}Q", area, _SIZE.size)
+    skeleton, *arrays = (area[place] for place in _places(sizes))
+    return pickle.loads(skeleton, buffers=map(bytearray, arrays) if copy else arrays)
+
+
+def _places(sizes: Sequence[int]) -> Iterator[slice]:
+    """Yield where each part lies."""
+    at = _SIZE.size * (1 + len(sizes))
+    for size in sizes:
         at = -(-at // _ALIGN) * _ALIGN
-        part = area[at : at + length]
-        buffers.append(bytearray(part) if copy else part)
-        at += length
-    return pickle.loads(skeleton, buffers=buffers)
+        yield slice(at, at + size)
+        at += size
 
 
 def _machine() -> str:

@@ -252,13 +252,9 @@ class Tolerance:
         """Traceback of the last failure."""
 
     def note(self, error: Exception) -> None:
-        """Count a failure that is being handled.
-
-        Raises:
-            EnvError: that has happened too often.
-        """
+        """Count a failure that is being handled; an EnvError says that it has happened too often."""
+        self.last = traceback.format_exc()  # first: who reads the count from another thread reads this, too
         self.count += 1
-        self.last = traceback.format_exc()
         if self.count > self._allowed:
             raise EnvError(
                 f"environments failed {self.count} times, more than {self._setting}={self._allowed} allows; the last "

@@ -58,16 +58,16 @@ class EvalWorker:
         *,
         num_envs: int,
         episodes: int,
-        cores: float = math.inf,
-        targets: Mapping[str, tuple[float, int]] | None = None,
-        env_failures: int = 100,
-        stage: str = "",
+        cores: float,
+        targets: Mapping[str, tuple[float, int]],
+        env_failures: int,
+        stage: str,
     ) -> None:
         self._group, self._stage = group, stage
         self._name, self._incarnation = context.name, context.incarnation
         self._tolerance = Tolerance(env_failures, "evaluation.env_failures")
         self._readers, self._store = readers, store
-        self._num_envs, self._episodes, self._cores, self._targets = num_envs, episodes, cores, targets or {}
+        self._num_envs, self._episodes, self._cores, self._targets = num_envs, episodes, cores, targets
         self._busy_s = self._spent_s = self._rest_until = 0.0
         self._results: list[EvalResult] = []
         self._evaluated: dict[str, int] = {}

@@ -202,12 +202,10 @@ class TrainerGroup:
         for part in (*parts, *(child for module in modules for child in module.modules())):
             if isinstance(part, RunningMeanStd | RunningStatistics):
                 part.pool = self.sum
-        seen: set[int] = set()
         tensors = [p for module in modules for p in module.parameters()]
         tensors += [part for part in parts if isinstance(part, torch.nn.Parameter)]
-        for tensor in tensors:
-            if tensor.requires_grad and id(tensor) not in seen:
-                seen.add(id(tensor))
+        for tensor in dict.fromkeys(tensors):  # a shared one has one hook
+            if tensor.requires_grad:
                 register: Any = tensor.register_hook
                 register(self.mean)
 

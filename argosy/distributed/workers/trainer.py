@@ -169,7 +169,7 @@ class TrainerWorker:
         if self._store_is_ahead and not self._go_back():
             return Progress.IDLE
         self._publish()
-        if self._sync and self._unpublished:
+        if self._sync and self._push is not None:
             return Progress.IDLE  # the round is not over before its parameters are out
         due, finishing = self._agreed()
         if finishing:
@@ -286,24 +286,17 @@ class TrainerWorker:
 
     def _publish(self) -> None:
         """Send the newest parameters to the store, again if need be; one push is under way at a time."""
-        if self._push is not None:
-            if not self._push.done():
-                return
+        if self._push is not None and self._push.done():
             push, self._push = self._push, None
             try:
                 push.result()
-                if self._sync:
-                    self._unpublished = False
             except PeerLostError:
                 self._unpublished = True
         if self._unpublished and self._push is None:
+            self._unpublished = False
             checkpoint = self._algorithm.policy.get_checkpoint()
             metadata = {"env_steps": self._all_steps(), "updates": self._done.updates}
             self._push = self._store.call("push", self._name, encode(checkpoint), checkpoint["version"], (), metadata)
-            if not self._sync:
-                self._unpublished = False
-            elif self._push.done():
-                self._publish()
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
