@@ -1,53 +1,106 @@
 """Batches, named arrays, buffers, statistics."""
 
-from argosy.data.batch import Batch as Batch
-from argosy.data.buffer.hindsight import Hindsight as Hindsight
-from argosy.data.buffer.priority import Priority as Priority
-from argosy.data.buffer.priority import SegmentTree as SegmentTree
-from argosy.data.buffer.replay import ReplayBuffer as ReplayBuffer
-from argosy.data.buffer.replay import Sampling as Sampling
-from argosy.data.buffer.vector import CachedReplayBuffer as CachedReplayBuffer
-from argosy.data.buffer.vector import HERReplayBuffer as HERReplayBuffer
-from argosy.data.buffer.vector import HERReplayBufferManager as HERReplayBufferManager
-from argosy.data.buffer.vector import HERVectorReplayBuffer as HERVectorReplayBuffer
-from argosy.data.buffer.vector import PrioritizedReplayBuffer as PrioritizedReplayBuffer
-from argosy.data.buffer.vector import PrioritizedReplayBufferManager as PrioritizedReplayBufferManager
-from argosy.data.buffer.vector import PrioritizedVectorReplayBuffer as PrioritizedVectorReplayBuffer
-from argosy.data.buffer.vector import ReplayBufferManager as ReplayBufferManager
-from argosy.data.buffer.vector import VectorReplayBuffer as VectorReplayBuffer
-from argosy.data.finite import check_finite as check_finite
-from argosy.data.hdf5 import sign_hdf5 as sign_hdf5
-from argosy.data.namedarray import NamedArray as NamedArray
-from argosy.data.namedarray import array_like as array_like
-from argosy.data.namedarray import flatten as flatten
-from argosy.data.namedarray import from_dict as from_dict
-from argosy.data.namedarray import from_flattened as from_flattened
-from argosy.data.namedarray import namedarray as namedarray
-from argosy.data.namedarray import recursive_aggregate as recursive_aggregate
-from argosy.data.namedarray import recursive_apply as recursive_apply
-from argosy.data.protocols import ActionBatchProtocol as ActionBatchProtocol
-from argosy.data.protocols import AdvantageBatch as AdvantageBatch
-from argosy.data.protocols import BatchProtocol as BatchProtocol
-from argosy.data.protocols import ObsBatchProtocol as ObsBatchProtocol
-from argosy.data.protocols import RolloutBatchProtocol as RolloutBatchProtocol
-from argosy.data.protocols import SampleBatch as SampleBatch
-from argosy.data.protocols import TrajectoryBatch as TrajectoryBatch
-from argosy.data.protocols import TransitionBatch as TransitionBatch
-from argosy.data.running import MovAvg as MovAvg
-from argosy.data.running import RunningMeanStd as RunningMeanStd
-from argosy.data.stats import CollectStats as CollectStats
-from argosy.data.stats import EpochStats as EpochStats
-from argosy.data.stats import InfoStats as InfoStats
-from argosy.data.stats import SequenceSummaryStats as SequenceSummaryStats
-from argosy.data.stats import TimingStats as TimingStats
-from argosy.data.stats import TrainingStats as TrainingStats
-from argosy.data.stats import TrainingStatsMean as TrainingStatsMean
-from argosy.data.tensors import as_tensors as as_tensors
-from argosy.data.tensors import channels_last as channels_last
-from argosy.data.tensors import take_rows as take_rows
-from argosy.data.tensors import to_numpy as to_numpy
-from argosy.data.tensors import to_torch as to_torch
-from argosy.data.tensors import to_torch_as as to_torch_as
-from argosy.data.tree import size_bytes as size_bytes
-from argosy.data.wire import dumps as dumps
-from argosy.data.wire import loads as loads
+from argosy.data.batch import Batch
+from argosy.data.buffer.hindsight import Hindsight
+from argosy.data.buffer.priority import Priority, SegmentTree
+from argosy.data.buffer.replay import ReplayBuffer, Sampling
+from argosy.data.buffer.vector import (
+    CachedReplayBuffer,
+    HERReplayBuffer,
+    HERReplayBufferManager,
+    HERVectorReplayBuffer,
+    PrioritizedReplayBuffer,
+    PrioritizedReplayBufferManager,
+    PrioritizedVectorReplayBuffer,
+    ReplayBufferManager,
+    VectorReplayBuffer,
+)
+from argosy.data.finite import check_finite
+from argosy.data.hdf5 import sign_hdf5
+from argosy.data.namedarray import (
+    NamedArray,
+    array_like,
+    flatten,
+    from_dict,
+    from_flattened,
+    namedarray,
+    recursive_aggregate,
+    recursive_apply,
+)
+from argosy.data.protocols import (
+    ActionBatchProtocol,
+    AdvantageBatch,
+    BatchProtocol,
+    ObsBatchProtocol,
+    RolloutBatchProtocol,
+    SampleBatch,
+    TrajectoryBatch,
+    TransitionBatch,
+)
+from argosy.data.running import MovAvg, RunningMeanStd
+from argosy.data.stats import (
+    CollectStats,
+    EpochStats,
+    InfoStats,
+    SequenceSummaryStats,
+    TimingStats,
+    TrainingStats,
+    TrainingStatsMean,
+)
+from argosy.data.tensors import as_tensors, channels_last, take_rows, to_numpy, to_torch, to_torch_as
+from argosy.data.tree import size_bytes
+from argosy.data.wire import dumps, loads
+
+__all__ = [
+    "ActionBatchProtocol",
+    "AdvantageBatch",
+    "Batch",
+    "BatchProtocol",
+    "CachedReplayBuffer",
+    "CollectStats",
+    "EpochStats",
+    "HERReplayBuffer",
+    "HERReplayBufferManager",
+    "HERVectorReplayBuffer",
+    "Hindsight",
+    "InfoStats",
+    "MovAvg",
+    "NamedArray",
+    "ObsBatchProtocol",
+    "PrioritizedReplayBuffer",
+    "PrioritizedReplayBufferManager",
+    "PrioritizedVectorReplayBuffer",
+    "Priority",
+    "ReplayBuffer",
+    "ReplayBufferManager",
+    "RolloutBatchProtocol",
+    "RunningMeanStd",
+    "SampleBatch",
+    "Sampling",
+    "SegmentTree",
+    "SequenceSummaryStats",
+    "TimingStats",
+    "TrainingStats",
+    "TrainingStatsMean",
+    "TrajectoryBatch",
+    "TransitionBatch",
+    "VectorReplayBuffer",
+    "array_like",
+    "as_tensors",
+    "channels_last",
+    "check_finite",
+    "dumps",
+    "flatten",
+    "from_dict",
+    "from_flattened",
+    "loads",
+    "namedarray",
+    "recursive_aggregate",
+    "recursive_apply",
+    "sign_hdf5",
+    "size_bytes",
+    "take_rows",
+    "to_numpy",
+    "to_torch",
+    "to_torch_as",
+]
