@@ -1,6 +1,7 @@
 """What configs share: range checks, to and from JSON, changes by name.
 
-A config is a frozen keyword-only dataclass beside its class.
+A config is a frozen keyword-only dataclass beside its class. What these functions refuse is a ConfigError that names
+the setting, its value and what is allowed; of an unknown name the nearest known one.
 """
 
 from __future__ import annotations
@@ -30,11 +31,7 @@ def check_range(
     le: float | None = None,
     lt: float | None = None,
 ) -> None:
-    """Check numeric fields of `config`; None is right, tuples of numbers are checked element by element.
-
-    Raises:
-        ConfigError: names the config, the field, its value and the allowed range.
-    """
+    """Check numeric fields of `config`; None is right, tuples of numbers are checked element by element."""
     for field in fields:
         value = getattr(config, field)
         for number in value if isinstance(value, tuple) else () if value is None else (value,):
@@ -50,11 +47,7 @@ def check_range(
 
 
 def check_choice(config: object, field: str, allowed: tuple[object, ...]) -> None:
-    """Check that one field of `config` is among the `allowed` values.
-
-    Raises:
-        ConfigError: names the config, the field, its value and the choices.
-    """
+    """Check that one field of `config` is among the `allowed` values."""
     value = getattr(config, field)
     if value not in allowed:
         choices = ", ".join(repr(choice) for choice in allowed)
@@ -76,11 +69,7 @@ def limited(
 
 
 def check_limits(config: object) -> None:
-    """Check all fields of `config` that are `limited`, those of its bases too where a subclass has another default.
-
-    Raises:
-        ConfigError: see `check_range` and `check_choice`.
-    """
+    """Check all fields of `config` that are `limited`, those of its bases too where a subclass has another default."""
     for cls in type(config).__mro__:
         for name, field in vars(cls).get("__dataclass_fields__", {}).items():
             limits = field.metadata.get("limits")
@@ -96,25 +85,18 @@ class Checked:
 
 
 def name_code(config: object, field: str) -> None:
-    """Let a class or function that stands in a field, or in its tuple, be known by its name (see `code_name`).
+    """Let a class or function that stands in a field, or in its tuple, be known by its name (see `code_name`)."""
 
-    Raises:
-        ConfigError: something in it is neither, nor a text.
-    """
+    def named(value: object) -> object:
+        return code_name(value) if callable(value) else value
+
     value = getattr(config, field)
-    if isinstance(value, tuple | list):
-        named: object = tuple(code_name(item) if callable(item) else item for item in value)
-    else:
-        named = code_name(value) if callable(value) else value
-    object.__setattr__(config, field, named)  # of a frozen dataclass
+    value = tuple(map(named, value)) if isinstance(value, tuple | list) else named(value)
+    object.__setattr__(config, field, value)  # of a frozen dataclass
 
 
 def to_plain(value: object) -> Plain:
-    """Turn a config into what JSON can hold: dataclasses become dicts, tuples become lists.
-
-    Raises:
-        ConfigError: something in it is not a number, a string, a bool, None or a container of them.
-    """
+    """Turn a config into what JSON can hold: dataclasses become dicts, tuples become lists."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -133,9 +115,6 @@ def from_plain(expected: type[T], data: object, name: str = "") -> T:
         expected: the dataclass; its annotations say what each key may hold.
         data: the dict; dataclasses that are already made may stand in it.
         name: where `data` comes from, for error messages.
-
-    Raises:
-        ConfigError: a key is unknown (the nearest one is offered), is missing, or holds the wrong type.
     """
     return cast(T, _convert(expected, data, name))
 
@@ -144,9 +123,6 @@ def replaced(config: T, changes: Mapping[str, object], name: str = "") -> T:
     """Return a copy of the dataclass `config` with `changes`.
 
     A nested config changes by a dict, `{"env": {"num_envs": 4}}`, or by a key with dots, `{"env.num_envs": 4}`.
-
-    Raises:
-        ConfigError: a key is unknown (the nearest one is offered) or a value has the wrong type or range.
     """
     if not dataclasses.is_dataclass(config) or isinstance(config, type):
         raise ConfigError(f"{name or 'config'} is {config!r}; it has no settings of its own")
@@ -173,17 +149,9 @@ def replaced(config: T, changes: Mapping[str, object], name: str = "") -> T:
 def check_arguments(
     call: Callable[..., object], given: Mapping[str, object], name: str, *, first: Sequence[str] = ()
 ) -> None:
-    """Check keyword arguments against the signature of what they are for, before it is called somewhere else.
+    """Check the keyword arguments `given` against the signature of a function or class, before it is called elsewhere.
 
-    Args:
-        call: a function or class.
-        given: the keyword arguments.
-        name: of `given`, for error messages.
-        first: what will be given without name, before these.
-
-    Raises:
-        ConfigError: one is unknown (the nearest one is offered), is missing, or holds the wrong type; or `call` does
-            not take what comes first.
+    `name` is theirs, for the error; `first` says what the call will give without name, before these.
     """
     every = list(inspect.signature(call).parameters.values())
     places = [p for p in every if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -225,7 +193,7 @@ def _is_plain(hint: object) -> bool:
 def _hints(cls: type) -> dict[str, object]:
     """Return the types of a dataclass's fields, in order."""
     hints = typing.get_type_hints(cls)
-    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
 def _convert(expected: object, value: object, name: str) -> object:
@@ -283,12 +251,7 @@ def _convert_dataclass(cls: type, data: Mapping[str, object], name: str) -> obje
     for key in data:
         if key not in hints:
             raise ConfigError(f"unknown key {prefix + key!r} of {cls.__name__}: {nearest_setting(key, hints)}")
-    required = {
-        field.name
-        for field in dataclasses.fields(cls)
-        if field.init and field.default is field.default_factory is dataclasses.MISSING
-    }
-    missing = sorted(required - set(data))
-    if missing:
+    required = [f.name for f in dataclasses.fields(cls) if f.default is f.default_factory is dataclasses.MISSING]
+    if missing := sorted(set(required) - set(data)):
         raise ConfigError(f"{name or cls.__name__} lacks {', '.join(missing)}")
     return cls(**{key: _convert(hints[key], value, prefix + key) for key, value in data.items()})

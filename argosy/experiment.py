@@ -195,13 +195,9 @@ class Experiment(Checked):
         return replaced(self, changed)
 
     def full_name(self, name: str) -> str:
-        """Return where a setting stands: `lr` may stand for `config.optim.lr`, and `env.num_envs` stays as it is.
+        """Return where a setting that `replaced` takes stands: `config.optim.lr` for `lr`.
 
         Settings of the algorithm need not say in which of its sections they are, if only one has a setting of the name.
-        `total_steps` is the trainer's.
-
-        Raises:
-            ConfigError: there is none (the nearest one is offered), or it may be one of several.
         """
         own = _leaves(self.config)
         if name == "total_steps":
