@@ -114,11 +114,7 @@ def _misfits(source: Source, task: str) -> list[str]:
 
 
 def _draw(card: Card, path: str) -> None:
-    """Draw the returns' histogram.
-
-    Raises:
-        DataError: no episode has a return, or the picture cannot be written.
-    """
+    """Draw the returns' histogram."""
     require("matplotlib", "plot")
     from matplotlib.figure import Figure
 

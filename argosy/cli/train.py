@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
@@ -21,7 +20,7 @@ from argosy.presets import own_settings, preset, preset_name
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Common:
+class Common(SideBySide):
     """What commands that train take beside the experiment."""
 
     runs: str = "runs"
@@ -30,14 +29,10 @@ class Common:
     """File of settings (TOML, or JSON) on those of the preset for the task; flags change them."""
     trust: bool = False
     """Import the code that FILE names as MODULE:CLASS, though this command line does not."""
-    json: bool = False
-    """Print the result as one line of JSON, last, on standard output."""
-    quiet: bool = False
-    """No progress bar and no report."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Output(Common, SideBySide):
+class Output(Common):
     """What a training command takes beside the experiment."""
 
     seeds: str | None = None
@@ -56,11 +51,7 @@ def main(args: Sequence[str]) -> int:
 
 
 def read_flags(args: Sequence[str], output: type[OutputT], command: str) -> tuple[Experiment, OutputT, str] | None:
-    """Return the experiment, the other flags, and where the defaults come from; None: help was asked for, and printed.
-
-    Raises:
-        ConfigError: something is missing, unknown or out of range.
-    """
+    """Return the experiment, the other flags, and where the defaults come from; None: help was printed instead."""
     args = list(args)
     algorithm = args.pop(0) if args and not args[0].startswith("-") else None
     config, args = _take(args, "--config")
@@ -108,18 +99,17 @@ def run_and_report(experiment: Experiment, output: Output, source: str) -> int:
     if output.address is not None and output.seeds is None:
         raise ConfigError("--address is for several runs (--seeds 0-4); for one run on many machines see argosy launch")
     if not output.quiet:
-        show_start(experiment, source, to_stderr=output.json)
+        show_start(experiment, source, output.stream)
     if output.seeds is not None:
         from argosy.cli import many
 
-        group = many.new_group(experiment, output.seeds, output.runs)
-        return many.run_and_report(group, output.jobs, output.address, as_json=output.json, quiet=output.quiet)
+        return many.run_and_report(many.new_group(experiment, output.seeds, output.runs), output)
     result = train(experiment, runs=output.runs, show_progress=not output.quiet, profile=output.profile)
     if output.profile and not output.quiet:
         from argosy.run.profile import profile_table
 
-        print(profile_table(result.run_dir), file=sys.stderr if output.json else sys.stdout)
-    return finish(result, json=output.json, quiet=output.quiet)
+        print(profile_table(result.run_dir), file=output.stream)
+    return finish(result, output)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -132,10 +122,6 @@ class Resume(SideBySide):
     """The run's new length in steps (offline: updates); a run that has finished goes on, too."""
     trust: bool = False
     """Import the code that the run names as MODULE:CLASS."""
-    json: bool = False
-    """Print the result as one line of JSON, last, on standard output."""
-    quiet: bool = False
-    """No progress bar and no report."""
 
     def __call__(self) -> int:
         """Go on with the run."""
@@ -148,11 +134,11 @@ class Resume(SideBySide):
                 raise ConfigError(
                     f"{self.run} holds many runs, whose length stays; --total-steps takes one of their folders"
                 )
-            return many.run_and_report(group, self.jobs, self.address, as_json=self.json, quiet=self.quiet)
+            return many.run_and_report(group, self)
         if self.address is not None:
             raise ConfigError(f"--address is for a folder of many runs, and {self.run} is none")
         result = runs.resume(self.run, total_steps=self.total_steps, show_progress=not self.quiet, trust=self.trust)
-        return finish(result, json=self.json, quiet=self.quiet)
+        return finish(result, self)
 
 
 def help_of(default: Experiment, output: Common) -> tuple[str, str]:
@@ -184,11 +170,7 @@ def _parse(default: Experiment, args: Sequence[str], output: type[OutputT], comm
 
 
 def _spelled_out(default: Experiment, args: Sequence[str], output: type[Common]) -> list[str]:
-    """Let `--lr 1e-3` stand for `--optim.lr 1e-3` where only one section of the algorithm has such a setting.
-
-    Raises:
-        ConfigError: several have it.
-    """
+    """Let `--lr 1e-3` stand for `--optim.lr 1e-3` where only one section of the algorithm has such a setting."""
     short = set(default.short_names()) - {field.name for field in dataclasses.fields(output)}
     spelled = []
     for arg in args:
@@ -207,9 +189,6 @@ def _gathered(default: Experiment, args: Sequence[str]) -> list[str]:
     """Let `--env.kwargs.size 3 --env.kwargs.name left` stand for `--env.kwargs '{"size": 3, "name": "left"}'`.
 
     What is no JSON is a text.
-
-    Raises:
-        ConfigError: a value is missing.
     """
     found = {name: dict(value) for name, value in default.settings().items() if isinstance(value, Mapping)}
     changed, rest, items = set(), [], iter(args)

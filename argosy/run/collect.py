@@ -54,8 +54,7 @@ def collect_data(
         trust: import the code that the run names as "MODULE:CLASS", though nobody has named it in this process.
 
     Raises:
-        TrustError: the run names such code, and `trust` is not set.
-        CheckpointError: there is no such run, or its policy is missing or damaged.
+        TrustError, CheckpointError: as `load` says.
         ConfigError: `steps`, `eps` or `seed` are out of range.
         DataError: the file cannot be written.
         MissingExtraError: h5py is not installed.

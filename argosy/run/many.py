@@ -111,11 +111,7 @@ class _Running:
 
 
 def make_group(root: Path, experiments: Sequence[Experiment]) -> list[Job]:
-    """Write down in the folder `root` what its runs are to be, for `find_group`; return them.
-
-    Raises:
-        ConfigError: that is not possible.
-    """
+    """Write down in the folder `root` what its runs are to be, for `find_group`; return them."""
     make_folder(root / GROUP)
     jobs = [Job(located(experiment), root) for experiment in experiments]
     for job in jobs:
@@ -126,20 +122,14 @@ def make_group(root: Path, experiments: Sequence[Experiment]) -> list[Job]:
 def find_group(root: str | Path, *, trust: bool = False) -> list[Job]:
     """Return the runs that `make_group` has written down in the folder `root`; none: it is no folder of many runs.
 
-    Raises:
-        ConfigError: a file is damaged.
-        TrustError: a run names code ("MODULE:CLASS") that nobody has named in this process, and `trust` is not set.
+    `trust` is as in `Experiment.load`.
     """
     root = Path(root)
     return [Job(Experiment.load(file, trust=trust), root) for file in sorted((root / GROUP).glob("*.json"))]
 
 
 def read_seeds(text: str) -> list[int]:
-    """Return the seeds that "0-4" or "1,3,5" stand for.
-
-    Raises:
-        ConfigError: it is something else, or names a seed twice.
-    """
+    """Return the seeds that "0-4" or "1,3,5" stand for, each once; of anything else it is a ConfigError."""
     parts: list[range] = []
     try:
         for part in text.split(","):
@@ -175,9 +165,6 @@ def run_many(
         told: is called with each outcome, as they come.
         watched: is called every moment with the jobs that run.
         stops: is asked every moment whether a job that runs should end after its current step, with code 130.
-
-    Raises:
-        ConfigError: `at_once` is below 1.
     """
     if at_once < 1:
         raise ConfigError(f"jobs is {at_once}; it must be >= 0 (0: as many as cores)")

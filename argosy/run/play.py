@@ -35,11 +35,7 @@ def save_policy(folder: RunFolder, policy: Policy, env: VectorEnv | None) -> Non
 
 
 def load_policy(saved: Saved, env: VectorEnv) -> Policy:
-    """Return a policy, and set the statistics of the wrappers of `env` to what it was trained with.
-
-    Raises:
-        CheckpointError: the policy's file does not fit the run, or the env lacks such wrappers.
-    """
+    """Return a policy, and set the statistics of the wrappers of `env` to what it was trained with."""
     policy = saved.policy(saved.experiment.device)
     if saved.env is not None:
         load: Any = getattr(env, "load_state_dict", None)
@@ -70,8 +66,7 @@ def evaluate(
             counted; all others play in their best version.
 
     Raises:
-        TrustError: the run names such code, and `trust` is not set.
-        CheckpointError: there is no such run, or its policy is missing or damaged.
+        TrustError, CheckpointError: as `load` says.
         ConfigError: the environment is not known here (says what to do), or `episodes` or `seed` are out of range.
     """
     if episodes < 1:
@@ -110,10 +105,9 @@ def film(
         which: policy, version and tag, see `evaluate`.
 
     Raises:
-        TrustError: the run names such code, and `trust` is not set.
-        CheckpointError: there is no such run, or its policy is missing or damaged.
-        ConfigError: the film's ending is neither .gif nor .mp4, `seed` is below 0, or the environment is not
-            known here.
+        TrustError, CheckpointError: as `load` says.
+        ConfigError: the film's ending is neither .gif nor .mp4, `seed` is below 0, or the environment is not known
+            here.
         EnvError: the environment gives no pictures.
         MissingExtraError: the writer, or what the environment draws with, is not installed.
     """

@@ -57,9 +57,7 @@ class Watch:
     def follow(self, trainer: BaseTrainer, judged_steps: Callable[[], int]) -> None:
         """Take from now on for progress what a trainer does: steps, of tests too, and changes of its policy.
 
-        Args:
-            trainer: whose.
-            judged_steps: counts the steps of evaluations that the trainer knows nothing of.
+        `judged_steps` counts the steps of evaluations that the trainer knows nothing of.
         """
         collectors = list(collectors_of(trainer).values())
         parameters = list(trainer.algorithm.policy.parameters())

@@ -156,7 +156,7 @@ class Study:
         *,
         start: Start | None = None,
     ) -> bool:
-        """Make trials until there are `trials`, those of earlier calls included, `jobs` side by side.
+        """Make trials until there are `trials`, those of earlier calls included; return whether all have been made.
 
         A trial that fails ends no other. Ctrl-C ends all after their current step; the next call goes on with them.
 
@@ -165,9 +165,6 @@ class Study:
             jobs: how many side by side.
             told: is called with each trial that has ended.
             start: begins a trial's run; None: on this machine.
-
-        Returns:
-            Whether all have been made.
 
         Raises:
             ConfigError: another process works on the study, or `trials` is below 1.

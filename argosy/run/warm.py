@@ -98,10 +98,9 @@ def _check_spaces(policy: Policy, spaces: tuple[Space, Space], path: Path) -> No
 
 
 def _take_policy(policy: Policy, saved: Mapping[str, torch.Tensor], path: Path) -> tuple[list[str], list[str]]:
-    """Take over the parts that both policies have, which must be the same in all but their numbers.
+    """Take over the parts that both policies have; return their names, and those that only this policy has.
 
-    Returns:
-        Their names, and those of parts that only this policy has.
+    What both have must be the same in all but its numbers.
     """
     mine, theirs = _by_part(policy.state_dict()), _by_part(saved)
     both = [name for name in mine if name in theirs]
