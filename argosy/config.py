@@ -128,12 +128,12 @@ def replaced(config: T, changes: Mapping[str, object], name: str = "") -> T:
         raise ConfigError(f"{name or 'config'} is {config!r}; it has no settings of its own")
     groups: dict[str, dict[str, object]] = {}
     values: dict[str, object] = {}
-    hints = _hints(type(config))
+    hints, prefix = _hints(type(config)), f"{name}." if name else ""
     for key, value in changes.items():
         first, _, rest = key.partition(".")
-        full = f"{name}.{first}" if name else first
+        full = prefix + first
         if first not in hints:
-            known = [f"{name}.{hint}" if name else hint for hint in hints]
+            known = [prefix + hint for hint in hints]
             raise ConfigError(f"unknown setting {full!r} of {type(config).__name__}: {nearest_setting(full, known)}")
         if rest:
             groups.setdefault(first, {})[rest] = value
@@ -142,7 +142,7 @@ def replaced(config: T, changes: Mapping[str, object], name: str = "") -> T:
         else:
             values[first] = _convert(hints[first], value, full)
     for first, inner in groups.items():
-        values[first] = replaced(values.get(first, getattr(config, first)), inner, f"{name}.{first}" if name else first)
+        values[first] = replaced(values.get(first, getattr(config, first)), inner, prefix + first)
     return cast(T, dataclasses.replace(config, **values))
 
 
@@ -226,17 +226,13 @@ def _convert(expected: object, value: object, name: str) -> object:
 
 
 def _convert_union(choices: tuple[object, ...], value: object, name: str) -> object:
-    for choice in choices:
-        if choice is type(value):
-            return value
+    if type(value) in choices:
+        return value
     errors = []
     for choice in choices:
-        if choice is type(None):
-            if value is None:
-                return None
-            continue
         try:
-            return _convert(choice, value, name)
+            if choice is not type(None):
+                return _convert(choice, value, name)
         except ConfigError as error:
             errors.append(error)
     if len(errors) == 1:

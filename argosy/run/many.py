@@ -170,10 +170,9 @@ def run_many(
         raise ConfigError(f"jobs is {at_once}; it must be >= 0 (0: as many as cores)")
     begin = start or start_here
     waiting, running, outcomes, free = iter(jobs), list[_Running](), list[Outcome](), list(range(at_once))
-    interrupted = False
     with _ctrl_c() as presses:
         while True:
-            while free and not interrupted and (job := next(waiting, None)) is not None:
+            while free and not presses and (job := next(waiting, None)) is not None:
                 if (result := job.result()) is not None:
                     outcomes.append(Outcome(job, result))
                     told(outcomes[-1])
@@ -184,17 +183,11 @@ def run_many(
                 return outcomes
             watched([one.job for one in running])
             time.sleep(_POLL_S)
-            if presses and not interrupted:
-                interrupted = True
-                for one in running:
-                    if not one.stopped:  # a second one would kill it
-                        one.process.interrupt()
-            if len(presses) > 1:
-                for one in running:
+            for one in running:
+                if len(presses) > 1:
                     one.process.kill()
-            for one in [one for one in running if not one.stopped and stops(one.job)]:
-                one.stopped = True
-                if not interrupted:
+                elif not one.stopped and (presses or stops(one.job)):  # a second one would kill it
+                    one.stopped = True
                     one.process.interrupt()
             for one, code in [(one, one.process.poll()) for one in running]:
                 if code is not None:

@@ -74,14 +74,14 @@ class Result:
 
         NaN is null there. The rest: the success rate, where the env says it; without tests, what has chosen the policy.
         """
-        values = [(f.name, getattr(self, f.name)) for f in dataclasses.fields(self)]
-        names = [name for name, _ in values]
-        shown = values[: names.index("run_dir") + 1]
+        names = [field.name for field in dataclasses.fields(self)]
+        names = names[: names.index("run_dir") + 1]
         if self.test_success_rate is not None:
-            shown.append(("test_success_rate", self.test_success_rate))
+            names.append("test_success_rate")
         if self.chosen_by != TESTS:
-            shown.append(("chosen_by", self.chosen_by))
-        return json.dumps({k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in shown})
+            names.append("chosen_by")
+        shown = {name: getattr(self, name) for name in names}
+        return json.dumps({k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in shown.items()})
 
     def _repr_html_(self) -> str:
         """Show the result in a notebook: numbers, and the learning curve."""
