@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import operator
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar, cast
+from typing import TypedDict, TypeVar, Unpack, cast
 
 from argosy.errors import ConfigError, nearest
 from argosy.named import code_name
@@ -23,26 +24,25 @@ Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 """What JSON can hold."""
 
 
-def check_range(
-    config: object,
-    *fields: str,
-    ge: float | None = None,
-    gt: float | None = None,
-    le: float | None = None,
-    lt: float | None = None,
-) -> None:
+class Bounds(TypedDict, total=False):
+    """Of a number: >=, >, <=, <."""
+
+    ge: float
+    gt: float
+    le: float
+    lt: float
+
+
+_SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+
+
+def check_range(config: object, *fields: str, **bounds: Unpack[Bounds]) -> None:
     """Check numeric fields of `config`; None is right, tuples of numbers are checked element by element."""
     for field in fields:
         value = getattr(config, field)
         for number in value if isinstance(value, tuple) else () if value is None else (value,):
-            bounds = (
-                (ge, ">=", ge is None or number >= ge),
-                (gt, ">", gt is None or number > gt),
-                (le, "<=", le is None or number <= le),
-                (lt, "<", lt is None or number < lt),
-            )
-            if not all(holds for _, _, holds in bounds):
-                allowed = " and ".join(f"{sign} {bound}" for bound, sign, _ in bounds if bound is not None)
+            if not all(getattr(operator, name)(number, bound) for name, bound in bounds.items()):
+                allowed = " and ".join(f"{_SIGNS[name]} {bound}" for name, bound in bounds.items())
                 raise ConfigError(f"{type(config).__name__}.{field} is {value!r}; it must be {allowed}")
 
 
@@ -54,17 +54,9 @@ def check_choice(config: object, field: str, allowed: tuple[object, ...]) -> Non
         raise ConfigError(f"{type(config).__name__}.{field} is {value!r}; it must be one of {choices}")
 
 
-def limited(
-    default: T,
-    *,
-    ge: float | None = None,
-    gt: float | None = None,
-    le: float | None = None,
-    lt: float | None = None,
-    among: tuple[object, ...] | None = None,
-) -> T:
+def limited(default: T, *, among: tuple[object, ...] | None = None, **bounds: Unpack[Bounds]) -> T:
     """Return a dataclass's field with a default, and a range or choices to which `check_limits` holds it."""
-    limits = {"ge": ge, "gt": gt, "le": le, "lt": lt} if among is None else {"allowed": among}
+    limits = bounds if among is None else {"allowed": among}
     return dataclasses.field(default=default, metadata={"limits": limits})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
@@ -54,8 +55,9 @@ def read_flags(args: Sequence[str], output: type[OutputT], command: str) -> tupl
     """Return the experiment, the other flags, and where the defaults come from; None: help was printed instead."""
     args = list(args)
     algorithm = args.pop(0) if args and not args[0].startswith("-") else None
-    config, args = _take(args, "--config")
-    wants_help, trust, file = "-h" in args or "--help" in args, "--trust" in args, _value(args, "--preset")
+    (config,), args = _taken(args, "--config")
+    (file, task, memory, data), _ = _taken(args, "--preset", "--task", "--net.memory", "--data")
+    wants_help, trust = "-h" in args or "--help" in args, "--trust" in args
     if algorithm is None and config is None:
         raise ConfigError(
             f"which algorithm? argosy {command} ALGO --task TASK, with ALGO one of {', '.join(ALGORITHMS)}"
@@ -70,14 +72,12 @@ def read_flags(args: Sequence[str], output: type[OutputT], command: str) -> tupl
     else:
         assert algorithm is not None
         algorithm_class(algorithm)
-        task, memory = _value(args, "--task"), _value(args, "--net.memory")
         if task is None and not wants_help:
             raise ConfigError("which task? --task TASK, for instance --task CartPole-v1")
         asked |= {"net.memory": memory} if memory in ("gru", "lstm") else {}
         default = _preset_for_help(algorithm) if task is None else preset(algorithm, task, **asked)
         source = f"preset: {preset_name(algorithm, default.task, default.net.memory)}"
     source += "" if file is None else f" and {file}"
-    data = _value(args, "--data")
     if data is not None:  # settings of collecting then say nothing
         default = default.replaced({"data": data})
     if wants_help:
@@ -219,22 +219,13 @@ def _preset_for_help(algorithm: str) -> Experiment:
     return preset(algorithm, "CartPole-v1" if discrete else "Pendulum-v1")
 
 
-def _value(args: Sequence[str], flag: str) -> str | None:
-    """Return the last value of `--flag value` or `--flag=value`."""
-    return _take(args, flag)[0]
-
-
-def _take(args: Sequence[str], flag: str) -> tuple[str | None, list[str]]:
-    """Return the last value of a flag, and the arguments without it."""
-    rest, found = [], None
-    items = iter(args)
-    for arg in items:
-        if arg == flag:
-            found = next(items, None)
-            if found is None:
-                raise ConfigError(f"{flag} needs a value")
-        elif arg.startswith(flag + "="):
-            found = arg.partition("=")[2]
-        else:
-            rest.append(arg)
-    return found, rest
+def _taken(args: Sequence[str], *flags: str) -> tuple[list[str | None], list[str]]:
+    """Return the last value of each flag, and the arguments without them."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    for flag in flags:
+        parser.add_argument(flag, dest=flag)
+    try:
+        found, rest = parser.parse_known_args(args)
+    except argparse.ArgumentError as error:
+        raise ConfigError(f"{error.argument_name} needs a value") from None
+    return [getattr(found, flag) for flag in flags], rest

@@ -114,12 +114,10 @@ class Study:
         make_folder(folder)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         storage = JournalFileBackend(str(folder / "journal.log"))
-        patience = 1 + experiment.trainer.epochs // 3
+        median = optuna.pruners.MedianPruner(n_warmup_steps=1 + experiment.trainer.epochs // 3)
         self._study = optuna.create_study(
             storage=optuna.storages.JournalStorage(storage),
-            pruner=optuna.pruners.MedianPruner(n_warmup_steps=patience)
-            if pruner == "median"
-            else optuna.pruners.NopPruner(),
+            pruner=median if pruner == "median" else optuna.pruners.NopPruner(),
             study_name="argosy",
             direction="maximize",
             load_if_exists=True,
@@ -138,9 +136,7 @@ class Study:
     @property
     def best(self) -> Trial | None:
         """The one with the highest score; of those that were given up none."""
-        scored = [
-            (trial.score, trial) for trial in self.trials if trial.state == "complete" and trial.score is not None
-        ]
+        scored = [(one.score, one) for one in self.trials if one.state == "complete" and one.score is not None]
         return max(scored, key=lambda one: one[0])[1] if scored else None
 
     @property
