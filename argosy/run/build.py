@@ -20,7 +20,7 @@ from argosy.policy import Policy
 from argosy.rng import spawn_seeds
 from argosy.run.callbacks import FQE
 from argosy.run.dataset import load_data
-from argosy.run.saved import check_alone, find_policy, read_saved
+from argosy.run.saved import find_policy, read_saved
 from argosy.run.warm import warm_start
 from argosy.trainer import OfflineToOnlineTrainer, OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 from argosy.trainer.callbacks import listed, make_callbacks
@@ -160,7 +160,6 @@ def _load_expert(experiment: Experiment, env: VectorEnv) -> Policy:
     """Return the policy that `experiment.expert` names, as `argosy.load` does; it must be of this task and its env."""
     assert experiment.expert is not None
     saved = read_saved(find_policy(experiment.expert))
-    check_alone(saved.path, saved.env)
     if saved.experiment.task != experiment.task:
         raise CheckpointError(
             f"expert is {experiment.expert!r}, which was trained on {saved.experiment.task}; this run's task is "

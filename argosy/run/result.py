@@ -19,8 +19,8 @@ from argosy.rng import spawn_seeds
 from argosy.run.build import LocalTrainer
 from argosy.run.callbacks import FQE
 from argosy.run.folder import RunFolder, draw_curve
-from argosy.run.play import load_policy, save_policy
-from argosy.run.saved import read_saved
+from argosy.run.saved import POLICY, read_saved
+from argosy.trainer.statefile import write_state
 
 TESTS, FITTED_Q, LAST = "tests", "fitted Q evaluation", "time: it is the last one"
 
@@ -130,7 +130,7 @@ class BestPolicy:
 
     def save(self, policy: Policy) -> None:
         """Keep `policy` as the best one."""
-        save_policy(self.folder, policy, self.env)
+        write_state(self.folder.best_policy, POLICY, {"policy": policy.get_checkpoint()})
 
     def result(self, interrupted: bool) -> Result:
         """Evaluate the best policy and draw the curve."""
@@ -148,7 +148,7 @@ class BestPolicy:
             mean, std = (state.best_reward, state.best_reward_std) if tested else (math.nan, math.nan)
             episodes = self.experiment.trainer.episode_per_test if tested else 0
         else:
-            policy = load_policy(read_saved(self.folder.best_policy), self.env)
+            policy = read_saved(self.folder.best_policy).policy(self.experiment.device)
             stats = self.confirmed or self._evaluate(policy)
             mean, std, success = float(stats.returns.mean()), float(stats.returns.std()), stats.success_rate
         experiment = self.experiment

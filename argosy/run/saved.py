@@ -90,8 +90,6 @@ class Contents:
     """What one file holds."""
 
     checkpoint: PolicyCheckpoint
-    env: Any = None
-    """Statistics of the env's wrappers, which a policy that was trained behind them cannot do without."""
     algorithm: Mapping[str, Any] | None = None
     """Of a full checkpoint: all that the algorithm holds, by name."""
 
@@ -143,9 +141,7 @@ def load(
         CheckpointError: there is no such run, policy, version or tag, or a file is missing or damaged.
         ConfigError: the device is not there, or code that the policy needs cannot be imported.
     """
-    saved = read_policy(path, trust=trust, policy=policy, version=version, tag=tag)
-    check_alone(saved.path, saved.env)
-    return saved.policy(device).eval()
+    return read_policy(path, trust=trust, policy=policy, version=version, tag=tag).policy(device).eval()
 
 
 def read_policy(path: str | Path, *, trust: bool = False, **which: Unpack[Which]) -> Saved:
@@ -219,9 +215,7 @@ def read_saved(path: Path, *, trust: bool = False) -> Saved:
 def read_checkpoint(path: Path) -> PolicyCheckpoint:
     """Return the parameters that a policy's file holds, whatever lies beside it."""
     with opened(path) as file:
-        contents = read_file(file)
-    check_alone(path, contents.env)
-    return contents.checkpoint
+        return read_file(file).checkpoint
 
 
 def read_file(path: Path) -> Contents:
@@ -238,17 +232,7 @@ def read_file(path: Path) -> Contents:
                 state = state["parts"]["inner"]
             checkpoint: PolicyCheckpoint = {"version": state["version"], "state_dict": state["parts"][POLICY]}
             return Contents(checkpoint=checkpoint, algorithm=state["parts"])
-        state = read_state(path, POLICY)
-        return Contents(checkpoint=state["policy"], env=state["env"])
-
-
-def check_alone(path: Path, env: object) -> None:
-    """Refuse a policy that was trained behind wrappers of its env which keep statistics, where these are not there."""
-    if env is not None:
-        raise CheckpointError(
-            f"{str(path)!r} was trained on what a wrapper of its env normalised, and is of no use without it; "
-            "train with net.norm_obs, whose statistics belong to the policy"
-        )
+        return Contents(checkpoint=read_state(path, POLICY)["policy"])
 
 
 def write_description(folder: Path, observation_space: Space, action_space: Space, own: Own | None = None) -> None:

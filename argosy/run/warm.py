@@ -18,7 +18,7 @@ from argosy.errors import CheckpointError
 from argosy.policy import Policy
 from argosy.run.agentfile import opened
 from argosy.run.folder import RunFolder
-from argosy.run.saved import check_alone, find_policy, read_file, read_spaces
+from argosy.run.saved import find_policy, read_file, read_spaces
 
 _OWN = "exploration."
 """Part of a policy that a new run begins anew, as its schedule says."""
@@ -58,7 +58,6 @@ def warm_start(algorithm: Algorithm, source: str | Path) -> Taken:
     path = path if path.is_file() else find_policy(source)
     with opened(path) as file:
         contents, spaces = read_file(file), read_spaces(file.parent)
-    check_alone(path, contents.env)
     while isinstance(algorithm, AlgorithmWrapper):
         algorithm = algorithm.inner
     policy: Policy = algorithm.policy
