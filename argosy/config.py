@@ -191,7 +191,7 @@ def _hints(cls: type) -> dict[str, object]:
 def _convert(expected: object, value: object, name: str) -> object:
     """Check `value` against an annotation; lists become tuples, dicts become dataclasses, ints become floats."""
     origin, args = typing.get_origin(expected), typing.get_args(expected)
-    if expected is object or isinstance(expected, typing.TypeVar) or getattr(expected, "_is_protocol", False):
+    if expected is object:
         return value
     if expected is str and callable(value):
         return code_name(value)

@@ -96,9 +96,8 @@ def numbered(folder: Path, prefix: str = "") -> dict[int, Path]:
 
 def remove_torn(folder: Path) -> None:
     """Remove what processes that died have left half-written; for who has claimed the folder."""
-    for pattern in (".*.tmp", ".*.part"):
-        for path in folder.glob(pattern):
-            path.unlink(missing_ok=True)
+    for path in folder.glob(".*.tmp"):
+        path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -120,13 +120,7 @@ def check_maker(found: object, name: str, kind: str, has: Iterable[str] = ()) ->
 
 
 class Registry:
-    """What names stand for.
-
-    Args:
-        kind: of the things, for error messages.
-        known: by name.
-        has: attributes of classes that make them.
-    """
+    """What names of a kind stand for, at first those `known`; a class that makes such a thing `has` some attributes."""
 
     def __init__(self, kind: str, known: Mapping[str, Source] | None = None, has: Iterable[str] = ()) -> None:
         self._kind, self._has = kind, tuple(has)

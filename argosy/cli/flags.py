@@ -73,7 +73,6 @@ def parse(
     args: Sequence[str],
     *,
     prog: str,
-    description: str | None = None,
     default: T | None = None,
     names: Iterable[str] = (),
 ) -> T:
@@ -83,7 +82,6 @@ def parse(
         flags: the dataclass.
         args: the command line behind the command.
         prog: the command, for messages.
-        description: for the help; None: what the docstring of `flags` says.
         default: values of flags that are not given.
         names: flags to offer for a misspelt one, beside the fields of `flags`.
     """
@@ -94,7 +92,6 @@ def parse(
                 flags,
                 args=list(args),
                 prog=prog,
-                description=description,
                 default=tyro.MISSING_NONPROP if default is None else default,
                 return_unknown_args=True,
                 registry=_REGISTRY,

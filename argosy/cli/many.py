@@ -15,7 +15,7 @@ from typing import Annotated
 import tyro
 from tqdm import tqdm
 
-from argosy.cli.flags import SideBySide, parse
+from argosy.cli.flags import SideBySide
 from argosy.errors import MissingExtraError
 from argosy.experiment import Experiment
 from argosy.process import num_cores
@@ -23,14 +23,17 @@ from argosy.run.many import Job, Outcome, Start, make_group, read_seeds, run_man
 from argosy.run.suites import SUITES, suite
 
 _LOOK_S = 2.0
+_TASKS = "; ".join(f"{name}: {', '.join(tasks)}" for name, tasks in SUITES.items())
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchFlags(SideBySide):
-    """What `argosy bench` takes."""
+class Bench(SideBySide):
+    """Train algorithms on the tasks of a suite with several seeds.
 
-    suite: Annotated[str, tyro.conf.Positional]
-    """Which tasks: see above."""
+    Run it again after Ctrl-C: what has ended is kept, what was cut off goes on.
+    """
+
+    suite: Annotated[str, tyro.conf.Positional, tyro.conf.arg(help=f"Which tasks. {_TASKS}.")]
     algorithms: tuple[str, ...] = ()
     """Which algorithms; none: all that learn online and have presets for these tasks."""
     seeds: str = "0-4"
@@ -40,25 +43,15 @@ class BenchFlags(SideBySide):
     dry: bool = False
     """Say what would be run, and run nothing."""
 
-
-def main(args: Sequence[str]) -> int:
-    """Run what is missing of a suite."""
-    tasks = "; ".join(f"{name}: {', '.join(tasks)}" for name, tasks in SUITES.items())
-    flags = parse(
-        BenchFlags,
-        args,
-        prog="argosy bench",
-        description="Train algorithms on the tasks of a suite with several seeds. Run it again after Ctrl-C: what has "
-        f"ended is kept, what was cut off goes on. Suites: {tasks}.",
-    )
-    experiments = suite(flags.suite, flags.algorithms, read_seeds(flags.seeds))
-    root = Path(flags.runs) / "bench" / flags.suite
-    if flags.dry:
-        jobs = [Job(experiment, root) for experiment in experiments]
-        print("\n".join(f"{job.name}: {'there' if job.result() else 'missing'}" for job in jobs))
-        return 0
-    group = make_group(root, experiments)
-    return run_and_report(group, flags)
+    def __call__(self) -> int:
+        """Run what is missing."""
+        experiments = suite(self.suite, self.algorithms, read_seeds(self.seeds))
+        root = Path(self.runs) / "bench" / self.suite
+        if self.dry:
+            jobs = [Job(experiment, root) for experiment in experiments]
+            print("\n".join(f"{job.name}: {'there' if job.result() else 'missing'}" for job in jobs))
+            return 0
+        return run_and_report(make_group(root, experiments), self)
 
 
 def new_group(experiment: Experiment, seeds: str, runs: str) -> list[Job]:
