@@ -21,7 +21,6 @@ from safetensors import SafetensorError, safe_open
 from argosy.algorithm import algorithm_class
 from argosy.algorithm.base import Space
 from argosy.config import to_plain
-from argosy.env import task_spaces
 from argosy.env.plain import space_from_plain, space_to_plain
 from argosy.errors import CheckpointError, ConfigError, nearest
 from argosy.experiment import Experiment
@@ -207,8 +206,7 @@ def read_saved(path: Path, *, trust: bool = False) -> Saved:
                 "keep the two together"
             )
         experiment = folder.experiment(trust=trust)
-        own = _read_own(folder.path, trust=trust)
-        spaces = read_spaces(folder.path) or task_spaces(experiment.task, experiment.env)
+        own, spaces = _read_own(folder.path, trust=trust), read_spaces(folder.path)
         return Saved(**vars(read_file(file)), path=path, experiment=experiment, spaces=spaces, own=own)
 
 
@@ -246,28 +244,19 @@ def write_description(folder: Path, observation_space: Space, action_space: Spac
     write_atomically(folder / "policy.json", (json.dumps(data) + "\n").encode())
 
 
-def read_spaces(folder: Path) -> tuple[Space, Space] | None:
-    """Return the spaces that the policies in a folder are made for; None where an env has to say."""
+def read_spaces(folder: Path) -> tuple[Space, Space]:
+    """Return the spaces that the policies in a folder are made for."""
+    data = read_json(folder / "policy.json")
     with damage_named(folder / "policy.json"):
-        plain = [_description(folder)[name] for name in ("observation_space", "action_space")]
-        if None in plain:  # of a run from before they were written down, or their elements are no arrays
-            return None
-        return space_from_plain(plain[0]), space_from_plain(plain[1])
+        return space_from_plain(data["observation_space"]), space_from_plain(data["action_space"])
 
 
 def _read_own(folder: Path, *, trust: bool) -> Own | None:
     """Return the code of the user's own that made the policies in a folder."""
-    data = _description(folder)
+    data = read_json(folder / "policy.json")
     check_trusted(data, repr(str(folder / "policy.json")), trust=trust)
     with damage_named(folder / "policy.json"):
         return None if data["own"] is None else Own(**data["own"])
-
-
-def _description(folder: Path) -> dict[str, Any]:
-    file = folder / "policy.json"
-    if not file.is_file():
-        return {"observation_space": None, "action_space": None, "own": None}
-    return read_json(file)
 
 
 def _name_of(code: Callable[..., object] | None) -> str | None:

@@ -61,8 +61,7 @@ def warm_start(algorithm: Algorithm, source: str | Path) -> Taken:
     while isinstance(algorithm, AlgorithmWrapper):
         algorithm = algorithm.inner
     policy: Policy = algorithm.policy
-    if spaces is not None:
-        _check_spaces(policy, spaces, path)
+    _check_spaces(policy, spaces, path)
     parts = algorithm.parts()
     copies = _copies(parts)
 
