@@ -81,11 +81,8 @@ def read_flags(args: Sequence[str], output: type[OutputT], command: str) -> tupl
     if data is not None:  # settings of collecting then say nothing
         default = default.replaced({"data": data})
     if wants_help:
-        print(
-            help.page(
-                command, str(default.algorithm), f"Defaults are those of the {source}.", *help_of(default, output())
-            )
-        )
+        own, shared = help_of(default, output())
+        print(help.page(command, str(default.algorithm), f"Defaults are those of the {source}.", own, shared))
         return None
     return *_parse(default, args, output, command), source
 
