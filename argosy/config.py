@@ -1,16 +1,18 @@
 """What configs share: range checks, to and from JSON, changes by name.
 
-A config is a frozen keyword-only dataclass beside its class.
+A config is a frozen keyword-only dataclass beside its class. What these functions refuse is a ConfigError that names
+the setting, its value and what is allowed; of an unknown name the nearest known one.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import operator
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar, cast
+from typing import TypedDict, TypeVar, Unpack, cast
 
 from argosy.errors import ConfigError, nearest
 from argosy.named import code_name
@@ -22,65 +24,44 @@ Plain = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 """What JSON can hold."""
 
 
-def check_range(
-    config: object,
-    *fields: str,
-    ge: float | None = None,
-    gt: float | None = None,
-    le: float | None = None,
-    lt: float | None = None,
-) -> None:
-    """Check numeric fields of `config`; None is right, tuples of numbers are checked element by element.
+class Bounds(TypedDict, total=False):
+    """Of a number: >=, >, <=, <."""
 
-    Raises:
-        ConfigError: names the config, the field, its value and the allowed range.
-    """
+    ge: float
+    gt: float
+    le: float
+    lt: float
+
+
+_SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+
+
+def check_range(config: object, *fields: str, **bounds: Unpack[Bounds]) -> None:
+    """Check numeric fields of `config`; None is right, tuples of numbers are checked element by element."""
     for field in fields:
         value = getattr(config, field)
         for number in value if isinstance(value, tuple) else () if value is None else (value,):
-            bounds = (
-                (ge, ">=", ge is None or number >= ge),
-                (gt, ">", gt is None or number > gt),
-                (le, "<=", le is None or number <= le),
-                (lt, "<", lt is None or number < lt),
-            )
-            if not all(holds for _, _, holds in bounds):
-                allowed = " and ".join(f"{sign} {bound}" for bound, sign, _ in bounds if bound is not None)
+            if not all(getattr(operator, name)(number, bound) for name, bound in bounds.items()):
+                allowed = " and ".join(f"{_SIGNS[name]} {bound}" for name, bound in bounds.items())
                 raise ConfigError(f"{type(config).__name__}.{field} is {value!r}; it must be {allowed}")
 
 
 def check_choice(config: object, field: str, allowed: tuple[object, ...]) -> None:
-    """Check that one field of `config` is among the `allowed` values.
-
-    Raises:
-        ConfigError: names the config, the field, its value and the choices.
-    """
+    """Check that one field of `config` is among the `allowed` values."""
     value = getattr(config, field)
     if value not in allowed:
         choices = ", ".join(repr(choice) for choice in allowed)
         raise ConfigError(f"{type(config).__name__}.{field} is {value!r}; it must be one of {choices}")
 
 
-def limited(
-    default: T,
-    *,
-    ge: float | None = None,
-    gt: float | None = None,
-    le: float | None = None,
-    lt: float | None = None,
-    among: tuple[object, ...] | None = None,
-) -> T:
+def limited(default: T, *, among: tuple[object, ...] | None = None, **bounds: Unpack[Bounds]) -> T:
     """Return a dataclass's field with a default, and a range or choices to which `check_limits` holds it."""
-    limits = {"ge": ge, "gt": gt, "le": le, "lt": lt} if among is None else {"allowed": among}
+    limits = bounds if among is None else {"allowed": among}
     return dataclasses.field(default=default, metadata={"limits": limits})
 
 
 def check_limits(config: object) -> None:
-    """Check all fields of `config` that are `limited`, those of its bases too where a subclass has another default.
-
-    Raises:
-        ConfigError: see `check_range` and `check_choice`.
-    """
+    """Check all fields of `config` that are `limited`, those of its bases too where a subclass has another default."""
     for cls in type(config).__mro__:
         for name, field in vars(cls).get("__dataclass_fields__", {}).items():
             limits = field.metadata.get("limits")
@@ -96,25 +77,18 @@ class Checked:
 
 
 def name_code(config: object, field: str) -> None:
-    """Let a class or function that stands in a field, or in its tuple, be known by its name (see `code_name`).
+    """Let a class or function that stands in a field, or in its tuple, be known by its name (see `code_name`)."""
 
-    Raises:
-        ConfigError: something in it is neither, nor a text.
-    """
+    def named(value: object) -> object:
+        return code_name(value) if callable(value) else value
+
     value = getattr(config, field)
-    if isinstance(value, tuple | list):
-        named: object = tuple(code_name(item) if callable(item) else item for item in value)
-    else:
-        named = code_name(value) if callable(value) else value
-    object.__setattr__(config, field, named)  # of a frozen dataclass
+    value = tuple(map(named, value)) if isinstance(value, tuple | list) else named(value)
+    object.__setattr__(config, field, value)  # of a frozen dataclass
 
 
 def to_plain(value: object) -> Plain:
-    """Turn a config into what JSON can hold: dataclasses become dicts, tuples become lists.
-
-    Raises:
-        ConfigError: something in it is not a number, a string, a bool, None or a container of them.
-    """
+    """Turn a config into what JSON can hold: dataclasses become dicts, tuples become lists."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -133,9 +107,6 @@ def from_plain(expected: type[T], data: object, name: str = "") -> T:
         expected: the dataclass; its annotations say what each key may hold.
         data: the dict; dataclasses that are already made may stand in it.
         name: where `data` comes from, for error messages.
-
-    Raises:
-        ConfigError: a key is unknown (the nearest one is offered), is missing, or holds the wrong type.
     """
     return cast(T, _convert(expected, data, name))
 
@@ -144,20 +115,17 @@ def replaced(config: T, changes: Mapping[str, object], name: str = "") -> T:
     """Return a copy of the dataclass `config` with `changes`.
 
     A nested config changes by a dict, `{"env": {"num_envs": 4}}`, or by a key with dots, `{"env.num_envs": 4}`.
-
-    Raises:
-        ConfigError: a key is unknown (the nearest one is offered) or a value has the wrong type or range.
     """
     if not dataclasses.is_dataclass(config) or isinstance(config, type):
         raise ConfigError(f"{name or 'config'} is {config!r}; it has no settings of its own")
     groups: dict[str, dict[str, object]] = {}
     values: dict[str, object] = {}
-    hints = _hints(type(config))
+    hints, prefix = _hints(type(config)), f"{name}." if name else ""
     for key, value in changes.items():
         first, _, rest = key.partition(".")
-        full = f"{name}.{first}" if name else first
+        full = prefix + first
         if first not in hints:
-            known = [f"{name}.{hint}" if name else hint for hint in hints]
+            known = [prefix + hint for hint in hints]
             raise ConfigError(f"unknown setting {full!r} of {type(config).__name__}: {nearest_setting(full, known)}")
         if rest:
             groups.setdefault(first, {})[rest] = value
@@ -166,24 +134,16 @@ def replaced(config: T, changes: Mapping[str, object], name: str = "") -> T:
         else:
             values[first] = _convert(hints[first], value, full)
     for first, inner in groups.items():
-        values[first] = replaced(values.get(first, getattr(config, first)), inner, f"{name}.{first}" if name else first)
+        values[first] = replaced(values.get(first, getattr(config, first)), inner, prefix + first)
     return cast(T, dataclasses.replace(config, **values))
 
 
 def check_arguments(
     call: Callable[..., object], given: Mapping[str, object], name: str, *, first: Sequence[str] = ()
 ) -> None:
-    """Check keyword arguments against the signature of what they are for, before it is called somewhere else.
+    """Check the keyword arguments `given` against the signature of a function or class, before it is called elsewhere.
 
-    Args:
-        call: a function or class.
-        given: the keyword arguments.
-        name: of `given`, for error messages.
-        first: what will be given without name, before these.
-
-    Raises:
-        ConfigError: one is unknown (the nearest one is offered), is missing, or holds the wrong type; or `call` does
-            not take what comes first.
+    `name` is theirs, for the error; `first` says what the call will give without name, before these.
     """
     every = list(inspect.signature(call).parameters.values())
     places = [p for p in every if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -225,13 +185,13 @@ def _is_plain(hint: object) -> bool:
 def _hints(cls: type) -> dict[str, object]:
     """Return the types of a dataclass's fields, in order."""
     hints = typing.get_type_hints(cls)
-    return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
 def _convert(expected: object, value: object, name: str) -> object:
     """Check `value` against an annotation; lists become tuples, dicts become dataclasses, ints become floats."""
     origin, args = typing.get_origin(expected), typing.get_args(expected)
-    if expected is object or isinstance(expected, typing.TypeVar) or getattr(expected, "_is_protocol", False):
+    if expected is object:
         return value
     if expected is str and callable(value):
         return code_name(value)
@@ -258,17 +218,13 @@ def _convert(expected: object, value: object, name: str) -> object:
 
 
 def _convert_union(choices: tuple[object, ...], value: object, name: str) -> object:
-    for choice in choices:
-        if choice is type(value):
-            return value
+    if type(value) in choices:
+        return value
     errors = []
     for choice in choices:
-        if choice is type(None):
-            if value is None:
-                return None
-            continue
         try:
-            return _convert(choice, value, name)
+            if choice is not type(None):
+                return _convert(choice, value, name)
         except ConfigError as error:
             errors.append(error)
     if len(errors) == 1:
@@ -283,12 +239,7 @@ def _convert_dataclass(cls: type, data: Mapping[str, object], name: str) -> obje
     for key in data:
         if key not in hints:
             raise ConfigError(f"unknown key {prefix + key!r} of {cls.__name__}: {nearest_setting(key, hints)}")
-    required = {
-        field.name
-        for field in dataclasses.fields(cls)
-        if field.init and field.default is field.default_factory is dataclasses.MISSING
-    }
-    missing = sorted(required - set(data))
-    if missing:
+    required = [f.name for f in dataclasses.fields(cls) if f.default is f.default_factory is dataclasses.MISSING]
+    if missing := sorted(set(required) - set(data)):
         raise ConfigError(f"{name or cls.__name__} lacks {', '.join(missing)}")
     return cls(**{key: _convert(hints[key], value, prefix + key) for key, value in data.items()})

@@ -45,7 +45,7 @@ NO_CODE = (
 """Settings in which a colon means something else than code."""
 _MOST_THREADS = 4096
 """That can be meant."""
-_OWN_CLASS, _OWN_WRAPPERS, _OWN_CODE = "(class)", "(wrappers)", "(code)"
+_CODE = "(code)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,13 +195,9 @@ class Experiment(Checked):
         return replaced(self, changed)
 
     def full_name(self, name: str) -> str:
-        """Return where a setting stands: `lr` may stand for `config.optim.lr`, and `env.num_envs` stays as it is.
+        """Return where a setting that `replaced` takes stands: `config.optim.lr` for `lr`.
 
         Settings of the algorithm need not say in which of its sections they are, if only one has a setting of the name.
-        `total_steps` is the trainer's.
-
-        Raises:
-            ConfigError: there is none (the nearest one is offered), or it may be one of several.
         """
         own = _leaves(self.config)
         if name == "total_steps":
@@ -287,16 +283,16 @@ class Experiment(Checked):
         own = None if self.algorithm in ALGORITHMS else algorithm_class(self.algorithm)
         wrappers = {wrapper: wrapper_call(wrapper)[0] for wrapper in self.wrap}
         code = given_code({name: value for name, value in self.to_dict().items() if name not in NO_CODE})
-        return {**vars(self), _OWN_CLASS: own, _OWN_WRAPPERS: wrappers, _OWN_CODE: code}
+        return {**vars(self), _CODE: (own, wrappers, code)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        cls, wrappers = state.pop(_OWN_CLASS, None), state.pop(_OWN_WRAPPERS, {})
-        take_code(state.pop(_OWN_CODE, {}))
+        own, wrappers, code = state.pop(_CODE)
+        take_code(code)
         vars(self).update(state)
-        for wrapper, own in wrappers.items():
-            remember_wrapper(wrapper, own)
-        if cls is not None:
-            remember_algorithm(algorithm_name(self.algorithm), cls)
+        for wrapper, cls in wrappers.items():
+            remember_wrapper(wrapper, cls)
+        if own is not None:
+            remember_algorithm(algorithm_name(self.algorithm), own)
 
 
 _OWN = frozenset(f.name for f in dataclasses.fields(Experiment)) - {"algorithm", "config"}

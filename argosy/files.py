@@ -1,4 +1,8 @@
-"""Files that are there whole or not at all; folders that one process at a time has to itself."""
+"""Files that are there whole or not at all; folders that one process at a time has to itself.
+
+A file that cannot be written or read, e.g. because the disk is full, or that holds something else, is a CheckpointError
+that names it; a folder that cannot be made, or is in use, a ConfigError.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +34,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_atomically(path: Path, data: bytes | bytearray | memoryview) -> None:
-    """Write a file that is there whole or not at all, whatever dies meanwhile.
-
-    Raises:
-        CheckpointError: it cannot be written, e.g. because the disk is full.
-    """
+    """Write a file that is there whole or not at all, whatever dies meanwhile."""
     try:
         with replacing(path) as file:
             file.write(data)
@@ -48,11 +48,7 @@ def open_own(path: str | Path, flags: int) -> int:
 
 
 def append(path: Path, line: str) -> None:
-    """Write one more line.
-
-    Raises:
-        CheckpointError: it cannot be written.
-    """
+    """Write one more line."""
     try:
         with open(path, "a", opener=open_own) as file:
             file.write(line + "\n")
@@ -61,11 +57,7 @@ def append(path: Path, line: str) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, where they are not there.
-
-    Raises:
-        ConfigError: that is not possible.
-    """
+    """Make a folder and those above it, where they are not there."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -74,11 +66,7 @@ def make_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def damage_named(path: Path) -> Iterator[None]:
-    """Say of which file it is when what is made of its contents fails, because they were made up or damaged.
-
-    Raises:
-        CheckpointError: names the file.
-    """
+    """Say of which file it is when what is made of its contents fails, because they were made up or damaged."""
     try:
         yield
     except ArgosyError:
@@ -88,11 +76,7 @@ def damage_named(path: Path) -> Iterator[None]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the JSON object that a file holds.
-
-    Raises:
-        CheckpointError: it cannot be read, or holds something else.
-    """
+    """Return the JSON object that a file holds."""
     try:
         with damage_named(path):
             data = json.loads(path.read_text(encoding="utf-8"))
@@ -112,18 +96,13 @@ def numbered(folder: Path, prefix: str = "") -> dict[int, Path]:
 
 def remove_torn(folder: Path) -> None:
     """Remove what processes that died have left half-written; for who has claimed the folder."""
-    for pattern in (".*.tmp", ".*.part"):
-        for path in folder.glob(pattern):
-            path.unlink(missing_ok=True)
+    for path in folder.glob(".*.tmp"):
+        path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def claimed(folder: Path, what_to_do: str) -> Iterator[None]:
-    """Have a folder to oneself, until the end or until this process ends in whatever way.
-
-    Raises:
-        ConfigError: another process has it; names that, and says `what_to_do`.
-    """
+    """Have a folder to oneself, until the end or until this process ends in whatever way; see `claim`."""
     handle = claim(folder, what_to_do)
     try:
         yield
@@ -134,8 +113,7 @@ def claimed(folder: Path, what_to_do: str) -> Iterator[None]:
 def claim(folder: Path, what_to_do: str) -> int:
     """Claim a folder; return the handle of its lock file, which whoever closes lets go of it.
 
-    Raises:
-        ConfigError: another process has it (names that, and says `what_to_do`), or nothing can be written there.
+    If another process has it, the error names that, and says `what_to_do`.
     """
     try:
         handle = open_own(folder / "lock", os.O_RDWR | os.O_CREAT)

@@ -1,7 +1,8 @@
 """Classes by name: those that were registered, and "MODULE:CLASS"; imported when they are needed.
 
 A file of settings can hold such names, too, and who wrote it then chooses what is imported. So names in files count
-only when the user of this process has given them as well: registered, run or trusted.
+only when the user of this process has given them as well: registered, run or trusted. Names that lead to nothing, or to
+what cannot be used, are ConfigErrors.
 """
 
 from __future__ import annotations
@@ -29,9 +30,6 @@ def code_name(code: object) -> str:
     """Return "MODULE:NAME" of a class or function, by which this process finds it from now on.
 
     One that is defined anew takes the place of the one before; those inside of functions are numbered.
-
-    Raises:
-        ConfigError: it is neither.
     """
     name = getattr(code, "__qualname__", None)
     if not callable(code) or name is None:
@@ -99,11 +97,7 @@ def _code(data: object, key: str = "") -> Iterator[tuple[str, str]]:
 
 
 def import_module(module: str, name: str) -> ModuleType:
-    """Import the module of "MODULE:NAME".
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """Import the module of "MODULE:NAME", which is `name`."""
     if not all(part.isidentifier() for part in module.split(".")):
         raise ConfigError(f"{name!r} names no module: a name of one's own is MODULE:NAME, as in my_package.envs:MyEnv")
     try:
@@ -113,16 +107,10 @@ def import_module(module: str, name: str) -> ModuleType:
 
 
 def check_maker(found: object, name: str, kind: str, has: Iterable[str] = ()) -> None:
-    """Check, before it is called, that what a name leads to can make what is wanted: a class, or a function in Python.
+    """Check, before it is called, that what was `found` under a name can make things of a kind.
 
-    Args:
-        found: what stands under the name.
-        name: that.
-        kind: of the things that it has to make, for the error message.
-        has: attributes of a class that makes them.
-
-    Raises:
-        ConfigError: it is something else, such as `os.abort`, which nobody could call and go on.
+    It must be a class that `has` these attributes, or a function in Python; not, say, `os.abort`, which nobody could
+    call and go on.
     """
     lacks = [attribute for attribute in has if not hasattr(found, attribute)] if isinstance(found, type) else []
     if lacks:
@@ -132,13 +120,7 @@ def check_maker(found: object, name: str, kind: str, has: Iterable[str] = ()) ->
 
 
 class Registry:
-    """What names stand for.
-
-    Args:
-        kind: of the things, for error messages.
-        known: by name.
-        has: attributes of classes that make them.
-    """
+    """What names of a kind stand for, at first those `known`; a class that makes such a thing `has` some attributes."""
 
     def __init__(self, kind: str, known: Mapping[str, Source] | None = None, has: Iterable[str] = ()) -> None:
         self._kind, self._has = kind, tuple(has)
@@ -183,11 +165,7 @@ class Registry:
         _TRUSTED.add(name)
 
     def source(self, name: str) -> Source:
-        """Return what `register` was given for a name, or the parts of "MODULE:CLASS".
-
-        Raises:
-            ConfigError: it is neither; the nearest name is offered.
-        """
+        """Return what `register` was given for a name, or the parts of "MODULE:CLASS"."""
         if name in self._sources:
             return self._sources[name]
         if name in _GIVEN:
@@ -198,11 +176,7 @@ class Registry:
         return cls, module
 
     def load(self, name: str) -> Maker:
-        """Return the class behind a name.
-
-        Raises:
-            ConfigError: there is none, or it cannot be imported.
-        """
+        """Return the class behind a name."""
         cls, module = self.source(name)
         if not isinstance(cls, str):
             return cls
@@ -217,11 +191,7 @@ class Registry:
         return cast(Maker, found)
 
     def call(self, text: str) -> tuple[Maker, dict[str, object]]:
-        """Return the class behind "NAME", or "NAME(key=value, ...)" with the arguments.
-
-        Raises:
-            ConfigError: there is none, or what stands in brackets is no list of arguments.
-        """
+        """Return the class behind "NAME", or "NAME(key=value, ...)" with the arguments."""
         name, bracket, _ = text.partition("(")
         cls = self.load(name)
         if not bracket:

@@ -22,11 +22,7 @@ def num_cores() -> int:
 
 
 def check_memory(nbytes: int, what: str) -> None:
-    """Refuse what this machine's memory cannot hold, before it is asked for: the system might give it and kill later.
-
-    Raises:
-        ConfigError: names what, how much it needs and what there is.
-    """
+    """Refuse (ConfigError) what the memory cannot hold, before it is asked for: the system might give it, then kill."""
     if hasattr(os, "sysconf"):
         there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         if nbytes > there:
@@ -82,11 +78,7 @@ def computing_threads(count: int) -> Iterator[None]:
 
 
 def usable_device(device: str) -> str:
-    """Return the device that "auto" stands for, any other as it is.
-
-    Raises:
-        ConfigError: it is not there.
-    """
+    """Return the device that "auto" stands for, any other as it is; one that is not there is a ConfigError."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:

@@ -20,11 +20,7 @@ class RngState(TypedDict):
 
 
 def check_seed(seed: int) -> None:
-    """Refuse a seed that no generator takes.
-
-    Raises:
-        ConfigError: it is negative.
-    """
+    """Refuse a seed that no generator takes."""
     if seed < 0:
         raise ConfigError(f"seed is {seed}; it must be >= 0")
 

@@ -72,11 +72,7 @@ class BufferConfig(Checked):
         }
 
     def make(self, rows: int, seed: int, rules: GoalRules | None = None) -> VectorReplayBuffer:
-        """Return an empty replay buffer for `rows` environments; `rules` of its goals, for hindsight.
-
-        Raises:
-            ConfigError: it would have less than one slot for each, or there is no such device.
-        """
+        """Return an empty replay buffer for `rows` environments; `rules` of its goals, for hindsight."""
         if self.size < rows:
             raise ConfigError(f"buffer.size is {self.size}, less than one transition for each of {rows} envs")
         folder = None if self.storage_dir is None else _scratch_folder(self.storage_dir)

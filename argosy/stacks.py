@@ -33,11 +33,7 @@ def tell_stack(pipe: Connection) -> None:
 
 
 class StackReader:
-    """Asks a child process, which has called `tell_stack` with the other end, where it is.
-
-    Args:
-        pipe: the end to read from.
-    """
+    """Asks a child process, which has called `tell_stack` with the other end of a pipe, where it is."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe, self._is_ready = pipe, False

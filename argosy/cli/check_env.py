@@ -7,10 +7,9 @@ from typing import Annotated
 
 import tyro
 
-from argosy.env import Environment, registered_environments, test_environment
+from argosy.env import test_environment
+from argosy.env.agents.registry import environment_source
 from argosy.env.check import check_env
-from argosy.errors import ConfigError
-from argosy.named import import_module
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class CheckEnv:
 
     def __call__(self) -> int:
         """Print what was found; 1 when an error is among it."""
-        if _is_multi_agent(self.env):
+        if environment_source(self.env) is not None:
             sentences = [f"error: {sentence}" for sentence in test_environment(self.env, seed=self.seed)]
         else:
             sentences = [str(finding) for finding in check_env(self.env, steps=self.steps, seed=self.seed)]
@@ -35,14 +34,3 @@ class CheckEnv:
         errors = sum(sentence.startswith("error") for sentence in sentences)
         print(f"{self.env}: {errors} error(s)" if errors else f"{self.env}: sound")
         return 1 if errors else 0
-
-
-def _is_multi_agent(name: str) -> bool:
-    if name in registered_environments():
-        return True
-    module, colon, attribute = name.partition(":")
-    try:
-        found = getattr(import_module(module, name), attribute, None) if colon else None
-    except ConfigError:
-        return False  # the check says so in a sentence
-    return isinstance(found, type) and issubclass(found, Environment)

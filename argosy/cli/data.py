@@ -14,7 +14,7 @@ from argosy.cli.flags import parse
 from argosy.data.datasets import Source, convert, open_source
 from argosy.data.datasets.card import Card, histogram, make_card
 from argosy.data.datasets.episodes import best_episodes
-from argosy.env import make_vector_env
+from argosy.env import task_spaces
 from argosy.errors import ConfigError, DataError, require
 from argosy.logger import ProgressBar
 from argosy.run.dataset import fitted
@@ -98,9 +98,7 @@ def _convert(args: Sequence[str]) -> int:
 
 
 def _fitted(source: Source, task: str, bounds: Literal["check", "clip"]) -> Source:
-    env = make_vector_env(task, 1, test=True)
-    with contextlib.closing(env):
-        return fitted(source, env.single_observation_space, env.single_action_space, bounds=bounds)
+    return fitted(source, *task_spaces(task), bounds=bounds)
 
 
 def _misfits(source: Source, task: str) -> list[str]:
@@ -114,11 +112,7 @@ def _misfits(source: Source, task: str) -> list[str]:
 
 
 def _draw(card: Card, path: str) -> None:
-    """Draw the returns' histogram.
-
-    Raises:
-        DataError: no episode has a return, or the picture cannot be written.
-    """
+    """Draw the returns' histogram."""
     require("matplotlib", "plot")
     from matplotlib.figure import Figure
 

@@ -88,12 +88,8 @@ def extra_report(extra: str, modules: Sequence[tuple[str, str]]) -> str:
 def _gpu() -> str:
     import torch
 
+    built = torch.version.cuda
     if not torch.cuda.is_available():
-        build = (
-            "this torch is a CPU build"
-            if torch.version.cuda is None
-            else f"torch is built for CUDA {torch.version.cuda}"
-        )
-        return f"none ({build})"
+        return "none (this torch is a CPU build)" if built is None else f"none (torch is built for CUDA {built})"
     names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    return f"{', '.join(names)} (CUDA {torch.version.cuda})"
+    return f"{', '.join(names)} (CUDA {built})"

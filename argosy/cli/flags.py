@@ -11,7 +11,7 @@ import sys
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import TextIO, TypeVar, cast
 
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
@@ -24,12 +24,21 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class SideBySide:
-    """What commands take that make several runs."""
+    """What commands take that may make several runs."""
 
     jobs: int = 0
     """How many of several runs side by side; 0: as many as cores."""
     address: str | None = None
     """Ray cluster on whose machines they run (auto: the one of this machine); these share the folder of the runs."""
+    json: bool = False
+    """Print the result as one line of JSON, last, on standard output."""
+    quiet: bool = False
+    """No progress bar and no report."""
+
+    @property
+    def stream(self) -> TextIO:
+        """Where reports go: standard output is left to the line of JSON, if there is one."""
+        return sys.stderr if self.json else sys.stdout
 
 
 _REGISTRY = ConstructorRegistry()
@@ -64,22 +73,17 @@ def parse(
     args: Sequence[str],
     *,
     prog: str,
-    description: str | None = None,
     default: T | None = None,
     names: Iterable[str] = (),
 ) -> T:
-    """Read `args` into the dataclass `flags`; `--help` prints its docstring and the flags, and exits.
+    """Read the arguments of the command `prog` into the dataclass `flags`; `--help` prints them, and exits.
 
     Args:
         flags: the dataclass.
         args: the command line behind the command.
         prog: the command, for messages.
-        description: for the help; None: what the docstring of `flags` says.
         default: values of flags that are not given.
         names: flags to offer for a misspelt one, beside the fields of `flags`.
-
-    Raises:
-        ConfigError: a flag is unknown (the nearest one is offered) or its value cannot be read.
     """
     errors = io.StringIO()
     try:
@@ -88,7 +92,6 @@ def parse(
                 flags,
                 args=list(args),
                 prog=prog,
-                description=description,
                 default=tyro.MISSING_NONPROP if default is None else default,
                 return_unknown_args=True,
                 registry=_REGISTRY,
@@ -99,14 +102,12 @@ def parse(
         raise ConfigError(_first_message(errors.getvalue())) from None
     sys.stderr.write(errors.getvalue())
     if unknown:
-        wrong = next((arg for arg in unknown if arg.startswith("-")), None)
+        wrong = next((arg.partition("=")[0] for arg in unknown if arg.startswith("-")), None)
         if wrong is None:
             raise ConfigError(f"unexpected argument {unknown[0]!r}; {prog} --help lists the options")
         own = [name for name, hint in typing.get_type_hints(flags).items() if not dataclasses.is_dataclass(hint)]
         known = [f"--{name.replace('_', '-')}" for name in (*names, *own)]
-        raise ConfigError(
-            f"unknown flag {wrong.partition('=')[0]!r}: {nearest_setting(wrong.partition('=')[0], known)}"
-        )
+        raise ConfigError(f"unknown flag {wrong!r}: {nearest_setting(wrong, known)}")
     return cast(T, parsed)
 
 

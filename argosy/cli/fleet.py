@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -55,10 +56,10 @@ def _status(folder: Path, as_json: bool) -> int:
     if not path.is_file():
         print(f"{folder.name}: starting")
         return 0
-    if as_json:
-        print(json.dumps(read_json(path)))
-        return 0
     status = read_json(path)
+    if as_json:
+        print(json.dumps(status))
+        return 0
     age = time.time() - path.stat().st_mtime
     print(f"{folder.name}: {_state(folder, status)}, as of {age:.0f} s ago")
     with damage_named(path):
@@ -126,10 +127,8 @@ def _alive(folder: Path) -> bool:
         path = folder / "status.json"
         return path.is_file() and time.time() - path.stat().st_mtime < 30
     try:
-        with damage_named(folder / "fleet.json"):
+        with contextlib.suppress(PermissionError), damage_named(folder / "fleet.json"):
             os.kill(info["pid"], 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
-        return True
     return True

@@ -39,13 +39,9 @@ def fitting(lines: Sequence[str], rows: int) -> list[str]:
 
 
 def view(title: str, snapshot: Snapshot, before: Snapshot | None = None, *, env_steps: int | None = None) -> list[str]:
-    """Return the lines that show how a fleet is.
+    """Return the lines that show how a fleet is, which stops at so many `env_steps`.
 
-    Args:
-        title: first words.
-        snapshot: how it is.
-        before: how it was; rates and shares are of the time since then, without it of the whole run.
-        env_steps: at which the fleet stops.
+    Rates and shares are of the time since the snapshot `before`, without it of the whole run.
     """
     seconds = snapshot.wall_s - (before.wall_s if before is not None else 0.0)
     restarts = sum(int(worker["restarts"]) for worker in snapshot.workers.values())

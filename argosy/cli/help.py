@@ -76,12 +76,7 @@ def _read(name: str) -> str:
 
 
 def flags_of(config: object, but: Collection[str] = ()) -> str:
-    """Return the flags of a config with their meanings, two lines for each.
-
-    Args:
-        config: the dataclass.
-        but: names of fields to leave out.
-    """
+    """Return the flags of a config, `but` not those of some fields, with their meanings, two lines for each."""
     lines = []
     for name, value, hint, meaning in settings_of(config):
         if name.partition(".")[0] not in but:

@@ -72,11 +72,7 @@ class Launch:
 
 
 def load(file: str) -> ModuleType:
-    """Import a Python file.
-
-    Raises:
-        ConfigError: there is no such file, or it is no Python.
-    """
+    """Import a Python file."""
     path = Path(file)
     if not path.is_file():
         raise ConfigError(f"there is no file {file!r}")

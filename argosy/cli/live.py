@@ -78,9 +78,6 @@ class Dashboard(ThreadingHTTPServer):
         host: address to listen at.
         port: where; 0: a free one.
         token: what the address must hold as `?token=`; None: nothing.
-
-    Raises:
-        ConfigError: the port is taken, or whoever can reach the host could read the page.
     """
 
     daemon_threads = True

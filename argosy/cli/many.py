@@ -15,7 +15,7 @@ from typing import Annotated
 import tyro
 from tqdm import tqdm
 
-from argosy.cli.flags import SideBySide, parse
+from argosy.cli.flags import SideBySide
 from argosy.errors import MissingExtraError
 from argosy.experiment import Experiment
 from argosy.process import num_cores
@@ -23,14 +23,17 @@ from argosy.run.many import Job, Outcome, Start, make_group, read_seeds, run_man
 from argosy.run.suites import SUITES, suite
 
 _LOOK_S = 2.0
+_TASKS = "; ".join(f"{name}: {', '.join(tasks)}" for name, tasks in SUITES.items())
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchFlags(SideBySide):
-    """What `argosy bench` takes."""
+class Bench(SideBySide):
+    """Train algorithms on the tasks of a suite with several seeds.
 
-    suite: Annotated[str, tyro.conf.Positional]
-    """Which tasks: see above."""
+    Run it again after Ctrl-C: what has ended is kept, what was cut off goes on.
+    """
+
+    suite: Annotated[str, tyro.conf.Positional, tyro.conf.arg(help=f"Which tasks. {_TASKS}.")]
     algorithms: tuple[str, ...] = ()
     """Which algorithms; none: all that learn online and have presets for these tasks."""
     seeds: str = "0-4"
@@ -39,30 +42,16 @@ class BenchFlags(SideBySide):
     """Folder; the suite's runs lie in bench/SUITE below it."""
     dry: bool = False
     """Say what would be run, and run nothing."""
-    json: bool = False
-    """Print the results as one line of JSON, last, on standard output."""
-    quiet: bool = False
-    """Neither progress nor summary."""
 
-
-def main(args: Sequence[str]) -> int:
-    """Run what is missing of a suite."""
-    tasks = "; ".join(f"{name}: {', '.join(tasks)}" for name, tasks in SUITES.items())
-    flags = parse(
-        BenchFlags,
-        args,
-        prog="argosy bench",
-        description="Train algorithms on the tasks of a suite with several seeds. Run it again after Ctrl-C: what has "
-        f"ended is kept, what was cut off goes on. Suites: {tasks}.",
-    )
-    experiments = suite(flags.suite, flags.algorithms, read_seeds(flags.seeds))
-    root = Path(flags.runs) / "bench" / flags.suite
-    if flags.dry:
-        jobs = [Job(experiment, root) for experiment in experiments]
-        print("\n".join(f"{job.name}: {'there' if job.result() else 'missing'}" for job in jobs))
-        return 0
-    group = make_group(root, experiments)
-    return run_and_report(group, flags.jobs, flags.address, as_json=flags.json, quiet=flags.quiet)
+    def __call__(self) -> int:
+        """Run what is missing."""
+        experiments = suite(self.suite, self.algorithms, read_seeds(self.seeds))
+        root = Path(self.runs) / "bench" / self.suite
+        if self.dry:
+            jobs = [Job(experiment, root) for experiment in experiments]
+            print("\n".join(f"{job.name}: {'there' if job.result() else 'missing'}" for job in jobs))
+            return 0
+        return run_and_report(make_group(root, experiments), self)
 
 
 def new_group(experiment: Experiment, seeds: str, runs: str) -> list[Job]:
@@ -73,41 +62,28 @@ def new_group(experiment: Experiment, seeds: str, runs: str) -> list[Job]:
 
 
 @contextlib.contextmanager
-def machines(address: str | None, jobs: int) -> Iterator[tuple[Start, int]]:
-    """Give what starts runs on this machine, or on those of a Ray cluster, and how many side by side.
-
-    Args:
-        address: of the cluster; None: this machine.
-        jobs: how many are asked for; 0: as many as cores.
-    """
-    if address is None:
-        yield start_here, jobs or num_cores()
+def machines(flags: SideBySide) -> Iterator[tuple[Start, int]]:
+    """Give what starts runs, and how many side by side, as the flags say."""
+    if flags.address is None:
+        yield start_here, flags.jobs or num_cores()
         return
     from argosy.distributed.many import RayMachines  # here: it needs Ray
 
-    with RayMachines(address) as ray:
-        yield ray.start, jobs or ray.room
+    with RayMachines(flags.address) as ray:
+        yield ray.start, flags.jobs or ray.room
 
 
-def run_and_report(group: Sequence[Job], jobs: int, address: str | None, *, as_json: bool, quiet: bool) -> int:
-    """Run what is missing of a group, with a line for each run that ends and a summary; returns the exit code.
+def run_and_report(group: Sequence[Job], flags: SideBySide) -> int:
+    """Run what is missing of a group, with a line for each run that ends and a summary.
 
-    Args:
-        group: the runs.
-        jobs: how many side by side; 0: as many as cores.
-        address: of the Ray cluster where they run; None: here.
-        as_json: results as one line of JSON, last, on standard output.
-        quiet: neither progress nor summary.
-
-    Returns:
-        0 if all have come to their end, 1 if one has failed, 130 after Ctrl-C.
+    The exit code that it returns is 0 if all have come to their end, 1 if one has failed, 130 after Ctrl-C.
     """
-    bar = tqdm(total=len(group), unit="run", disable=True if quiet else None)
+    bar = tqdm(total=len(group), unit="run", disable=True if flags.quiet else None)
     looked = 0.0
 
     def told(outcome: Outcome) -> None:
         bar.update()
-        if not quiet:
+        if not flags.quiet:
             tqdm.write(line(outcome), file=sys.stderr)
 
     def watched(running: Sequence[Job]) -> None:
@@ -116,17 +92,16 @@ def run_and_report(group: Sequence[Job], jobs: int, address: str | None, *, as_j
             looked = time.monotonic()
             bar.set_postfix_str(", ".join(f"seed {job.experiment.seed}: {job.position:,}" for job in running))
 
-    with machines(address, jobs) as (start, at_once), bar:
+    with machines(flags) as (start, at_once), bar:
         outcomes = run_many(group, at_once, start=start, told=told, watched=watched)
-    stream = sys.stderr if as_json else sys.stdout
-    if not quiet:
-        print(summary(outcomes), file=stream)
+    if not flags.quiet:
+        print(summary(outcomes), file=flags.stream)
     codes = [outcome.code for outcome in outcomes]
     stopped = len(outcomes) < len(group) or 130 in codes
     if stopped or any(codes):
         how = "stopped; everything is saved" if stopped else "not all have come to their end"
-        print(f"\n{how}. Go on with: argosy resume {group[0].root}", file=stream)
-    if as_json:
+        print(f"\n{how}. Go on with: argosy resume {group[0].root}", file=flags.stream)
+    if flags.json:
         print(json.dumps({"runs": [outcome.result for outcome in outcomes], "folder": str(group[0].root)}), flush=True)
     return 130 if stopped else int(any(codes))
 

@@ -53,11 +53,7 @@ class Compare:
 
 
 def _readable(places: Sequence[str], *, or_studies: bool = False) -> tuple[list[report.Run], list[str]]:
-    """Return the runs in some places; what is wrong with them is printed, too. None will do where `or_studies`.
-
-    Raises:
-        CheckpointError: none can be read.
-    """
+    """Return the runs in some places; what is wrong with them is printed, too. None will do where `or_studies`."""
     runs, said = report.read_runs(places)
     for note in said:
         print(f"argosy: {note}", file=sys.stderr)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
+from argosy.cli.flags import SideBySide
 from argosy.experiment import Experiment
 from argosy.unread import defaults
 
@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     from argosy.run.result import Result
 
 
-def show_start(experiment: Experiment, source: str, *, to_stderr: bool) -> None:
+def show_start(experiment: Experiment, source: str, stream: TextIO) -> None:
     """Print what is trained and with which settings."""
-    stream = sys.stderr if to_stderr else sys.stdout
     print(f"argosy: {experiment.algorithm} on {experiment.task}, seed {experiment.seed}   ({source})", file=stream)
     for name, path in (("data", experiment.data), ("expert", experiment.expert), ("init", experiment.init)):
         if path is not None:
@@ -31,14 +30,13 @@ def show_start(experiment: Experiment, source: str, *, to_stderr: bool) -> None:
     print("  (the rest are defaults; all settings are in the run's config.json)", file=stream, flush=True)
 
 
-def finish(result: Result, *, json: bool, quiet: bool) -> int:
+def finish(result: Result, flags: SideBySide) -> int:
     """Print the closing report, and return the exit code: 130 when Ctrl-C ended the run."""
-    stream = sys.stderr if json else sys.stdout
-    if not quiet:
-        print(table(result), file=stream)
+    if not flags.quiet:
+        print(table(result), file=flags.stream)
     if result.interrupted:
-        print(f"\nstopped; everything is saved. Go on with: argosy resume {result.run_dir}", file=stream)
-    if json:
+        print(f"\nstopped; everything is saved. Go on with: argosy resume {result.run_dir}", file=flags.stream)
+    if flags.json:
         print(result.to_json(), flush=True)
     return 130 if result.interrupted else 0
 

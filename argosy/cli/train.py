@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
@@ -21,7 +21,7 @@ from argosy.presets import own_settings, preset, preset_name
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Common:
+class Common(SideBySide):
     """What commands that train take beside the experiment."""
 
     runs: str = "runs"
@@ -30,14 +30,10 @@ class Common:
     """File of settings (TOML, or JSON) on those of the preset for the task; flags change them."""
     trust: bool = False
     """Import the code that FILE names as MODULE:CLASS, though this command line does not."""
-    json: bool = False
-    """Print the result as one line of JSON, last, on standard output."""
-    quiet: bool = False
-    """No progress bar and no report."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Output(Common, SideBySide):
+class Output(Common):
     """What a training command takes beside the experiment."""
 
     seeds: str | None = None
@@ -56,15 +52,12 @@ def main(args: Sequence[str]) -> int:
 
 
 def read_flags(args: Sequence[str], output: type[OutputT], command: str) -> tuple[Experiment, OutputT, str] | None:
-    """Return the experiment, the other flags, and where the defaults come from; None: help was asked for, and printed.
-
-    Raises:
-        ConfigError: something is missing, unknown or out of range.
-    """
+    """Return the experiment, the other flags, and where the defaults come from; None: help was printed instead."""
     args = list(args)
     algorithm = args.pop(0) if args and not args[0].startswith("-") else None
-    config, args = _take(args, "--config")
-    wants_help, trust, file = "-h" in args or "--help" in args, "--trust" in args, _value(args, "--preset")
+    (config,), args = _taken(args, "--config")
+    (file, task, memory, data), _ = _taken(args, "--preset", "--task", "--net.memory", "--data")
+    wants_help, trust = "-h" in args or "--help" in args, "--trust" in args
     if algorithm is None and config is None:
         raise ConfigError(
             f"which algorithm? argosy {command} ALGO --task TASK, with ALGO one of {', '.join(ALGORITHMS)}"
@@ -79,22 +72,17 @@ def read_flags(args: Sequence[str], output: type[OutputT], command: str) -> tupl
     else:
         assert algorithm is not None
         algorithm_class(algorithm)
-        task, memory = _value(args, "--task"), _value(args, "--net.memory")
         if task is None and not wants_help:
             raise ConfigError("which task? --task TASK, for instance --task CartPole-v1")
         asked |= {"net.memory": memory} if memory in ("gru", "lstm") else {}
         default = _preset_for_help(algorithm) if task is None else preset(algorithm, task, **asked)
         source = f"preset: {preset_name(algorithm, default.task, default.net.memory)}"
     source += "" if file is None else f" and {file}"
-    data = _value(args, "--data")
     if data is not None:  # settings of collecting then say nothing
         default = default.replaced({"data": data})
     if wants_help:
-        print(
-            help.page(
-                command, str(default.algorithm), f"Defaults are those of the {source}.", *help_of(default, output())
-            )
-        )
+        own, shared = help_of(default, output())
+        print(help.page(command, str(default.algorithm), f"Defaults are those of the {source}.", own, shared))
         return None
     return *_parse(default, args, output, command), source
 
@@ -108,18 +96,17 @@ def run_and_report(experiment: Experiment, output: Output, source: str) -> int:
     if output.address is not None and output.seeds is None:
         raise ConfigError("--address is for several runs (--seeds 0-4); for one run on many machines see argosy launch")
     if not output.quiet:
-        show_start(experiment, source, to_stderr=output.json)
+        show_start(experiment, source, output.stream)
     if output.seeds is not None:
         from argosy.cli import many
 
-        group = many.new_group(experiment, output.seeds, output.runs)
-        return many.run_and_report(group, output.jobs, output.address, as_json=output.json, quiet=output.quiet)
+        return many.run_and_report(many.new_group(experiment, output.seeds, output.runs), output)
     result = train(experiment, runs=output.runs, show_progress=not output.quiet, profile=output.profile)
     if output.profile and not output.quiet:
         from argosy.run.profile import profile_table
 
-        print(profile_table(result.run_dir), file=sys.stderr if output.json else sys.stdout)
-    return finish(result, json=output.json, quiet=output.quiet)
+        print(profile_table(result.run_dir), file=output.stream)
+    return finish(result, output)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -132,10 +119,6 @@ class Resume(SideBySide):
     """The run's new length in steps (offline: updates); a run that has finished goes on, too."""
     trust: bool = False
     """Import the code that the run names as MODULE:CLASS."""
-    json: bool = False
-    """Print the result as one line of JSON, last, on standard output."""
-    quiet: bool = False
-    """No progress bar and no report."""
 
     def __call__(self) -> int:
         """Go on with the run."""
@@ -148,11 +131,11 @@ class Resume(SideBySide):
                 raise ConfigError(
                     f"{self.run} holds many runs, whose length stays; --total-steps takes one of their folders"
                 )
-            return many.run_and_report(group, self.jobs, self.address, as_json=self.json, quiet=self.quiet)
+            return many.run_and_report(group, self)
         if self.address is not None:
             raise ConfigError(f"--address is for a folder of many runs, and {self.run} is none")
         result = runs.resume(self.run, total_steps=self.total_steps, show_progress=not self.quiet, trust=self.trust)
-        return finish(result, json=self.json, quiet=self.quiet)
+        return finish(result, self)
 
 
 def help_of(default: Experiment, output: Common) -> tuple[str, str]:
@@ -184,11 +167,7 @@ def _parse(default: Experiment, args: Sequence[str], output: type[OutputT], comm
 
 
 def _spelled_out(default: Experiment, args: Sequence[str], output: type[Common]) -> list[str]:
-    """Let `--lr 1e-3` stand for `--optim.lr 1e-3` where only one section of the algorithm has such a setting.
-
-    Raises:
-        ConfigError: several have it.
-    """
+    """Let `--lr 1e-3` stand for `--optim.lr 1e-3` where only one section of the algorithm has such a setting."""
     short = set(default.short_names()) - {field.name for field in dataclasses.fields(output)}
     spelled = []
     for arg in args:
@@ -207,9 +186,6 @@ def _gathered(default: Experiment, args: Sequence[str]) -> list[str]:
     """Let `--env.kwargs.size 3 --env.kwargs.name left` stand for `--env.kwargs '{"size": 3, "name": "left"}'`.
 
     What is no JSON is a text.
-
-    Raises:
-        ConfigError: a value is missing.
     """
     found = {name: dict(value) for name, value in default.settings().items() if isinstance(value, Mapping)}
     changed, rest, items = set(), [], iter(args)
@@ -240,22 +216,13 @@ def _preset_for_help(algorithm: str) -> Experiment:
     return preset(algorithm, "CartPole-v1" if discrete else "Pendulum-v1")
 
 
-def _value(args: Sequence[str], flag: str) -> str | None:
-    """Return the last value of `--flag value` or `--flag=value`."""
-    return _take(args, flag)[0]
-
-
-def _take(args: Sequence[str], flag: str) -> tuple[str | None, list[str]]:
-    """Return the last value of a flag, and the arguments without it."""
-    rest, found = [], None
-    items = iter(args)
-    for arg in items:
-        if arg == flag:
-            found = next(items, None)
-            if found is None:
-                raise ConfigError(f"{flag} needs a value")
-        elif arg.startswith(flag + "="):
-            found = arg.partition("=")[2]
-        else:
-            rest.append(arg)
-    return found, rest
+def _taken(args: Sequence[str], *flags: str) -> tuple[list[str | None], list[str]]:
+    """Return the last value of each flag, and the arguments without them."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    for flag in flags:
+        parser.add_argument(flag, dest=flag)
+    try:
+        found, rest = parser.parse_known_args(args)
+    except argparse.ArgumentError as error:
+        raise ConfigError(f"{error.argument_name} needs a value") from None
+    return [getattr(found, flag) for flag in flags], rest

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from argosy.cli.flags import SideBySide
 from argosy.cli.many import machines
 from argosy.cli.show import show_start
 from argosy.cli.train import Common, read_flags
@@ -26,7 +24,7 @@ improved, and those of the search, last.
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneFlags(Common, SideBySide):
+class TuneFlags(Common):
     """What `argosy tune` takes beside the experiment."""
 
     trials: int = 30
@@ -53,23 +51,22 @@ def main(args: Sequence[str]) -> int:
     space = search_space(experiment, None if flags.space is None else own_settings(flags.space, trust=flags.trust))
     folder = RunFolder.home(f"{flags.runs}/tune", experiment.task, str(experiment.algorithm)) / flags.name
     study = Study(folder, experiment, space, sampler=flags.sampler, pruner=flags.pruner)
-    stream = sys.stderr if flags.json else sys.stdout
     if not flags.quiet:
-        show_start(experiment, source, to_stderr=flags.json)
-        print(f"  searched {', '.join(space)}\n  files    {folder}", file=stream, flush=True)
+        show_start(experiment, source, flags.stream)
+        print(f"  searched {', '.join(space)}\n  files    {folder}", file=flags.stream, flush=True)
 
     def told(trial: Trial) -> None:
         if not flags.quiet:
-            print(line(trial), file=stream, flush=True)
+            print(line(trial), file=flags.stream, flush=True)
 
-    with machines(flags.address, flags.jobs) as (start, at_once):
+    with machines(flags) as (start, at_once):
         done = study.run(flags.trials, at_once, told, start=start)
     best = study.best
     if not done:
-        print("\nstopped; all trials are kept. The same command goes on", file=stream)
+        print("\nstopped; all trials are kept. The same command goes on", file=flags.stream)
     if best is not None and not flags.quiet:
         how = f"argosy train {experiment.algorithm} --task {experiment.task} --preset {study.best_preset} --seeds 0-4"
-        print(f"\nbest: {line(best)}\n{study.best_preset} holds it. To be sure of it: {how}", file=stream)
+        print(f"\nbest: {line(best)}\n{study.best_preset} holds it. To be sure of it: {how}", file=flags.stream)
     if flags.json:
         score = None if best is None else best.score
         settings = None if best is None else dict(best.settings)

@@ -67,14 +67,13 @@ def read_fleets(places: Sequence[str | Path]) -> tuple[list[FleetSeen], list[str
 def fleet_section(fleet: FleetSeen) -> str:
     """Return a fleet's section."""
     restarts = sum(worker.get("restarts", 0.0) for worker in fleet.workers.values())
-    who = Snapshot(
-        wall_s=fleet.wall_s, env_steps={}, updates={}, gradient_steps={}, steps_per_s=0.0, updates_per_s=0.0,
-        evaluations={}, workers=fleet.workers,
-    ).bottleneck()  # fmt: skip
+    seen = Snapshot(
+        wall_s=fleet.wall_s, env_steps={}, updates={}, gradient_steps={}, evaluations={}, workers=fleet.workers
+    )
     ended = f"ended: {fleet.reason}" if fleet.reason else "goes on"
     parts = [
         f"<section><h2>Fleet: {escape(fleet.name)}</h2>",
-        f"<p>{short(fleet.total_s)} seconds, {restarts:.0f} restarts, {who}; {escape(ended)}.</p>",
+        f"<p>{short(fleet.total_s)} seconds, {restarts:.0f} restarts, {seen.bottleneck()}; {escape(ended)}.</p>",
     ]
     points = sorted(
         (row[STEPS], row["time/steps_per_s"]) for row in fleet.rows if {STEPS, "time/steps_per_s"} <= row.keys()

@@ -219,8 +219,7 @@ def _origins(tasks: Mapping[str, Groups]) -> str:
     machines: dict[str, list[str]] = {}
     for name, runs in columns:
         for run in runs:
-            machines.setdefault(", ".join(f"{k} {v}" for k, v in run.machine.items()), []).append(
-                f"{name}, seed {run.seed}"
-            )
+            made_on = ", ".join(f"{key} {value}" for key, value in run.machine.items())
+            machines.setdefault(made_on, []).append(f"{name}, seed {run.seed}")
     made = table("Hardware and versions", ["machine", "runs"], [[key, "; ".join(on)] for key, on in machines.items()])
     return f"<section><h2>Where the numbers come from</h2>{configs}{made}</section>"

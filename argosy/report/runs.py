@@ -163,11 +163,7 @@ def differences(settings: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def _read(folder: RunFolder, said: list[str]) -> Run:
-    """Read one run; what is missing is added to `said`.
-
-    Raises:
-        CheckpointError: it does not say what it is a run of.
-    """
+    """Read one run; what is missing is added to `said`."""
     config = read_json(folder.config)
     with damage_named(folder.config):
         algorithm, task, seed = str(config["algorithm"]), str(config["task"]), int(config["seed"])
@@ -181,12 +177,9 @@ def _read(folder: RunFolder, said: list[str]) -> Run:
     if score is None or result.get("interrupted"):
         score = tests[-1] if tests else score
         has = "its last test stands for one" if tests else "it was not tested either: no score"
-        is_fleet_s = folder.path.parent.name == POLICIES
-        why = (
-            "is a fleet's policy, which has no result"
-            if is_fleet_s
-            else "has not come to an end, so there is no result"
-        )
+        why = "has not come to an end, so there is no result"
+        if folder.path.parent.name == POLICIES:
+            why = "is a fleet's policy, which has no result"
         if chosen_by := result.get("chosen_by"):  # it was to have no tests
             why, has = f"has no score; its best version was chosen by {chosen_by}", "it was not tested"
         said.append(f"{folder.path}: {why}; {has}")
@@ -241,15 +234,11 @@ def _metrics(folder: RunFolder) -> Path:
 
 def _of_policy(rows: Sequence[Mapping[str, float]], policy: str) -> list[dict[str, float]]:
     """Return the rows of a fleet of several policies with the metrics of one, by the names that they have elsewhere."""
-    made = []
-    for row in rows:
-        ours = {
-            key.removeprefix(f"{policy}/"): value
-            for key, value in row.items()
-            if key.startswith((f"{policy}/", "time/"))
-        }
-        made.append({STEPS: row[STEPS], **ours})
-    return made
+    ours = f"{policy}/"
+    return [
+        {STEPS: row[STEPS]} | {k.removeprefix(ours): v for k, v in row.items() if k.startswith((ours, "time/"))}
+        for row in rows
+    ]
 
 
 def _optional(path: Path, said: list[str]) -> dict[str, object]:

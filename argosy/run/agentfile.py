@@ -30,11 +30,7 @@ _SMALL = 1 << 26
 
 
 def write_agent(path: Path, folder: Path) -> None:
-    """Write what lies in a folder under the known names into a file, uncompressed.
-
-    Raises:
-        CheckpointError: the disk refuses.
-    """
+    """Write what lies in a folder under the known names into a file, uncompressed."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as whole, zipfile.ZipFile(whole, "w", zipfile.ZIP_STORED) as packed:
@@ -48,11 +44,7 @@ def write_agent(path: Path, folder: Path) -> None:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Path]:
-    """Give a policy's file with what belongs beside it: one that `pack` wrote is unpacked, until the end.
-
-    Raises:
-        CheckpointError: what should be one that `pack` wrote is damaged, or something else.
-    """
+    """Give a policy's file with what belongs beside it: one that `pack` wrote is unpacked, until the end."""
     if path.suffix != ".zip" or not path.is_file():
         yield path
         return

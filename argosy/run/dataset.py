@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
+import operator
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -32,15 +34,10 @@ TOLERANCE = 1e-3
 def load_data(
     path: str, policy: Policy, env: VectorEnv, seed: int | None = None, show_progress: bool = False
 ) -> ReplayBuffer:
-    """Return the transitions of a data set for `policy` to learn from.
+    """Return the transitions of a data set, a file of any kind that `open_source` knows, for `policy` to learn from.
 
-    Args:
-        path: a file of any kind that `open_source` knows. If its attribute `action_scale` is "env", actions are mapped
-            to the policy's scale; otherwise they are in that scale already, as in every buffer.
-        policy: says what its scale is.
-        env: of the task; observations and actions must be such as its spaces have.
-        seed: of the sampler.
-        show_progress: a progress bar while it is read, on standard error.
+    If its attribute `action_scale` is "env", actions are mapped to the policy's scale; otherwise they are in that scale
+    already, as in every buffer. Observations and actions must be such as the spaces of the task's `env` have.
 
     Raises:
         ConfigError: there is no such file.
@@ -56,7 +53,7 @@ def load_data(
         is_stored_so = not isinstance(space, gym.spaces.Box) or space.dtype == np.float32
         is_mapped_later = made.whole is not None and is_stored_so
         if made.attributes.get("action_scale") == "env" and not is_mapped_later:
-            made = _in_policy_scale(made, policy)
+            made = _in_policy_scale(fitted(source, env.single_observation_space, space, bounds="check"), policy)
         buffer = made.load(bar.move)
     buffer.seed(seed)
     act, stored = buffer.act, buffer.sample_indices(0)
@@ -70,14 +67,10 @@ def load_data(
 def fitted(
     source: Source, observation_space: Space, action_space: Space, *, bounds: Literal["check", "clip"] | None = None
 ) -> Source:
-    """Return a data set as a task would have made it: its numbers have the types of the spaces.
+    """Return a data set as a task with these spaces would have made it: its numbers have the types of the spaces.
 
-    Args:
-        source: the data set.
-        observation_space: of the task.
-        action_space: of the task.
-        bounds: what becomes of actions that are out of bounds: an error as they are read, or those in the env's scale
-            are cut to the bounds; None: they are not looked at.
+    `bounds` says what becomes of actions that are out of bounds: an error as they are read, or those in the env's scale
+    are cut to the bounds; None: they are not looked at.
 
     Raises:
         DataError: it is empty; observations or actions have other names, shapes or kinds of numbers than the spaces
@@ -136,23 +129,15 @@ def _in_policy_scale(source: Source, policy: Policy) -> Source:
     """Return a data set whose actions are in the policy's scale: in a Box always float32, whatever the task's are."""
 
     def read(size: int) -> Iterator[Batch]:
-        done = 0
         for part in source.read(size):
-            check_bounds(source.path, part.act, policy.action_space, done)
-            check_choices(source.path, "act", part.act, choice_limits(policy.action_space), done)
             part.act = policy.map_action_inverse(part.act)
-            done += len(part.rew)
             yield part
 
     return dataclasses.replace(source, read=read, whole=None, attributes={})
 
 
 def _cast(value: Any, form: Form, name: str, at: str = "") -> Any:
-    """Return a tree with the dtypes of a form; a row of one number is that number where the form has no axes.
-
-    Raises:
-        DataError: an integer does not fit its dtype.
-    """
+    """Return a tree with the dtypes of a form; a row of one number is that number where the form has no axes."""
     fields = tree.fields_of(value)
     if fields is not None:
         return {key: _cast(child, form, name, f"{at}.{key}" if at else key) for key, child in fields.items()}
@@ -168,11 +153,7 @@ def _cast(value: Any, form: Form, name: str, at: str = "") -> Any:
 
 
 def check_bounds(path: str, act: np.ndarray, space: Space, first_row: int = 0) -> None:
-    """Check that actions in the env's scale lie within the bounds of a Box.
-
-    Raises:
-        DataError: they do not; says how many, and what to do.
-    """
+    """Check that actions in the env's scale lie within the bounds of a Box."""
     if not isinstance(space, gym.spaces.Box):
         return
     with np.errstate(invalid="ignore"):  # inf - inf
@@ -204,29 +185,19 @@ def _said(form: Form) -> str:
 
 
 def check_choices(path: str, name: str, value: Any, limits: Iterable[Limit], first_row: int = 0) -> None:
-    """Check that choices are among those that there are.
+    """Check that choices in a tree of arrays [n, ...] are within the limits that `choice_limits` has returned.
 
-    Args:
-        path: of the file, for the error.
-        name: of the field, too.
-        value: tree of arrays [n, ...].
-        limits: see `choice_limits`.
-        first_row: number of the first of the n rows.
-
-    Raises:
-        DataError: one is not; says which, and where.
+    Path, name of the field and number of the first of the n rows are for the error.
     """
     for keys, low, count in limits:
-        found = value
-        for key in keys:
-            found = found[key]
-        outside = ((found < low) | (found >= low + count.astype(np.int64))).reshape(len(found), -1).any(axis=1)
+        found, beyond = functools.reduce(operator.getitem, keys, value), low + count.astype(np.int64)
+        outside = ((found < low) | (found >= beyond)).reshape(len(found), -1).any(axis=1)
         if outside.any():
             row = int(outside.argmax())
             where = ".".join((name, *keys))
             raise DataError(
                 f"data is {path!r}, where {where} is {found[row]} in row {first_row + row}; the task has "
-                f"{low} .. {low + count.astype(np.int64) - 1}"
+                f"{low} .. {beyond - 1}"
             )
 
 

@@ -160,11 +160,7 @@ def _metadata(graph: PolicyGraph, policy: Policy) -> str:
 
 
 def _check(graph: PolicyGraph, run: _Run) -> None:
-    """Compare what was written with the policy, on observations and a batch that the exporter has not seen.
-
-    Raises:
-        ConfigError: they do not do the same.
-    """
+    """Compare what was written with the policy, on observations and a batch that the exporter has not seen."""
     inputs = graph.example(_CHECKED_ROWS, seed=1)
     for name, own, other in zip(output_names(graph), graph(*inputs), run(inputs), strict=True):
         same = torch.isclose(own.double(), other.double(), rtol=1e-3, atol=1e-4).reshape(_CHECKED_ROWS, -1).all(dim=1)

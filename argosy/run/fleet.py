@@ -25,17 +25,14 @@ FILE = "agents.json"
 def write_agents(
     directory: Path, experiment_of: str, agents: Iterable[tuple[str, str, int]], env_args: Mapping[str, object]
 ) -> None:
-    """Write down who plays in a fleet.
+    """Write down who plays in a fleet: policy, pattern of the agents' numbers and frames to stack of each agent spec.
 
-    Args:
-        directory: of the fleet's run.
-        experiment_of: policy whose experiment says task and environment.
-        agents: policy, pattern of the agents' numbers and frames to stack, of each agent spec.
-        env_args: of a registered environment; those that JSON cannot hold are left out.
+    The experiment of the policy `experiment_of` says task and environment; arguments of a registered one that JSON
+    cannot hold are left out.
     """
     args: object = None
     with contextlib.suppress(ConfigError):
-        args = {key: to_plain(value) for key, value in env_args.items()}
+        args = to_plain(env_args)
     specs = [{"policy": policy, "agents": pattern, "frame_stack": stack} for policy, pattern, stack in agents]
     text = json.dumps({"experiment_of": experiment_of, "agents": specs, "env_args": args})
     write_atomically(directory / FILE, (text + "\n").encode())
@@ -51,21 +48,16 @@ def play(
     render_mode: str | None = None,
     **which: Unpack[Which],
 ) -> CollectStats:
-    """Play without exploration; policies that are not asked about play in their best version.
+    """Play without exploration, see `argosy.evaluate`; policies that are not asked about play in their best version.
 
     Args:
         path: the run's folder.
         episodes: of the policy that is asked about, at least; every environment plays equally many.
         seed: of the environments.
-        trust: import the code that the run names, though nobody has named it in this process.
+        trust: see `load`.
         on_step: called before each step; False ends it.
         render_mode: "rgb_array": one environment that gives pictures.
         which: policy, version and tag of the one that is asked about.
-
-    Raises:
-        TrustError: the run names code that nobody has named in this process, and `trust` is not set.
-        CheckpointError: a policy, version or tag is not there, or a file is missing or damaged.
-        ConfigError: what the environments were made with was not written down.
     """
     which["policy"] = asked = named_policy(path, fleet_policies(path), which.get("policy"))
     chosen, data = find_policy(path, **which), read_json(path / FILE)

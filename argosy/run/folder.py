@@ -16,7 +16,10 @@ from argosy.logger import read_jsonl
 
 
 class RunFolder:
-    """Paths of one run: runs/<task>/<algorithm>/<time>-<seed>/."""
+    """Paths of one run: runs/<task>/<algorithm>/<time>-<seed>/.
+
+    What is no run, or is damaged, is a CheckpointError; a folder that cannot be made, or is in use, a ConfigError.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,11 +51,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, root: str | Path, task: str, algorithm: str, seed: int) -> RunFolder:
-        """Make a new folder under `root`; two runs of the same second get different ones.
-
-        Raises:
-            ConfigError: that is not possible.
-        """
+        """Make a new folder under `root`; two runs of the same second get different ones."""
         parent = cls.home(root, task, algorithm)
         make_folder(parent)
         stamp = time.strftime("%Y%m%d-%H%M%S")
@@ -68,13 +67,7 @@ class RunFolder:
         raise CheckpointError(f"no free name for a run under {str(parent)!r}")
 
     def experiment(self, *, trust: bool = False) -> Experiment:
-        """Return the experiment of the run.
-
-        Raises:
-            TrustError: it names code of one's own as "MODULE:CLASS" that nobody has named in this process; `trust`
-                imports it.
-            CheckpointError: its file cannot be read.
-        """
+        """Return the experiment of the run; `trust` imports what it names as "MODULE:CLASS" (see `Experiment.load`)."""
         try:
             return Experiment.load(self.config, trust=trust)
         except ConfigError as error:
@@ -82,11 +75,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def claimed(self) -> Iterator[None]:
-        """Have the run to oneself; removes what a process that died has left half-written.
-
-        Raises:
-            ConfigError: another process works on it.
-        """
+        """Have the run to oneself; removes what a process that died has left half-written."""
         with claimed(self.path, "end it first (Ctrl-C saves the run), or wait for it"):
             remove_torn(self.path)
             yield
@@ -102,11 +91,7 @@ class RunFolder:
 
     @classmethod
     def find(cls, path: str | Path) -> RunFolder:
-        """Return the folder of an existing run.
-
-        Raises:
-            CheckpointError: there is no run; names the newest one nearby, if any.
-        """
+        """Return the folder of an existing run; where there is none, the error names the newest one nearby, if any."""
         folder = cls(Path(path))
         if folder.config.is_file():
             return folder
@@ -149,33 +134,26 @@ def draw_curve(folder: RunFolder, title: str, unit: str = "environment steps") -
     """
     try:
         require("matplotlib", "plot")
-    except MissingExtraError as error:
-        warnings.warn(f"no picture of the learning curve: {error}", stacklevel=2)
-        return None
-    from matplotlib.figure import Figure
+        from matplotlib.figure import Figure
 
-    rows = folder.rows()
-    figure = Figure(figsize=(7, 4), dpi=120, layout="constrained")
-    axes = figure.add_subplot()
-    drawn = False
-    for key, label, (color, width, marker) in (
-        ("episode/return_mean", "training", ("#9ab", 1.0, "")),
-        ("test/return_mean", "test", ("#d55", 2.0, "o")),
-    ):
-        points = [(row["env_step"], row[key]) for row in rows if row.get(key) is not None]
-        if points:
-            steps, returns = zip(*points, strict=True)
-            axes.plot(steps, returns, label=label, color=color, linewidth=width, marker=marker, markersize=4)
-            drawn = True
-    if not drawn:
-        return None
-    axes.set(xlabel=unit, ylabel="return", title=title)
-    axes.grid(alpha=0.3)
-    axes.legend(frameon=False)
-    try:
+        figure = Figure(figsize=(7, 4), dpi=120, layout="constrained")
+        axes = figure.add_subplot()
+        rows = folder.rows()
+        for key, label, (color, width, marker) in (
+            ("episode/return_mean", "training", ("#9ab", 1.0, "")),
+            ("test/return_mean", "test", ("#d55", 2.0, "o")),
+        ):
+            points = [(row["env_step"], row[key]) for row in rows if row.get(key) is not None]
+            if points:
+                axes.plot(*zip(*points, strict=True), label=label, color=color, lw=width, marker=marker, markersize=4)
+        if not axes.lines:
+            return None
+        axes.set(xlabel=unit, ylabel="return", title=title)
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False)
         with replacing(folder.curve) as file:
             figure.savefig(file, format="png")
-    except OSError as error:
+    except (MissingExtraError, OSError) as error:
         warnings.warn(f"no picture of the learning curve: {error}", stacklevel=2)
         return None
     return folder.curve

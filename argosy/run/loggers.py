@@ -13,17 +13,10 @@ from argosy.settings import LoggerConfig
 def make_loggers(
     settings: LoggerConfig, folder: Path, description: Mapping[str, Plain], resume_step: int | None = None
 ) -> Loggers:
-    """Make the loggers of a run: its metrics.jsonl, and those that are asked for.
+    """Make the loggers of a run: its metrics.jsonl, and those that are asked for; some show its description.
 
-    Args:
-        settings: which.
-        folder: of the run.
-        description: of the run, for those that show it.
-        resume_step: env step (offline: update) at which the run goes on; what was logged beyond it goes. None: a new
-            run.
-
-    Raises:
-        MissingExtraError: one is not installed.
+    `resume_step` is the env step (offline: update) at which the run goes on; what was logged beyond it goes. None: a
+    new run.
     """
     loggers: list[Logger] = [JSONLLogger(folder / "metrics.jsonl", resume_step=resume_step)]
     if settings.tensorboard:
@@ -33,9 +26,6 @@ def make_loggers(
         parameters = {key: value for key, value in description.items() if not isinstance(value, dict)}
         loggers.append(MlflowLogger(settings.mlflow, name=name, config=parameters))
     if settings.wandb != "off":
-        loggers.append(
-            WandbLogger(
-                settings.wandb_project, name=name, save_dir=folder, config=description, mode=settings.wandb, run_id=name
-            )
-        )
+        project, mode = settings.wandb_project, settings.wandb
+        loggers.append(WandbLogger(project, name=name, save_dir=folder, config=description, mode=mode, run_id=name))
     return Loggers(*loggers)

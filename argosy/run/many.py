@@ -111,11 +111,7 @@ class _Running:
 
 
 def make_group(root: Path, experiments: Sequence[Experiment]) -> list[Job]:
-    """Write down in the folder `root` what its runs are to be, for `find_group`; return them.
-
-    Raises:
-        ConfigError: that is not possible.
-    """
+    """Write down in the folder `root` what its runs are to be, for `find_group`; return them."""
     make_folder(root / GROUP)
     jobs = [Job(located(experiment), root) for experiment in experiments]
     for job in jobs:
@@ -126,20 +122,14 @@ def make_group(root: Path, experiments: Sequence[Experiment]) -> list[Job]:
 def find_group(root: str | Path, *, trust: bool = False) -> list[Job]:
     """Return the runs that `make_group` has written down in the folder `root`; none: it is no folder of many runs.
 
-    Raises:
-        ConfigError: a file is damaged.
-        TrustError: a run names code ("MODULE:CLASS") that nobody has named in this process, and `trust` is not set.
+    `trust` is as in `Experiment.load`.
     """
     root = Path(root)
     return [Job(Experiment.load(file, trust=trust), root) for file in sorted((root / GROUP).glob("*.json"))]
 
 
 def read_seeds(text: str) -> list[int]:
-    """Return the seeds that "0-4" or "1,3,5" stand for.
-
-    Raises:
-        ConfigError: it is something else, or names a seed twice.
-    """
+    """Return the seeds that "0-4" or "1,3,5" stand for, each once; of anything else it is a ConfigError."""
     parts: list[range] = []
     try:
         for part in text.split(","):
@@ -175,18 +165,14 @@ def run_many(
         told: is called with each outcome, as they come.
         watched: is called every moment with the jobs that run.
         stops: is asked every moment whether a job that runs should end after its current step, with code 130.
-
-    Raises:
-        ConfigError: `at_once` is below 1.
     """
     if at_once < 1:
         raise ConfigError(f"jobs is {at_once}; it must be >= 0 (0: as many as cores)")
     begin = start or start_here
     waiting, running, outcomes, free = iter(jobs), list[_Running](), list[Outcome](), list(range(at_once))
-    interrupted = False
     with _ctrl_c() as presses:
         while True:
-            while free and not interrupted and (job := next(waiting, None)) is not None:
+            while free and not presses and (job := next(waiting, None)) is not None:
                 if (result := job.result()) is not None:
                     outcomes.append(Outcome(job, result))
                     told(outcomes[-1])
@@ -197,17 +183,11 @@ def run_many(
                 return outcomes
             watched([one.job for one in running])
             time.sleep(_POLL_S)
-            if presses and not interrupted:
-                interrupted = True
-                for one in running:
-                    if not one.stopped:  # a second one would kill it
-                        one.process.interrupt()
-            if len(presses) > 1:
-                for one in running:
+            for one in running:
+                if len(presses) > 1:
                     one.process.kill()
-            for one in [one for one in running if not one.stopped and stops(one.job)]:
-                one.stopped = True
-                if not interrupted:
+                elif not one.stopped and (presses or stops(one.job)):  # a second one would kill it
+                    one.stopped = True
                     one.process.interrupt()
             for one, code in [(one, one.process.poll()) for one in running]:
                 if code is not None:

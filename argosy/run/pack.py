@@ -69,7 +69,7 @@ def pack(
         folder = Path(made)
         experiment.save(folder / CONFIG)
         write_description(folder, *saved.spaces, saved.own)
-        write_state(folder / POLICY, "policy", {"policy": saved.checkpoint, "env": saved.env})
+        write_state(folder / POLICY, "policy", {"policy": saved.checkpoint})
         if (run / CURVE).is_file():
             shutil.copyfile(run / CURVE, folder / CURVE)
         if video:

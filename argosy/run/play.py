@@ -1,12 +1,12 @@
-"""Acting with what a run has learned: its best policy as a file, evaluation, films."""
+"""Acting with what a run has learned: evaluation, films."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
@@ -15,38 +15,15 @@ from argosy.collect.seats import Arena
 from argosy.collect.video import DEFAULT_FPS, check_video_path, checked_picture, fps_of, picture, write_video
 from argosy.config import check_range
 from argosy.data import CollectStats
-from argosy.env import VectorEnv, make_vector_env
-from argosy.errors import CheckpointError, ConfigError, EnvError
+from argosy.env import make_vector_env
+from argosy.errors import ConfigError, EnvError
 from argosy.experiment import Experiment
 from argosy.policy import Policy
 from argosy.process import computing_threads
 from argosy.rng import check_seed
 from argosy.run.fleet import play
-from argosy.run.folder import RunFolder, environment_of
-from argosy.run.saved import POLICY, Saved, Which, fleet_policies, read_policy
-from argosy.trainer.statefile import write_state
-
-
-def save_policy(folder: RunFolder, policy: Policy, env: VectorEnv | None) -> None:
-    """Write what acting needs: the policy's parameters, and the statistics of the wrappers of an env, if any."""
-    env_state = getattr(env, "state_dict", None)
-    state = {"policy": policy.get_checkpoint(), "env": None if env_state is None else env_state()}
-    write_state(folder.best_policy, POLICY, state)
-
-
-def load_policy(saved: Saved, env: VectorEnv) -> Policy:
-    """Return a policy, and set the statistics of the wrappers of `env` to what it was trained with.
-
-    Raises:
-        CheckpointError: the policy's file does not fit the run, or the env lacks such wrappers.
-    """
-    policy = saved.policy(saved.experiment.device)
-    if saved.env is not None:
-        load: Any = getattr(env, "load_state_dict", None)
-        if load is None:
-            raise CheckpointError(f"{str(saved.path)!r} holds statistics of wrappers that the env lacks")
-        load(saved.env)
-    return policy
+from argosy.run.folder import environment_of
+from argosy.run.saved import Which, fleet_policies, read_policy
 
 
 def evaluate(
@@ -70,8 +47,7 @@ def evaluate(
             counted; all others play in their best version.
 
     Raises:
-        TrustError: the run names such code, and `trust` is not set.
-        CheckpointError: there is no such run, or its policy is missing or damaged.
+        TrustError, CheckpointError: as `load` says.
         ConfigError: the environment is not known here (says what to do), or `episodes` or `seed` are out of range.
     """
     if episodes < 1:
@@ -85,7 +61,7 @@ def evaluate(
     with environment_of(run_dir):
         env = make_vector_env(experiment.task, num_envs, test=True, config=experiment.env)
     with contextlib.closing(env), computing_threads(experiment.threads):
-        return Collector(load_policy(saved, env), env, seed=seed).collect(n_episode=episodes)
+        return Collector(saved.policy(experiment.device), env, seed=seed).collect(n_episode=episodes)
 
 
 def film(
@@ -110,19 +86,17 @@ def film(
         which: policy, version and tag, see `evaluate`.
 
     Raises:
-        TrustError: the run names such code, and `trust` is not set.
-        CheckpointError: there is no such run, or its policy is missing or damaged.
-        ConfigError: the film's ending is neither .gif nor .mp4, `seed` is below 0, or the environment is not
-            known here.
+        TrustError, CheckpointError: as `load` says.
+        ConfigError: the film's ending is neither .gif nor .mp4, `seed` is below 0, or the environment is not known
+            here.
         EnvError: the environment gives no pictures.
         MissingExtraError: the writer, or what the environment draws with, is not installed.
     """
     check_seed(seed)
     if not fleet_policies(run_dir):
         saved = read_policy(run_dir, trust=trust, **which)
-        return film_policy(
-            run_dir, saved.experiment, lambda env: load_policy(saved, env), path, episodes, max_steps, seed
-        )
+        policy = saved.policy(saved.experiment.device)
+        return film_policy(run_dir, saved.experiment, policy, path, episodes, max_steps, seed)
     camera = Film(path, episodes, max_steps)
     with _drawn():
         stats = play(Path(run_dir), episodes, seed, trust=trust, on_step=camera.take, render_mode="rgb_array", **which)
@@ -133,19 +107,19 @@ def film(
 def film_policy(
     run_dir: str | Path,
     experiment: Experiment,
-    ready: Callable[[VectorEnv], Policy],
+    policy: Policy,
     path: str | Path,
     episodes: int,
     max_steps: int,
     seed: int = 0,
 ) -> CollectStats:
-    """Film the policy that `ready` returns, having made the env ready for it; all else as of `film`."""
+    """Film a policy in the env of an experiment; all else as of `film`."""
     camera = Film(path, episodes, max_steps)
     with environment_of(run_dir), _drawn():
         env = make_vector_env(experiment.task, 1, test=True, config=experiment.env, render_mode="rgb_array")
     stats = CollectStats()
     with contextlib.closing(env), computing_threads(experiment.threads):
-        collector = Collector(ready(env), env, hooks=[camera], seed=seed)
+        collector = Collector(policy, env, hooks=[camera], seed=seed)
         with contextlib.suppress(_FilmFullError):
             stats = collector.collect(n_episode=episodes)
     write_video(path, camera.frames, camera.fps)

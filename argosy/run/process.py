@@ -49,9 +49,6 @@ class LocalProcess:
         args: of the command.
         cores: that it may use; (): all.
         folders: that must be there; it runs in the first one. (): it runs where this process does.
-
-    Raises:
-        ConfigError: one of them is not there.
     """
 
     def __init__(self, args: Sequence[str], cores: Sequence[int] = (), folders: Sequence[str] = ()) -> None:

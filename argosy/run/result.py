@@ -19,8 +19,8 @@ from argosy.rng import spawn_seeds
 from argosy.run.build import LocalTrainer
 from argosy.run.callbacks import FQE
 from argosy.run.folder import RunFolder, draw_curve
-from argosy.run.play import load_policy, save_policy
-from argosy.run.saved import read_saved
+from argosy.run.saved import POLICY, read_saved
+from argosy.trainer.statefile import write_state
 
 TESTS, FITTED_Q, LAST = "tests", "fitted Q evaluation", "time: it is the last one"
 
@@ -74,14 +74,14 @@ class Result:
 
         NaN is null there. The rest: the success rate, where the env says it; without tests, what has chosen the policy.
         """
-        values = [(f.name, getattr(self, f.name)) for f in dataclasses.fields(self)]
-        names = [name for name, _ in values]
-        shown = values[: names.index("run_dir") + 1]
+        names = [field.name for field in dataclasses.fields(self)]
+        names = names[: names.index("run_dir") + 1]
         if self.test_success_rate is not None:
-            shown.append(("test_success_rate", self.test_success_rate))
+            names.append("test_success_rate")
         if self.chosen_by != TESTS:
-            shown.append(("chosen_by", self.chosen_by))
-        return json.dumps({k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in shown})
+            names.append("chosen_by")
+        shown = {name: getattr(self, name) for name in names}
+        return json.dumps({k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in shown.items()})
 
     def _repr_html_(self) -> str:
         """Show the result in a notebook: numbers, and the learning curve."""
@@ -130,7 +130,7 @@ class BestPolicy:
 
     def save(self, policy: Policy) -> None:
         """Keep `policy` as the best one."""
-        save_policy(self.folder, policy, self.env)
+        write_state(self.folder.best_policy, POLICY, {"policy": policy.get_checkpoint()})
 
     def result(self, interrupted: bool) -> Result:
         """Evaluate the best policy and draw the curve."""
@@ -148,7 +148,7 @@ class BestPolicy:
             mean, std = (state.best_reward, state.best_reward_std) if tested else (math.nan, math.nan)
             episodes = self.experiment.trainer.episode_per_test if tested else 0
         else:
-            policy = load_policy(read_saved(self.folder.best_policy), self.env)
+            policy = read_saved(self.folder.best_policy).policy(self.experiment.device)
             stats = self.confirmed or self._evaluate(policy)
             mean, std, success = float(stats.returns.mean()), float(stats.returns.std()), stats.success_rate
         experiment = self.experiment

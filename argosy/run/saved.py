@@ -1,13 +1,14 @@
 """Policies that runs have saved: found in a folder, described by the files beside them, made again.
 
 Beside the file of a policy lie `config.json`, the experiment, and `policy.json`, what the policy was made for: in the
-folder of a run, and in the folder of each policy's versions, `parameters/NAME/`, in that of a fleet.
+folder of a run, and in the folder of each policy's versions, `parameters/NAME/`, in that of a fleet. What is missing or
+damaged is a CheckpointError, code that they name and nobody has allowed a TrustError, and what cannot be imported or
+used here a ConfigError.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,18 +21,16 @@ from safetensors import SafetensorError, safe_open
 from argosy.algorithm import algorithm_class
 from argosy.algorithm.base import Space
 from argosy.config import to_plain
-from argosy.env import task_spaces
 from argosy.env.plain import space_from_plain, space_to_plain
 from argosy.errors import CheckpointError, ConfigError, nearest
 from argosy.experiment import Experiment
 from argosy.files import damage_named, numbered, read_json, write_atomically
 from argosy.named import check_trusted, trust_names
-from argosy.policy import Policy, PolicyCheckpoint, policy_class
-from argosy.process import usable_device
+from argosy.policy import Policy, PolicyCheckpoint
 from argosy.run.agentfile import opened
 from argosy.run.folder import RunFolder
 from argosy.trainer.blob import decode
-from argosy.trainer.parts import make_algorithm
+from argosy.trainer.players import PlayerSpec
 from argosy.trainer.statefile import read_state
 
 POLICY, CHECKPOINT = "policy", "checkpoint"
@@ -69,29 +68,20 @@ class Own:
         """Write down what a fleet was given; None: nothing."""
         if policy is None and algorithm is None:
             return None
-        plain = None
+        plain: Any = None
         with contextlib.suppress(ConfigError):
-            plain = {key: to_plain(value) for key, value in args.items()}
+            plain = to_plain(args)
         return cls(_name_of(policy), plain, _name_of(algorithm), learns)
 
-    def make(self, experiment: Experiment, spaces: tuple[Space, Space], device: str) -> Policy:
-        """Make the policy.
-
-        Raises:
-            ConfigError: the device is not there, something cannot be imported, or the arguments were not written down.
-        """
-        make = None
-        if self.policy is not None:
-            if self.args is None:
-                raise ConfigError(
-                    f"policy {self.policy!r} was made with arguments that JSON cannot hold; make it in Python, and "
-                    "give it the parameters by load_checkpoint"
-                )
-            make = functools.partial(policy_class(self.policy), **self.args)
-            if not self.learns:
-                return make(*spaces).to(usable_device(device))
+    def player(self, experiment: Experiment) -> PlayerSpec:
+        """Return what makes the policy."""
+        if self.args is None:
+            raise ConfigError(
+                f"policy {self.policy!r} was made with arguments that JSON cannot hold; make it in Python, and "
+                "give it the parameters by load_checkpoint"
+            )
         own = None if self.algorithm is None else algorithm_class(self.algorithm)
-        return make_algorithm(experiment, *spaces, 0, device, make, own).policy
+        return PlayerSpec(experiment=experiment, policy=self.policy, args=self.args, algorithm=own, learns=self.learns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +89,6 @@ class Contents:
     """What one file holds."""
 
     checkpoint: PolicyCheckpoint
-    env: Any = None
-    """Statistics of the env's wrappers, which a policy that was trained behind them cannot do without."""
     algorithm: Mapping[str, Any] | None = None
     """Of a full checkpoint: all that the algorithm holds, by name."""
 
@@ -117,13 +105,8 @@ class Saved(Contents):
     own: Own | None = None
 
     def policy(self, device: str = "cpu") -> Policy:
-        """Make the policy, as it was.
-
-        Raises:
-            ConfigError: the device is not there, or code that it needs cannot be imported.
-            CheckpointError: the file is of another network than the files beside it say.
-        """
-        policy = (self.own or Own()).make(self.experiment, self.spaces, device)
+        """Make the policy, as it was."""
+        policy = (self.own or Own()).player(self.experiment).make_policy(*self.spaces, 0, device)
         with damage_named(self.path):
             policy.load_checkpoint(self.checkpoint)
         return policy
@@ -157,29 +140,18 @@ def load(
         CheckpointError: there is no such run, policy, version or tag, or a file is missing or damaged.
         ConfigError: the device is not there, or code that the policy needs cannot be imported.
     """
-    saved = read_policy(path, trust=trust, policy=policy, version=version, tag=tag)
-    check_alone(saved.path, saved.env)
-    return saved.policy(device).eval()
+    return read_policy(path, trust=trust, policy=policy, version=version, tag=tag).policy(device).eval()
 
 
 def read_policy(path: str | Path, *, trust: bool = False, **which: Unpack[Which]) -> Saved:
-    """Find and read a saved policy; see `load`.
-
-    Raises:
-        TrustError: the run names code, and `trust` is not set.
-        CheckpointError: there is none, or a file is damaged.
-    """
+    """Find and read a saved policy; see `load`."""
     return read_saved(find_policy(path, **which), trust=trust)
 
 
 def find_policy(
     path: str | Path, *, policy: str | None = None, version: int | None = None, tag: str | None = None
 ) -> Path:
-    """Return the file of a saved policy; see `load`.
-
-    Raises:
-        CheckpointError: there is none; says what there is.
-    """
+    """Return the file of a saved policy; see `load`. Where there is none, the error says what there is."""
     path = Path(path)
     if path.is_file():
         for name, value in {"policy": policy, "version": version, "tag": tag}.items():
@@ -214,11 +186,7 @@ def fleet_policies(path: str | Path) -> list[str]:
 
 
 def named_policy(path: Path, names: list[str], policy: str | None) -> str:
-    """Return which of a fleet's policies is meant.
-
-    Raises:
-        CheckpointError: there is none of this name; or several, and none is named.
-    """
+    """Return which of a fleet's policies is meant."""
     if policy is None and len(names) > 1:
         raise CheckpointError(
             f"{str(path)!r} has several policies; say which one: {' or '.join(names)} (--policy, in Python policy=)"
@@ -229,12 +197,7 @@ def named_policy(path: Path, names: list[str], policy: str | None) -> str:
 
 
 def read_saved(path: Path, *, trust: bool = False) -> Saved:
-    """Read a policy's file, and what lies beside it.
-
-    Raises:
-        TrustError: the description names code of one's own that nobody has named in this process; `trust` allows it.
-        CheckpointError: a file is missing or damaged.
-    """
+    """Read a policy's file, and what lies beside it."""
     with opened(path) as file:
         folder = RunFolder(file.parent)
         if not folder.config.is_file():
@@ -243,29 +206,18 @@ def read_saved(path: Path, *, trust: bool = False) -> Saved:
                 "keep the two together"
             )
         experiment = folder.experiment(trust=trust)
-        own = _read_own(folder.path, trust=trust)
-        spaces = read_spaces(folder.path) or task_spaces(experiment.task, experiment.env)
+        own, spaces = _read_own(folder.path, trust=trust), read_spaces(folder.path)
         return Saved(**vars(read_file(file)), path=path, experiment=experiment, spaces=spaces, own=own)
 
 
 def read_checkpoint(path: Path) -> PolicyCheckpoint:
-    """Return the parameters that a policy's file holds, whatever lies beside it.
-
-    Raises:
-        CheckpointError: it is missing or damaged, or the policy was trained behind wrappers that keep statistics.
-    """
+    """Return the parameters that a policy's file holds, whatever lies beside it."""
     with opened(path) as file:
-        contents = read_file(file)
-    check_alone(path, contents.env)
-    return contents.checkpoint
+        return read_file(file).checkpoint
 
 
 def read_file(path: Path) -> Contents:
-    """Read a policy's file.
-
-    Raises:
-        CheckpointError: it is missing or damaged.
-    """
+    """Read a policy's file."""
     if path in numbered(path.parent).values():
         try:
             return Contents(checkpoint=decode(np.fromfile(path, np.uint8)))
@@ -278,21 +230,7 @@ def read_file(path: Path) -> Contents:
                 state = state["parts"]["inner"]
             checkpoint: PolicyCheckpoint = {"version": state["version"], "state_dict": state["parts"][POLICY]}
             return Contents(checkpoint=checkpoint, algorithm=state["parts"])
-        state = read_state(path, POLICY)
-        return Contents(checkpoint=state["policy"], env=state["env"])
-
-
-def check_alone(path: Path, env: object) -> None:
-    """Refuse a policy that was trained behind wrappers of its env which keep statistics, where these are not there.
-
-    Raises:
-        CheckpointError: it was.
-    """
-    if env is not None:
-        raise CheckpointError(
-            f"{str(path)!r} was trained on what a wrapper of its env normalised, and is of no use without it; "
-            "train with net.norm_obs, whose statistics belong to the policy"
-        )
+        return Contents(checkpoint=read_state(path, POLICY)["policy"])
 
 
 def write_description(folder: Path, observation_space: Space, action_space: Space, own: Own | None = None) -> None:
@@ -306,32 +244,19 @@ def write_description(folder: Path, observation_space: Space, action_space: Spac
     write_atomically(folder / "policy.json", (json.dumps(data) + "\n").encode())
 
 
-def read_spaces(folder: Path) -> tuple[Space, Space] | None:
-    """Return the spaces that the policies in a folder are made for; None where an env has to say.
-
-    Raises:
-        CheckpointError: their file cannot be read.
-    """
+def read_spaces(folder: Path) -> tuple[Space, Space]:
+    """Return the spaces that the policies in a folder are made for."""
+    data = read_json(folder / "policy.json")
     with damage_named(folder / "policy.json"):
-        plain = [_description(folder)[name] for name in ("observation_space", "action_space")]
-        if None in plain:  # of a run from before they were written down, or their elements are no arrays
-            return None
-        return space_from_plain(plain[0]), space_from_plain(plain[1])
+        return space_from_plain(data["observation_space"]), space_from_plain(data["action_space"])
 
 
 def _read_own(folder: Path, *, trust: bool) -> Own | None:
     """Return the code of the user's own that made the policies in a folder."""
-    data = _description(folder)
+    data = read_json(folder / "policy.json")
     check_trusted(data, repr(str(folder / "policy.json")), trust=trust)
     with damage_named(folder / "policy.json"):
         return None if data["own"] is None else Own(**data["own"])
-
-
-def _description(folder: Path) -> dict[str, Any]:
-    file = folder / "policy.json"
-    if not file.is_file():
-        return {"observation_space": None, "action_space": None, "own": None}
-    return read_json(file)
 
 
 def _name_of(code: Callable[..., object] | None) -> str | None:
@@ -360,10 +285,7 @@ def _version(folder: Path, version: int | None, tag: str | None) -> Path:
 
 
 def _kind(path: Path) -> str:
-    if not path.is_file():
-        raise CheckpointError(f"there is no file {str(path)!r}")
-    try:
-        with safe_open(path, framework="pt") as file:
-            return str((file.metadata() or {}).get("kind", ""))
-    except (SafetensorError, OSError, ValueError) as error:
-        raise CheckpointError(f"{str(path)!r} is torn or no state file of argosy: {error}") from error
+    """Return what a state file is of; "" where `read_state` will refuse it."""
+    with contextlib.suppress(SafetensorError, OSError, ValueError), safe_open(path, framework="pt") as file:
+        return str((file.metadata() or {}).get("kind", ""))
+    return ""

@@ -42,9 +42,8 @@ _TICK_S = 1.0
 class Watch:
     """Looks after the run of the thread that enters it, from a thread of its own; costs the run nothing.
 
-    Args:
-        patience_s: seconds without a step or an update after which the run is said to stand still; None: never.
-        folder: of the run, for the log of where everybody was.
+    After `patience_s` without a step or an update (None: never) it says that the run stands still, and in a log in the
+    run's folder where everybody was.
     """
 
     def __init__(self, patience_s: float | None, folder: Path) -> None:
@@ -57,9 +56,7 @@ class Watch:
     def follow(self, trainer: BaseTrainer, judged_steps: Callable[[], int]) -> None:
         """Take from now on for progress what a trainer does: steps, of tests too, and changes of its policy.
 
-        Args:
-            trainer: whose.
-            judged_steps: counts the steps of evaluations that the trainer knows nothing of.
+        `judged_steps` counts the steps of evaluations that the trainer knows nothing of.
         """
         collectors = list(collectors_of(trainer).values())
         parameters = list(trainer.algorithm.policy.parameters())

@@ -32,15 +32,9 @@ SUITES: dict[str, dict[str, type[Space]]] = {
 
 
 def suite(name: str, algorithms: Sequence[str], seeds: Sequence[int]) -> list[Experiment]:
-    """Return the runs of a suite: algorithms x tasks x seeds, all of a seed first.
+    """Return the runs of one of the `SUITES`: algorithms x tasks x seeds, all of a seed first.
 
-    Args:
-        name: of `SUITES`.
-        algorithms: of which; none: all that learn online and have presets for the suite's tasks.
-        seeds: one run each.
-
-    Raises:
-        ConfigError: a name is unknown, or an algorithm can play none of the tasks.
+    No algorithms stand for all that learn online and have presets for the suite's tasks.
     """
     if name not in SUITES:
         raise ConfigError(f"unknown suite {name!r}: {nearest(name, SUITES)}")

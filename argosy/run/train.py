@@ -106,7 +106,7 @@ def resume(
         trust: import the code that the run names as "MODULE:CLASS", though nobody has named it in this process.
 
     Raises:
-        TrustError: the run names such code, and `trust` is not set.
+        TrustError: as `load` says.
         CheckpointError: there is no such run, it has no checkpoint, or the checkpoint is damaged.
         ConfigError: the run has finished, or has made as many steps as `total_steps` already.
     """
@@ -186,11 +186,7 @@ def _loop(every: int | None, checkpoints: Checkpoints, trainer: LocalTrainer) ->
 
 
 def _to_go_on(experiment: Experiment, folder: RunFolder, trainer: LocalTrainer, extends: bool) -> Experiment:
-    """Make a run that is loaded ready to go on; return its experiment, which is saved if the run gets longer.
-
-    Raises:
-        ConfigError: there is nothing to go on with.
-    """
+    """Make a run that is loaded ready to go on; return its experiment, which is saved if the run gets longer."""
     state, settings = trainer.state, experiment.trainer
     if not extends:
         if trainer.is_over and folder.result.is_file():

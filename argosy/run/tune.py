@@ -114,12 +114,10 @@ class Study:
         make_folder(folder)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         storage = JournalFileBackend(str(folder / "journal.log"))
-        patience = 1 + experiment.trainer.epochs // 3
+        median = optuna.pruners.MedianPruner(n_warmup_steps=1 + experiment.trainer.epochs // 3)
         self._study = optuna.create_study(
             storage=optuna.storages.JournalStorage(storage),
-            pruner=optuna.pruners.MedianPruner(n_warmup_steps=patience)
-            if pruner == "median"
-            else optuna.pruners.NopPruner(),
+            pruner=median if pruner == "median" else optuna.pruners.NopPruner(),
             study_name="argosy",
             direction="maximize",
             load_if_exists=True,
@@ -138,9 +136,7 @@ class Study:
     @property
     def best(self) -> Trial | None:
         """The one with the highest score; of those that were given up none."""
-        scored = [
-            (trial.score, trial) for trial in self.trials if trial.state == "complete" and trial.score is not None
-        ]
+        scored = [(one.score, one) for one in self.trials if one.state == "complete" and one.score is not None]
         return max(scored, key=lambda one: one[0])[1] if scored else None
 
     @property
@@ -156,7 +152,7 @@ class Study:
         *,
         start: Start | None = None,
     ) -> bool:
-        """Make trials until there are `trials`, those of earlier calls included, `jobs` side by side.
+        """Make trials until there are `trials`, those of earlier calls included; return whether all have been made.
 
         A trial that fails ends no other. Ctrl-C ends all after their current step; the next call goes on with them.
 
@@ -165,9 +161,6 @@ class Study:
             jobs: how many side by side.
             told: is called with each trial that has ended.
             start: begins a trial's run; None: on this machine.
-
-        Returns:
-            Whether all have been made.
 
         Raises:
             ConfigError: another process works on the study, or `trials` is below 1.

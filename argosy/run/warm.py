@@ -18,7 +18,7 @@ from argosy.errors import CheckpointError
 from argosy.policy import Policy
 from argosy.run.agentfile import opened
 from argosy.run.folder import RunFolder
-from argosy.run.saved import check_alone, find_policy, read_file, read_spaces
+from argosy.run.saved import find_policy, read_file, read_spaces
 
 _OWN = "exploration."
 """Part of a policy that a new run begins anew, as its schedule says."""
@@ -58,12 +58,10 @@ def warm_start(algorithm: Algorithm, source: str | Path) -> Taken:
     path = path if path.is_file() else find_policy(source)
     with opened(path) as file:
         contents, spaces = read_file(file), read_spaces(file.parent)
-    check_alone(path, contents.env)
     while isinstance(algorithm, AlgorithmWrapper):
         algorithm = algorithm.inner
     policy: Policy = algorithm.policy
-    if spaces is not None:
-        _check_spaces(policy, spaces, path)
+    _check_spaces(policy, spaces, path)
     parts = algorithm.parts()
     copies = _copies(parts)
 
@@ -98,10 +96,9 @@ def _check_spaces(policy: Policy, spaces: tuple[Space, Space], path: Path) -> No
 
 
 def _take_policy(policy: Policy, saved: Mapping[str, torch.Tensor], path: Path) -> tuple[list[str], list[str]]:
-    """Take over the parts that both policies have, which must be the same in all but their numbers.
+    """Take over the parts that both policies have; return their names, and those that only this policy has.
 
-    Returns:
-        Their names, and those of parts that only this policy has.
+    What both have must be the same in all but its numbers.
     """
     mine, theirs = _by_part(policy.state_dict()), _by_part(saved)
     both = [name for name in mine if name in theirs]

@@ -262,7 +262,7 @@ def test_one_process_at_a_time(run):
     finally:
         holder.kill()
         holder.wait()
-    (run.path / ".checkpoint.safetensors.123.part").write_bytes(b"half")
+    (run.path / ".checkpoint.safetensors.123.tmp").write_bytes(b"half")
     assert argosy.resume(run.path, total_steps=1000, show_progress=False).env_steps == 1000
     assert not list(run.path.glob(".*"))
 
