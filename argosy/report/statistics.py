@@ -1,8 +1,7 @@
 """Averages over runs and tasks with intervals (Agarwal et al., 2021, https://arxiv.org/abs/2108.13264).
 
 A score is one number per run and task, e.g. the final return, normalised where tasks are averaged. Runs of one task are
-independent draws, tasks are fixed: resampling takes runs within each task. Needs scipy (the extra `report`). Scores
-that are not finite, or that cannot be compared because they are of different numbers of tasks, are DataErrors.
+independent draws, tasks are fixed: resampling takes runs within each task. Needs scipy (the extra `report`).
 """
 
 from __future__ import annotations
@@ -40,8 +39,16 @@ def iqm(scores: FloatArray) -> FloatArray:
 def interval(scores: npt.ArrayLike, *, resamples: int = 2000, seed: int = 0) -> Interval:
     """Return the interquartile mean of scores [runs, tasks] (or [runs], of one task) with its bootstrapped interval.
 
-    Percentiles of the mean over `resamples` draws of the runs within each task; 95 % of such intervals hold the true
-    value.
+    Percentiles of the mean over resamples of the runs within each task; 95 % of such intervals hold the true value.
+
+    Args:
+        scores: all finite.
+        resamples: draws, of which the interval is made.
+        seed: of the draws.
+
+    Raises:
+        DataError: there is no score, or one is not finite.
+        MissingExtraError: scipy is not installed.
     """
     table = _table(scores)
 
@@ -59,7 +66,11 @@ def band(curves: npt.ArrayLike) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def difference(scores: npt.ArrayLike, others: npt.ArrayLike) -> Interval:
-    """Return by how much the interquartile mean of `scores` [runs, tasks] is above that of `others` [runs', tasks]."""
+    """Return by how much the interquartile mean of `scores` [runs, tasks] is above that of `others` [runs', tasks].
+
+    Raises:
+        DataError: they are of different numbers of tasks.
+    """
     ours, theirs = _pair(scores, others)
     tasks = ours.shape[1]
 
@@ -81,6 +92,9 @@ def improvement(scores: npt.ArrayLike, others: npt.ArrayLike) -> float:
     """Return the probability that a run of `scores` [runs, tasks] beats one of `others` [runs', tasks] on some task.
 
     Ties count half (Mann-Whitney's U over the number of pairs).
+
+    Raises:
+        DataError: they are of different numbers of tasks.
     """
     ours, theirs = _pair(scores, others)
     ahead = np.sign(ours[:, None] - theirs[None])  # 1 wins, 0 ties, -1 loses
