@@ -10,8 +10,8 @@ from typing import Literal, Self, TypeVar
 from gymnasium import spaces
 
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, StatsT, Task
+from argosy.algorithm.critics import ScalingConfig
 from argosy.algorithm.optim import OptimConfig
-from argosy.algorithm.scaling import ScalingConfig
 from argosy.algorithm.task import Kind
 from argosy.config import limited
 from argosy.data import TrainingStats

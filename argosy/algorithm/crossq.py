@@ -22,12 +22,11 @@ import torch
 from gymnasium import spaces
 
 from argosy.algorithm.base import Task, batch_mean
-from argosy.algorithm.critics import critic_loss
+from argosy.algorithm.critics import action_critic, critic_loss
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.soft import SoftActorCritic, SoftConfig, SoftStats
 from argosy.config import limited
 from argosy.data import TransitionBatch
-from argosy.net import EnsembleCritic
 from argosy.net.batch_norm import add_batch_norm, batch_statistics
 from argosy.policy import SquashedGaussianPolicy
 
@@ -65,9 +64,7 @@ class CrossQ(SoftActorCritic[CrossQConfig]):
         net, spaces_ = task.net or cls.default_net, (task.observation_space, task.action_space)
         policy = task.policy_or(lambda: add_batch_norm(SquashedGaussianPolicy(*spaces_, net), config.norm_warmup))
         wide = replace(net, hidden_sizes=config.critic_sizes or net.hidden_sizes)
-        critic = EnsembleCritic(
-            task.observation_space, policy.action_dim, wide, config.num_critics, scaling=config.value_scaling
-        )
+        critic = action_critic(policy, wide, config.num_critics, config.value_scaling)
         return cls(config, policy, add_batch_norm(critic, config.norm_warmup).to(task.device))
 
     def update(self, batch: TransitionBatch) -> SoftStats:

@@ -12,20 +12,19 @@ Details that matter:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import torch
 from gymnasium import spaces
 
 from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
-from argosy.algorithm.critics import CriticsStats, critic_loss
+from argosy.algorithm.critics import CriticsStats, ScalingConfig, action_critic, critic_loss
 from argosy.algorithm.optim import OptimConfig
-from argosy.algorithm.scaling import ScalingConfig
 from argosy.algorithm.task import Kind
 from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
-from argosy.policy import NoiseConfig
+from argosy.policy import NoiseConfig, Policy
 from argosy.policy.deterministic import DeterministicPolicy
 
 # Shapes: B batch, A action dim. With memory, [B] becomes [T, B].
@@ -46,9 +45,9 @@ class DDPGConfig(ScalingConfig):
     exploration: NoiseConfig = field(default_factory=NoiseConfig)
     """Noise on the actions of training."""
 
-    def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:
-        """Make the critic of observations in a space and actions of so many elements."""
-        return EnsembleCritic(space, action_dim, net, size=1, scaling=self.value_scaling)
+    def build_critic(self, policy: Policy, net: NetConfig) -> EnsembleCritic:
+        """Make the critic of what a policy sees and does."""
+        return action_critic(policy, net, 1, self.value_scaling)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,8 +80,7 @@ class DDPG(Algorithm[DDPGConfig, DDPGStats]):
         """Make actor, critic and the algorithm."""
         net = task.net or cls.default_net
         policy = task.policy_or(lambda: DeterministicPolicy(task.observation_space, task.action_space, net))
-        critic = config.build_critic(task.observation_space, policy.action_dim, net)
-        return cls(config, policy, critic.to(task.device))
+        return cls(config, policy, config.build_critic(policy, net).to(task.device))
 
     def update(self, batch: TransitionBatch) -> DDPGStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""

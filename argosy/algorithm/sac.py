@@ -17,18 +17,18 @@ Details that matter:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import torch
 from gymnasium import spaces
 
 from argosy.algorithm.base import Task, batch_mean
-from argosy.algorithm.critics import CriticLoss, critic_loss
+from argosy.algorithm.critics import CriticLoss, action_critic, critic_loss
 from argosy.algorithm.soft import SoftActorCritic, SoftConfig, SoftStats
 from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
-from argosy.policy import SquashedGaussianPolicy
+from argosy.policy import Policy, SquashedGaussianPolicy
 from argosy.policy.state_dependent import StateDependentGaussianPolicy
 
 # Shapes: B batch, A action dim, K critics. With memory, [B] becomes [T, B].
@@ -59,9 +59,9 @@ class SACConfig(SoftConfig):
             log_std_init=self.gsde_log_std_init,
         )
 
-    def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:
-        """Make the critics of observations in a space and actions of so many elements."""
-        return EnsembleCritic(space, action_dim, net, self.num_critics, scaling=self.value_scaling)
+    def build_critic(self, policy: Policy, net: NetConfig) -> EnsembleCritic:
+        """Make the critics of what a policy sees and does."""
+        return action_critic(policy, net, self.num_critics, self.value_scaling)
 
 
 class SAC(SoftActorCritic[SACConfig]):
@@ -81,8 +81,7 @@ class SAC(SoftActorCritic[SACConfig]):
         """Make actor, critics and the algorithm."""
         net = task.net or cls.default_net
         policy = task.policy_or(lambda: config.build_policy(task, net))
-        critic = config.build_critic(task.observation_space, policy.action_dim, net)
-        return cls(config, policy, critic.to(task.device))
+        return cls(config, policy, config.build_critic(policy, net).to(task.device))
 
     def update(self, batch: TransitionBatch) -> SoftStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""

@@ -10,9 +10,8 @@ import torch
 from torch import nn
 
 from argosy.algorithm.base import Algorithm, batch_mean, batch_priorities
-from argosy.algorithm.critics import CriticLoss, CriticsStats
+from argosy.algorithm.critics import CriticLoss, CriticsStats, ScalingConfig
 from argosy.algorithm.optim import OptimConfig
-from argosy.algorithm.scaling import ScalingConfig
 from argosy.algorithm.task import Kind
 from argosy.config import limited
 from argosy.data import TransitionBatch

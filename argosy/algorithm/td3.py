@@ -14,17 +14,16 @@ Details that matter:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from gymnasium import spaces
 
 from argosy.algorithm.base import batch_mean, batch_priorities
-from argosy.algorithm.critics import critic_loss
+from argosy.algorithm.critics import action_critic, critic_loss
 from argosy.algorithm.ddpg import DDPG, DDPGConfig, DDPGStats
 from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig
+from argosy.policy import Policy
 
 # Shapes: B batch, A action dim, K critics. With memory, [B] becomes [T, B].
 
@@ -44,9 +43,9 @@ class TD3Config(DDPGConfig):
     num_critics: int = limited(2, ge=1)
     """Size K of the ensemble (detail 1)."""
 
-    def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:
-        """Make the critics of observations in a space and actions of so many elements."""
-        return EnsembleCritic(space, action_dim, net, self.num_critics, scaling=self.value_scaling)
+    def build_critic(self, policy: Policy, net: NetConfig) -> EnsembleCritic:
+        """Make the critics of what a policy sees and does."""
+        return action_critic(policy, net, self.num_critics, self.value_scaling)
 
 
 class TD3(DDPG):

@@ -300,10 +300,10 @@ class ActorCriticPolicy(NetPolicy):
         )
         if not -10.0 <= log_std_init <= 2.0:
             raise ConfigError(f"log_std_init is {log_std_init}; it must be >= -10 and <= 2")
-        self.actor = Backbone(observation_space, net, self._no_input)
+        self.actor = Backbone(observation_space, net, self.no_input)
         self.critic: Backbone | None = None
         if critic:
-            self.critic = self.actor if net.shared_backbone else Backbone(observation_space, net, self._no_input)
+            self.critic = self.actor if net.shared_backbone else Backbone(observation_space, net, self.no_input)
         self.action_head = _action_head(action_space, self.actor.out_features, log_std_init)
         if self.critic is not None:
             width = self.critic.out_features

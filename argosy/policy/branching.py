@@ -90,7 +90,7 @@ class BranchingPolicy(OneNetPolicy[BranchingAnalysis]):
             if bins < 2:
                 raise ConfigError(f"bins is {bins}; it must be >= 2")
             self.bins, sizes = bins, np.full(self.action_dim, bins)
-        self.backbone = Backbone(observation_space, net, self._no_input, drop_last=True)
+        self.backbone = Backbone(observation_space, net, self.no_input, drop_last=True)
         width, hidden = self.backbone.out_features, self.backbone.last_hidden
         self.head = BranchingHead(width, hidden, sizes.tolist(), net.activation)
         self._remember(self.backbone)

@@ -72,7 +72,7 @@ class DecisionPolicy(NetPolicy):
             raise SpaceError(f"{type(self).__name__} squashes actions into bounds; {action_space} has infinite ones")
         super().__init__(observation_space, action_space, net, action_bound_method=None if is_box else "auto")
         self.sequence_length, self.burn_in, self.target_return = context, 0, target_return
-        self.encoder, features = make_encoder(observation_space, net, self._no_input, net.cnn_features)
+        self.encoder, features = make_encoder(observation_space, net, self.no_input, net.cnn_features)
         self.transformer = CausalTransformer(net, heads)
         width, size = self.transformer.width, self.num_actions or self.action_dim
         self.embed_return, self.embed_obs = Linear(1, width), Linear(features, width)

@@ -84,7 +84,7 @@ class ImplicitPolicy(OneNetPolicy[ImplicitAnalysis]):
     ) -> None:
         net = net or NetConfig()
         super().__init__(observation_space, action_space, net)
-        self.backbone = Backbone(observation_space, net, self._no_input, drop_last=len(net.hidden_sizes) != 1)
+        self.backbone = Backbone(observation_space, net, self.no_input, drop_last=len(net.hidden_sizes) != 1)
         width, hidden = self.backbone.out_features, self.backbone.last_hidden
         fractions = ProposedFractions(width, num_fractions) if proposes else EqualFractions(num_fractions)
         self.head = ImplicitHead(width, hidden, self.num_actions, fractions, num_cosines, net.activation)
