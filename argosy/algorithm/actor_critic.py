@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Self, TypeVar
+from typing import ClassVar, Literal, Self, TypeVar
 
 from gymnasium import spaces
 
@@ -56,16 +56,13 @@ class ActorConfig(AlgorithmConfig):
     ) -> ActorCriticPolicy:
         """Make the policy of a task, with a critic or without, or take the task's own."""
         return task.policy_or(
-            lambda: self.policy_class()(
-                task.observation_space,
-                task.action_space,
-                task.net or default_net,
-                log_std_init=self.log_std_init,
-                critic=critic,
-                value_scaling=value_scaling,
-                action_scaling=self.action_scaling,
-                action_bound_method=self.action_bound_method,
-            )
+            self.policy_class(),
+            task.net or default_net,
+            log_std_init=self.log_std_init,
+            critic=critic,
+            value_scaling=value_scaling,
+            action_scaling=self.action_scaling,
+            action_bound_method=self.action_bound_method,
         )
 
 
@@ -131,11 +128,22 @@ class PolicyGradient(Algorithm[ActorConfigT, StatsT]):
     kind: Kind = "onpolicy"
     action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
     default_net = NetConfig(hidden_sizes=(64, 64), activation="tanh")
+    learn_apart: ClassVar[bool] = False
+    """Whether actor and critic must have layers of their own."""
     policy: ActorCriticPolicy
 
     @classmethod
     def build(cls, config: ActorConfigT, task: Task) -> Self:
-        """Make the policy and the algorithm."""
+        """Make the policy and the algorithm.
+
+        Raises:
+            ConfigError: actor and critic would share layers, and must not.
+        """
+        if cls.learn_apart and task.net is not None and task.net.shared_backbone:
+            raise ConfigError(
+                f"net.shared_backbone is True, but {cls.__name__} lets actor and critic learn apart from each other; "
+                "leave it out"
+            )
         return cls(config, config.build_policy(task, cls.default_net))
 
 
@@ -152,16 +160,3 @@ class SummedLoss(PolicyGradient[SummedLossConfigT, StatsT]):
         super().schedule(env_step, max_env_step)
         if self.config.entropy_coef_end is not None:
             self.entropy_coef = self.config.entropy_coef_at(env_step, max_env_step)
-
-
-def refuse_shared(algorithm: type, task: Task) -> None:
-    """Check that actor and critic of a task have layers of their own.
-
-    Raises:
-        ConfigError: they share them.
-    """
-    if task.net is not None and task.net.shared_backbone:
-        raise ConfigError(
-            f"net.shared_backbone is True, but {algorithm.__name__} lets actor and critic learn apart from each other; "
-            "leave it out"
-        )

@@ -87,15 +87,12 @@ class BCQ(Algorithm[BCQConfig, BCQStats]):
     def build(cls, config: BCQConfig, task: Task) -> Self:
         """Make the policy, which has all networks, and the algorithm."""
         policy = task.policy_or(
-            lambda: BatchConstrainedPolicy(
-                task.observation_space,
-                task.action_space,
-                task.net or cls.default_net,
-                num_critics=config.num_critics,
-                num_candidates=config.num_candidates,
-                max_perturbation=config.max_perturbation,
-                value_scaling=config.value_scaling,
-            )
+            BatchConstrainedPolicy,
+            task.net or cls.default_net,
+            num_critics=config.num_critics,
+            num_candidates=config.num_candidates,
+            max_perturbation=config.max_perturbation,
+            value_scaling=config.value_scaling,
         )
         return cls(config, policy)
 

@@ -61,8 +61,10 @@ class CrossQ(SoftActorCritic[CrossQConfig]):
     @classmethod
     def build(cls, config: CrossQConfig, task: Task) -> Self:
         """Make actor, critics and the algorithm; a policy of one's own stays as it is."""
-        net, spaces_ = task.net or cls.default_net, (task.observation_space, task.action_space)
-        policy = task.policy_or(lambda: add_batch_norm(SquashedGaussianPolicy(*spaces_, net), config.norm_warmup))
+        net = task.net or cls.default_net
+        policy = task.policy_or(
+            lambda seen, taken: add_batch_norm(SquashedGaussianPolicy(seen, taken, net), config.norm_warmup)
+        )
         wide = replace(net, hidden_sizes=config.critic_sizes or net.hidden_sizes)
         critic = action_critic(policy, wide, config.num_critics, config.value_scaling)
         return cls(config, policy, add_batch_norm(critic, config.norm_warmup).to(task.device))

@@ -79,7 +79,7 @@ class DDPG(Algorithm[DDPGConfig, DDPGStats]):
     def build(cls, config: DDPGConfig, task: Task) -> Self:
         """Make actor, critic and the algorithm."""
         net = task.net or cls.default_net
-        policy = task.policy_or(lambda: DeterministicPolicy(task.observation_space, task.action_space, net))
+        policy = task.policy_or(DeterministicPolicy, net)
         return cls(config, policy, config.build_critic(policy, net).to(task.device))
 
     def update(self, batch: TransitionBatch) -> DDPGStats:

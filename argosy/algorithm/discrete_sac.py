@@ -63,8 +63,8 @@ class DiscreteSAC(SoftActorCritic[DiscreteSACConfig]):
     @classmethod
     def build(cls, config: DiscreteSACConfig, task: Task) -> Self:
         """Make actor, critics and the algorithm."""
-        net, seen = task.net or cls.default_net, task.observation_space
-        policy = task.policy_or(lambda: ActorCriticPolicy(seen, task.action_space, net, critic=False))
+        net = task.net or cls.default_net
+        policy = task.policy_or(ActorCriticPolicy, net, critic=False)
         return cls(config, policy, action_critic(policy, net, config.num_critics, config.value_scaling))
 
     def update(self, batch: TransitionBatch) -> SoftStats:

@@ -48,15 +48,11 @@ class SACConfig(SoftConfig):
     """With gSDE: initial log deviation of the weights of that function."""
 
     def build_policy(self, task: Task, net: NetConfig) -> SquashedGaussianPolicy:
-        """Make the policy of a task."""
+        """Make the policy of a task, or take the task's own."""
         if self.gsde_steps is None:
-            return SquashedGaussianPolicy(task.observation_space, task.action_space, net)
-        return StateDependentGaussianPolicy(
-            task.observation_space,
-            task.action_space,
-            net,
-            noise_steps=self.gsde_steps,
-            log_std_init=self.gsde_log_std_init,
+            return task.policy_or(SquashedGaussianPolicy, net)
+        return task.policy_or(
+            StateDependentGaussianPolicy, net, noise_steps=self.gsde_steps, log_std_init=self.gsde_log_std_init
         )
 
     def build_critic(self, policy: Policy, net: NetConfig) -> EnsembleCritic:
@@ -80,7 +76,7 @@ class SAC(SoftActorCritic[SACConfig]):
     def build(cls, config: SACConfig, task: Task) -> Self:
         """Make actor, critics and the algorithm."""
         net = task.net or cls.default_net
-        policy = task.policy_or(lambda: config.build_policy(task, net))
+        policy = config.build_policy(task, net)
         return cls(config, policy, config.build_critic(policy, net).to(task.device))
 
     def update(self, batch: TransitionBatch) -> SoftStats:

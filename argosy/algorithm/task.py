@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 import torch
 from gymnasium import spaces
@@ -13,6 +13,7 @@ from argosy.net import NetConfig
 from argosy.policy import Policy
 
 Space = spaces.Space[Any]
+P = ParamSpec("P")
 PolicyT = TypeVar("PolicyT", bound=Policy)
 Kind = Literal["onpolicy", "offpolicy", "offline"]
 """Where an algorithm's experience comes from."""
@@ -37,7 +38,13 @@ class Task:
     policy: Callable[[Space, Space], Policy] | None = None
     """Makes a policy of one's own for the two spaces; None: the algorithm's."""
 
-    def policy_or(self, make: Callable[[], PolicyT]) -> PolicyT:
-        """Return the policy that is asked for, or else what `make` makes, on the device."""
-        own = None if self.policy is None else self.policy(self.observation_space, self.action_space)
-        return (make() if own is None else cast(PolicyT, own)).to(self.device)
+    def policy_or(
+        self, make: Callable[Concatenate[Space, Space, P], PolicyT], *args: P.args, **kwargs: P.kwargs
+    ) -> PolicyT:
+        """Return the policy that is asked for, or else what `make` makes of the two spaces and what follows.
+
+        It is on the device.
+        """
+        both = self.observation_space, self.action_space
+        own = None if self.policy is None else self.policy(*both)
+        return (make(*both, *args, **kwargs) if own is None else cast(PolicyT, own)).to(self.device)
