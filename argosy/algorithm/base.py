@@ -16,11 +16,11 @@ import torch
 from gymnasium import spaces
 from typing_extensions import TypeVar  # with defaults
 
-from argosy.algorithm.fit import check_policy, check_spaces
 from argosy.algorithm.optim import Optim
 from argosy.algorithm.state import find_state, restore_state, state_of
 from argosy.algorithm.task import Space as Space
 from argosy.algorithm.task import Task as Task
+from argosy.algorithm.task import check_policy, check_spaces
 from argosy.config import Checked, limited
 from argosy.data import SampleBatch, Sampling, TrainingStats, as_tensors, check_finite
 from argosy.errors import ConfigError, DataError
