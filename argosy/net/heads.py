@@ -57,8 +57,7 @@ class BranchingHead(nn.Module):
         self.value = Linear(hidden, 1)
         self.advantage = EnsembleLinear(len(sizes), hidden, max(sizes))
         choices = torch.tensor(sizes).unsqueeze(-1)
-        self.register_buffer("share", (torch.arange(max(sizes)) < choices) / choices, persistent=False)
-        self.share: torch.Tensor
+        self.share = nn.Buffer((torch.arange(max(sizes)) < choices) / choices, persistent=False)
         """[D, n] by which a mean over a part's own choices is taken."""
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:

@@ -72,8 +72,7 @@ class ImplicitHead(nn.Module):
         self.hidden = Linear(in_features, hidden)
         self.activation = ACTIVATIONS[activation]()
         self.out = Linear(hidden, num_actions)
-        self.register_buffer("frequencies", math.pi * torch.arange(1, num_cosines + 1), persistent=False)
-        self.frequencies: torch.Tensor
+        self.frequencies = nn.Buffer(math.pi * torch.arange(1, num_cosines + 1), persistent=False)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """[..., F] -> mean returns [..., A]: the staircase's area, with the quantile at each share's middle."""

@@ -45,8 +45,7 @@ class CategoricalHead(nn.Module):
         self.single = single
         self.padded_shape = (len(sizes), max(sizes))
         slots = [k * max(sizes) + i for k, size in enumerate(sizes) for i in range(size)]
-        self.register_buffer("slots", torch.tensor(slots), persistent=False)
-        self.slots: torch.Tensor
+        self.slots = nn.Buffer(torch.tensor(slots), persistent=False)
 
     def forward(self, features: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         """(features, mask [..., sum(sizes)] bool) -> log-probabilities."""

@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 import torch
 from gymnasium import spaces
+from torch import nn
 
 from argosy.env.spaces import Space
 from argosy.errors import ConfigError, SpaceError
@@ -96,11 +97,9 @@ class BranchingPolicy(OneNetPolicy[BranchingAnalysis]):
         self._remember(self.backbone)
         exists = np.arange(sizes.max()) < sizes[:, None]
         self._exists, self._slot = exists, np.where(exists, np.cumsum(exists).reshape(exists.shape) - 1, 0)
-        self.register_buffer("exists", torch.from_numpy(exists), persistent=False)
-        self.register_buffer("slot", torch.from_numpy(self._slot), persistent=False)
-        self.exists: torch.Tensor
+        self.exists = nn.Buffer(torch.from_numpy(exists), persistent=False)
         """[D, n] bool: the choices that there are."""
-        self.slot: torch.Tensor
+        self.slot = nn.Buffer(torch.from_numpy(self._slot), persistent=False)
         """[D, n] where each of them stands in a mask over all."""
 
     def actions(self, choices: ArrayT) -> ArrayT:

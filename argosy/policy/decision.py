@@ -80,12 +80,8 @@ class DecisionPolicy(NetPolicy):
         self.norm = nn.LayerNorm(width)
         self.action_head = Linear(width, size)
         self.reward_head = nn.Sequential(Linear(2 * width, width), nn.GELU(), Linear(width, 1))
-        self.register_buffer("return_scale", torch.tensor(1e-6))
-        self.register_buffer("reward_scale", torch.tensor(1e-6))
-        self.register_buffer("best_return", torch.tensor(-torch.inf))
-        self.return_scale: torch.Tensor
-        self.reward_scale: torch.Tensor
-        self.best_return: torch.Tensor
+        self.return_scale, self.reward_scale = nn.Buffer(torch.tensor(1e-6)), nn.Buffer(torch.tensor(1e-6))
+        self.best_return = nn.Buffer(torch.tensor(-torch.inf))
         self.default_policy_state = np.zeros(2 + (self.sequence_length - 1) * 3 * width, np.float32)
 
     @property

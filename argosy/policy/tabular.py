@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium import spaces
+from torch import nn
 
 from argosy.data import Batch, SampleBatch, tree
 from argosy.data.protocols import ObsBatchProtocol
@@ -35,8 +36,7 @@ class TabularPolicy(Policy):
             raise SpaceError(f"TabularPolicy observes Discrete spaces, not {observation_space}")
         self.num_states = int(observation_space.n)
         self._first = int(observation_space.start)
-        self.register_buffer("table", torch.zeros(self.num_states, self.num_actions))
-        self.table: torch.Tensor
+        self.table = nn.Buffer(torch.zeros(self.num_states, self.num_actions))
         """[num_states, num_actions] values; whoever learns writes them."""
 
     def states(self, obs: Any) -> Any:
