@@ -61,8 +61,6 @@ class QLearning(Algorithm[QConfigT, StatsT]):
     """A policy that acts by the values it learns, and a target network that follows it.
 
     Args:
-        config: its settings.
-        policy: learns.
         learned: parameters of `optim`; None: all of the policy's.
     """
 

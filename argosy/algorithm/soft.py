@@ -61,9 +61,6 @@ class SoftActorCritic(Algorithm[SoftConfigT, SoftStats]):
     """An actor, critics, and a temperature that is fixed or learned.
 
     Args:
-        config: its settings.
-        policy: the actor.
-        critic: an ensemble.
         target_entropy: what a learned temperature aims at where the config does not say so; None: minus the action's
             dimension.
     """

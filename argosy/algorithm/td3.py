@@ -7,8 +7,7 @@ Details that matter:
    neighbourhood and not of a narrow peak.
 3. Delay: the policy and all targets move once in `policy_freq` updates of the critics.
 4. The policy climbs the value of the first critic alone.
-5. Actions are in [-1, 1], stored so, and stretched to the env's bounds at the border only; noise is in these units.
-6. `discount` is gamma^k, 0 where the episode terminated; a truncated one bootstraps from its true last observation.
+5. The scale of actions and noise, and what the end of an episode means, are DDPG's.
 """
 
 from __future__ import annotations

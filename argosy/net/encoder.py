@@ -187,11 +187,6 @@ class PlainNetwork(nn.Module):
     It is given Box and MultiBinary observations as float32, Discrete and MultiDiscrete ones as int64, dicts of these
     for Dict spaces. How wide its output is, it is asked.
 
-    Args:
-        network: the network.
-        space: the observation space.
-        scale_uint8: divide uint8 observations by their upper bound.
-
     Raises:
         ConfigError: it cannot read two observations of the space, or gives no vector for each.
         SpaceError: the space has parts that no tensor holds.

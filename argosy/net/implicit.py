@@ -48,13 +48,7 @@ class ImplicitHead(nn.Module):
 
         quantiles(tau) = out(activation(hidden(features * relu(embed(cos(pi * i * tau)))))),  i = 1 .. num_cosines
 
-    Args:
-        in_features: F.
-        hidden: width of the hidden layer.
-        num_actions: A.
-        fractions: by which the mean is computed: features [..., F] -> shares of probability [..., N], or [N] for all.
-        num_cosines: of the embedding.
-        activation: name of the hidden layer's nonlinearity.
+    Means are computed by `fractions`: features [..., F] -> shares of probability [..., N], or [N] for all.
     """
 
     def __init__(

@@ -134,13 +134,7 @@ class Scaled(nn.Module):
 
 
 class ScaledLinear(Scaled, Linear):
-    """[..., in_features] -> [..., out_features] in units of reward: std * (x @ w + b) + mean, see `Scaled`.
-
-    Args:
-        in_features: width of the input.
-        out_features: number of values.
-        scaling: "std" or "popart".
-    """
+    """[..., in_features] -> [..., out_features] in units of reward: std * (x @ w + b) + mean, see `Scaled`."""
 
     def __init__(self, in_features: int, out_features: int, scaling: Scaling) -> None:
         super().__init__(in_features, out_features)

@@ -65,14 +65,12 @@ class BatchConstrainedAnalysis:
 
 
 class BatchConstrainedPolicy(NetPolicy):
-    """The best by Q of `num_candidates` actions that a conditional variational autoencoder draws, a little perturbed.
+    """A `NetPolicy`, with its arguments: the best by Q of actions that a model of the data draws, a little perturbed.
 
-    Exploring rows draw their latents; evaluating ones use the same for all observations, so that they act alike.
+    The model is a conditional variational autoencoder. Exploring rows draw their latents; evaluating ones use the same
+    for all observations, so that they act alike.
 
     Args:
-        observation_space: space of one observation.
-        action_space: a Box with finite bounds.
-        net: shape of the networks.
         num_critics: size of the ensemble that values actions.
         num_candidates: actions to choose from.
         max_perturbation: the most by which one of their elements is moved.

@@ -58,9 +58,9 @@ class BranchingPolicy(OneNetPolicy[BranchingAnalysis]):
     """argmax Q in each part of an action; exploring rows act as the algorithm's `exploration` says.
 
     Args:
-        observation_space: space of one observation; a Dict may hold a mask over the choices of all parts in a row.
+        observation_space: a Dict may hold a mask over the choices of all parts in a row.
         action_space: MultiDiscrete, or a Box with bounds, both of one axis.
-        net: shape of the network; its last hidden layer is one for each stream.
+        net: its last hidden layer is one for each stream.
         bins: of a Box: values of each part, evenly spaced, the bounds among them. What others chose counts as the
             nearest one.
 

@@ -38,11 +38,9 @@ class DecisionPolicy(NetPolicy):
     """A transformer over (return to go, observation, action) of the last K steps; it takes the likeliest action.
 
     Its state of a row holds the tokens of the last K - 1 steps. Nobody tells a policy its rewards: what is left of the
-    wanted return is reckoned by those that the network expects.
+    wanted return is reckoned by those that the network expects. Takes the arguments of `NetPolicy` as well.
 
     Args:
-        observation_space: space of one observation; a Dict may hold an action mask.
-        action_space: Discrete or a bounded Box.
         net: encoder, and blocks of the transformer (`hidden_sizes`).
         context: steps K that it attends to; sequences to learn from have as many.
         heads: of the attention.

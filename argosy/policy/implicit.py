@@ -60,10 +60,10 @@ class ImplicitAnalysis:
 class ImplicitPolicy(OneNetPolicy[ImplicitAnalysis]):
     """argmax of the mean return over the allowed actions; exploring rows act as the algorithm's `exploration` says.
 
+    Takes the arguments of `NetPolicy` as well.
+
     Args:
-        observation_space: space of one observation; a Dict may hold an action mask.
-        action_space: a Discrete space.
-        net: shape of the network; its last hidden layer comes behind the embedding of fractions, an only one before
+        net: its last hidden layer comes behind the embedding of fractions, an only one before
             and behind it.
         num_fractions: shares of probability K by which means are computed.
         proposes: let a layer propose these shares for each observation, as in FQF; otherwise they are equal.

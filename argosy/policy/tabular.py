@@ -20,12 +20,8 @@ from argosy.policy.q import QAnalysis
 class TabularPolicy(Policy):
     """argmax of a table of values, all 0 at first; exploring rows act as evaluating ones do.
 
-    Args:
-        observation_space: a Discrete space.
-        action_space: a Discrete space.
-
     Raises:
-        SpaceError: another space.
+        SpaceError: observations or actions are not Discrete.
     """
 
     action_spaces = (spaces.Discrete,)
