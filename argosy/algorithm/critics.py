@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
-from argosy.algorithm.base import AlgorithmConfig, batch_mean
+from argosy.algorithm.base import Algorithm, AlgorithmConfig, batch_mean, batch_priorities
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import limited
 from argosy.data import TrainingStats, TransitionBatch
@@ -85,6 +85,15 @@ def critic_loss(
     td_error = critic.scaled(q_KB) - critic.scaled(target)
     loss = batch_mean((batch.weight * td_error.square()).sum(dim=0), batch)
     return CriticLoss(loss, q_KB.detach().mean(dim=0), td_error.detach().abs().mean(dim=0), target)
+
+
+def finished(
+    algorithm: Algorithm, batch: TransitionBatch, critics: CriticLoss, **metrics: torch.Tensor | None
+) -> dict[str, Any]:
+    """End an update that has learned critics; `metrics` are those of its policy. -> all fields of its stats."""
+    q_mean = batch_mean(critics.q, batch)
+    found = algorithm._finish(loss_critic=critics.loss, **metrics, q_mean=q_mean, **critics.metrics)
+    return {**found, "priorities": batch_priorities(critics.error, batch)}
 
 
 def action_critic(

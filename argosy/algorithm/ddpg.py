@@ -17,8 +17,8 @@ from typing import Self
 import torch
 from gymnasium import spaces
 
-from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
-from argosy.algorithm.critics import CriticsStats, ScalingConfig, action_critic, critic_loss
+from argosy.algorithm.base import Algorithm, Task, batch_mean
+from argosy.algorithm.critics import CriticsStats, ScalingConfig, action_critic, critic_loss, finished
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.task import Kind
 from argosy.config import limited
@@ -88,14 +88,12 @@ class DDPG(Algorithm[DDPGConfig, DDPGStats]):
         with torch.no_grad():  # detail 1
             act_next = self.policy_target.analyze_next(batch).act
             target = batch.rew + batch.discount * self.critic_target.next_value(batch, act_next)[0]
-        loss_critic, q, error, *_ = critic_loss(self.critic, self.critic.value(batch, batch.act), target, batch)
-        self.critic_optim.step(loss_critic)
+        critics = critic_loss(self.critic, self.critic.value(batch, batch.act), target, batch)
+        self.critic_optim.step(critics.loss)
         self.critic.take_in(target, batch)
 
         loss_actor = -batch_mean(self.critic.value(batch, self.policy.analyze(batch).act)[0], batch)  # detail 2
         self.actor_optim.step(loss_actor)
         self.update_policy_target()
         self.update_critic_target()
-
-        metrics = self._finish(loss_critic=loss_critic, loss_actor=loss_actor, q_mean=batch_mean(q, batch))
-        return DDPGStats(**metrics, priorities=batch_priorities(error, batch))
+        return DDPGStats(**finished(self, batch, critics, loss_actor=loss_actor))

@@ -9,8 +9,8 @@ from typing import ClassVar, TypeVar
 import torch
 from torch import nn
 
-from argosy.algorithm.base import Algorithm, batch_mean, batch_priorities
-from argosy.algorithm.critics import CriticLoss, CriticsStats, ScalingConfig
+from argosy.algorithm.base import Algorithm
+from argosy.algorithm.critics import CriticLoss, CriticsStats, ScalingConfig, finished
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.task import Kind
 from argosy.config import limited
@@ -98,13 +98,5 @@ class SoftActorCritic(Algorithm[SoftConfigT, SoftStats]):
         entropy: torch.Tensor | None,
     ) -> SoftStats:
         """End an update; None where the policy was left alone."""
-        metrics = self._finish(
-            loss_critic=critics.loss,
-            loss_actor=loss_actor,
-            loss_alpha=loss_alpha,
-            alpha=alpha,
-            entropy=entropy,
-            q_mean=batch_mean(critics.q, batch),
-            **critics.metrics,
-        )
-        return self.stats_type(**metrics, priorities=batch_priorities(critics.error, batch))
+        metrics = {"loss_actor": loss_actor, "loss_alpha": loss_alpha, "alpha": alpha, "entropy": entropy}
+        return self.stats_type(**finished(self, batch, critics, **metrics))

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import torch
 
-from argosy.algorithm.base import batch_mean, batch_priorities
-from argosy.algorithm.critics import action_critic, critic_loss
+from argosy.algorithm.base import batch_mean
+from argosy.algorithm.critics import action_critic, critic_loss, finished
 from argosy.algorithm.ddpg import DDPG, DDPGConfig, DDPGStats
 from argosy.config import limited
 from argosy.data import TransitionBatch
@@ -59,8 +59,8 @@ class TD3(DDPG):
         with torch.no_grad():
             act_next = self._smoothed(self.policy_target.analyze_next(batch).act)
             target = batch.rew + batch.discount * self._value_next(batch, act_next)
-        loss_critic, q, error, *_ = critic_loss(self.critic, self.critic.value(batch, batch.act), target, batch)
-        self.critic_optim.step(loss_critic)
+        critics = critic_loss(self.critic, self.critic.value(batch, batch.act), target, batch)
+        self.critic_optim.step(critics.loss)
         self.critic.take_in(target, batch)
 
         loss_actor = None
@@ -69,9 +69,7 @@ class TD3(DDPG):
             self.actor_optim.step(loss_actor)
             self.update_policy_target()
             self.update_critic_target()
-
-        metrics = self._finish(loss_critic=loss_critic, loss_actor=loss_actor, q_mean=batch_mean(q, batch))
-        return DDPGStats(**metrics, priorities=batch_priorities(error, batch))
+        return DDPGStats(**finished(self, batch, critics, loss_actor=loss_actor))
 
     def _smoothed(self, act: torch.Tensor) -> torch.Tensor:
         """Actions with the noise of detail 2."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import ClassVar, cast
 
 import numpy as np
@@ -196,7 +197,6 @@ class ActorCriticAnalysis:
     ) -> None:
         self._policy, self._sample, self._successors, self._rows = policy, sample, successors, rows
         self._features: dict[Backbone, torch.Tensor] = {}
-        self._params: torch.Tensor | None = None
 
     def _features_of(self, backbone: Backbone) -> torch.Tensor:
         if backbone not in self._features:  # a shared one is asked once
@@ -205,14 +205,13 @@ class ActorCriticAnalysis:
             self._features[backbone] = found
         return self._features[backbone]
 
-    @property
+    @cached_property
     def params(self) -> torch.Tensor:
         """[..., A] parameters of the distribution of actions: log-probabilities or means."""
-        if self._params is None:
-            policy, sample = self._policy, self._sample
-            mask = policy._mask_next(sample, self._rows) if self._successors else policy._mask(sample.obs)
-            self._params = policy.action_head(self._features_of(policy.actor), mask)
-        return self._params
+        policy, sample = self._policy, self._sample
+        mask = policy._mask_next(sample, self._rows) if self._successors else policy._mask(sample.obs)
+        params: torch.Tensor = policy.action_head(self._features_of(policy.actor), mask)
+        return params
 
     @property
     def logp(self) -> torch.Tensor:

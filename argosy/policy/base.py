@@ -326,19 +326,16 @@ class NetPolicy(Policy):
         self, act: np.ndarray, requests: RolloutRequest, memory: Any, stored: Batch | None = None, mask: Any = None
     ) -> RolloutResult:
         """Let exploring rows explore, and put the parts of the state together."""
-        exploration = self.exploration
-        if exploration is None:
-            return RolloutResult(action=act, policy_state=memory, analyzed_result=stored)
-        if not exploration.state_size:
+        exploration, state = self.exploration, memory
+        if exploration is not None and exploration.state_size:
+            kept: Any = requests.policy_state
+            size = len(act), exploration.state_size
+            before = np.zeros(size, np.float32) if kept is None else kept[:, self._memory_size :]
+            act, own = exploration.explore(act, requests.is_evaluation, self.rng, mask, before)
+            assert own is not None
+            state = own if memory is None else np.concatenate((memory, own), axis=-1)
+        elif exploration is not None:
             act, _ = exploration.explore(act, requests.is_evaluation, self.rng, mask, None)
-            return RolloutResult(action=act, policy_state=memory, analyzed_result=stored)
-        state: Any = requests.policy_state
-        before = (
-            np.zeros((len(act), exploration.state_size), np.float32) if state is None else state[:, self._memory_size :]
-        )
-        act, own = exploration.explore(act, requests.is_evaluation, self.rng, mask, before)
-        assert own is not None
-        state = own if memory is None else np.concatenate((memory, own), axis=-1)
         return RolloutResult(action=act, policy_state=state, analyzed_result=stored)
 
     def _inputs(self, batch: ObsBatchProtocol, state: PolicyState) -> tuple[Obs, Any]:
