@@ -22,7 +22,7 @@ import torch
 from gymnasium import spaces
 
 from argosy.algorithm.base import Task, batch_mean
-from argosy.algorithm.critics import action_critic, critic_loss
+from argosy.algorithm.critics import action_critic, critic_loss, finished
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.soft import SoftActorCritic, SoftConfig, SoftStats
 from argosy.config import limited
@@ -93,4 +93,5 @@ class CrossQ(SoftActorCritic[CrossQConfig]):
             entropy = -batch_mean(logp.detach(), batch)
             loss_alpha = self._learn_alpha(entropy, self.target_entropy)
 
-        return self._report(batch, critics, alpha, loss_actor, loss_alpha, entropy)
+        metrics = {"loss_actor": loss_actor, "loss_alpha": loss_alpha, "alpha": alpha, "entropy": entropy}
+        return SoftStats(**finished(self, batch, critics, **metrics))

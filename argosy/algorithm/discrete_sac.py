@@ -23,7 +23,7 @@ import torch
 from gymnasium import spaces
 
 from argosy.algorithm.base import Task, batch_mean
-from argosy.algorithm.critics import action_critic, critic_loss
+from argosy.algorithm.critics import action_critic, critic_loss, finished
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.soft import SoftActorCritic, SoftConfig, SoftStats
 from argosy.config import limited
@@ -90,7 +90,8 @@ class DiscreteSAC(SoftActorCritic[DiscreteSACConfig]):
         entropy = batch_mean(entropy_B.detach(), batch)
         loss_alpha = self._learn_alpha(entropy, self._target_entropy(batch))  # detail 4
         self.update_target()
-        return self._report(batch, critics, alpha, loss_actor, loss_alpha, entropy)
+        metrics = {"loss_actor": loss_actor, "loss_alpha": loss_alpha, "alpha": alpha, "entropy": entropy}
+        return SoftStats(**finished(self, batch, critics, **metrics))
 
     def _target_entropy(self, batch: TransitionBatch) -> torch.Tensor | float:
         """What a learned temperature aims at: no policy comes near the entropy of all actions where some are masked."""

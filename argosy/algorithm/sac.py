@@ -17,13 +17,13 @@ Details that matter:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from gymnasium import spaces
 
 from argosy.algorithm.base import Task, batch_mean
-from argosy.algorithm.critics import CriticLoss, action_critic, critic_loss
+from argosy.algorithm.critics import CriticLoss, action_critic, critic_loss, finished
 from argosy.algorithm.soft import SoftActorCritic, SoftConfig, SoftStats
 from argosy.config import limited
 from argosy.data import TransitionBatch
@@ -64,6 +64,7 @@ class SAC(SoftActorCritic[SACConfig]):
     """Maximum-entropy actor-critic from a replay buffer."""
 
     config_type = SACConfig
+    stats_type: ClassVar[type[SoftStats]] = SoftStats
     action_spaces = (spaces.Box,)
     policy: SquashedGaussianPolicy
 
@@ -96,7 +97,9 @@ class SAC(SoftActorCritic[SACConfig]):
             entropy = -batch_mean(logp.detach(), batch)
             loss_alpha = self._learn_alpha(entropy, self.target_entropy)  # detail 4
         self.update_target()
-        return self._report(batch, critics, alpha, loss_actor, loss_alpha, entropy)
+
+        metrics = {"loss_actor": loss_actor, "loss_alpha": loss_alpha, "alpha": alpha, "entropy": entropy}
+        return self.stats_type(**finished(self, batch, critics, **metrics))
 
     # -- what differs in algorithms that are SAC with other critics ----------------------------------------------------
 

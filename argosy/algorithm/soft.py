@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import nn
 
 from argosy.algorithm.base import Algorithm
-from argosy.algorithm.critics import CriticLoss, CriticsStats, ScalingConfig, finished
+from argosy.algorithm.critics import CriticsStats, ScalingConfig
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.task import Kind
 from argosy.config import limited
-from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig
 from argosy.policy import Policy
 
@@ -66,7 +65,6 @@ class SoftActorCritic(Algorithm[SoftConfigT, SoftStats]):
     """
 
     kind: Kind = "offpolicy"
-    stats_type: ClassVar[type[SoftStats]] = SoftStats
     default_net = NetConfig(hidden_sizes=(256, 256))
 
     def __init__(
@@ -87,16 +85,3 @@ class SoftActorCritic(Algorithm[SoftConfigT, SoftStats]):
         loss = self.log_alpha * (entropy - target_entropy)
         self.alpha_optim.step(loss)
         return loss
-
-    def _report(
-        self,
-        batch: TransitionBatch,
-        critics: CriticLoss,
-        alpha: torch.Tensor,
-        loss_actor: torch.Tensor | None,
-        loss_alpha: torch.Tensor | None,
-        entropy: torch.Tensor | None,
-    ) -> SoftStats:
-        """End an update; None where the policy was left alone."""
-        metrics = {"loss_actor": loss_actor, "loss_alpha": loss_alpha, "alpha": alpha, "entropy": entropy}
-        return self.stats_type(**finished(self, batch, critics, **metrics))
