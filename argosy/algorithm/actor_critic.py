@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from gymnasium import spaces
 
@@ -16,7 +16,7 @@ from argosy.algorithm.task import Kind
 from argosy.config import limited
 from argosy.data import TrainingStats
 from argosy.errors import ConfigError
-from argosy.net import NetConfig, Scaling
+from argosy.net import NetConfig
 from argosy.policy import ActorCriticPolicy
 from argosy.policy.rollouts import scaled_head
 
@@ -42,28 +42,17 @@ class ActorConfig(AlgorithmConfig):
 
         return functools.partial(StateDependentActorCriticPolicy, noise_steps=self.gsde_steps)
 
+    def actor_arguments(self) -> dict[str, Any]:
+        """Return what the settings of the actor are for the policy's constructor."""
+        return {
+            "log_std_init": self.log_std_init,
+            "action_scaling": self.action_scaling,
+            "action_bound_method": self.action_bound_method,
+        }
+
     def build_policy(self, task: Task, default_net: NetConfig) -> ActorCriticPolicy:
         """Make the policy of a task, an actor alone, or take the task's own."""
-        return self.make_policy(task, default_net)
-
-    def make_policy(
-        self,
-        task: Task,
-        default_net: NetConfig,
-        *,
-        critic: bool = False,
-        value_scaling: Scaling | None = None,
-    ) -> ActorCriticPolicy:
-        """Make the policy of a task, with a critic or without, or take the task's own."""
-        return task.policy_or(
-            self.policy_class(),
-            task.net or default_net,
-            log_std_init=self.log_std_init,
-            critic=critic,
-            value_scaling=value_scaling,
-            action_scaling=self.action_scaling,
-            action_bound_method=self.action_bound_method,
-        )
+        return task.policy_or(self.policy_class(), task.net or default_net, critic=False, **self.actor_arguments())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +65,8 @@ class ActorCriticConfig(ScalingConfig, ActorConfig):
         Raises:
             ConfigError: returns are to be scaled, and the task's own policy does not.
         """
-        policy = self.make_policy(task, default_net, critic=True, value_scaling=self.value_scaling)
+        arguments = {"value_scaling": self.value_scaling, **self.actor_arguments()}
+        policy = task.policy_or(self.policy_class(), task.net or default_net, **arguments)
         if self.value_scaling is not None and scaled_head(policy) is None:
             raise ConfigError(
                 f"{type(self).__name__}.return_scaling or popart is True, but {type(policy).__name__} has no"
