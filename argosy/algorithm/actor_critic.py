@@ -5,18 +5,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from gymnasium import spaces
 
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, StatsT, Task
+from argosy.algorithm.critics import ScalingConfig
 from argosy.algorithm.optim import OptimConfig
-from argosy.algorithm.scaling import ScalingConfig
 from argosy.algorithm.task import Kind
 from argosy.config import limited
 from argosy.data import TrainingStats
 from argosy.errors import ConfigError
-from argosy.net import NetConfig, Scaling
+from argosy.net import NetConfig
 from argosy.policy import ActorCriticPolicy
 from argosy.policy.rollouts import scaled_head
 
@@ -42,31 +42,17 @@ class ActorConfig(AlgorithmConfig):
 
         return functools.partial(StateDependentActorCriticPolicy, noise_steps=self.gsde_steps)
 
+    def actor_arguments(self) -> dict[str, Any]:
+        """Return what the settings of the actor are for the policy's constructor."""
+        return {
+            "log_std_init": self.log_std_init,
+            "action_scaling": self.action_scaling,
+            "action_bound_method": self.action_bound_method,
+        }
+
     def build_policy(self, task: Task, default_net: NetConfig) -> ActorCriticPolicy:
         """Make the policy of a task, an actor alone, or take the task's own."""
-        return self.make_policy(task, default_net)
-
-    def make_policy(
-        self,
-        task: Task,
-        default_net: NetConfig,
-        *,
-        critic: bool = False,
-        value_scaling: Scaling | None = None,
-    ) -> ActorCriticPolicy:
-        """Make the policy of a task, with a critic or without, or take the task's own."""
-        return task.policy_or(
-            lambda: self.policy_class()(
-                task.observation_space,
-                task.action_space,
-                task.net or default_net,
-                log_std_init=self.log_std_init,
-                critic=critic,
-                value_scaling=value_scaling,
-                action_scaling=self.action_scaling,
-                action_bound_method=self.action_bound_method,
-            )
-        )
+        return task.policy_or(self.policy_class(), task.net or default_net, critic=False, **self.actor_arguments())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +65,8 @@ class ActorCriticConfig(ScalingConfig, ActorConfig):
         Raises:
             ConfigError: returns are to be scaled, and the task's own policy does not.
         """
-        policy = self.make_policy(task, default_net, critic=True, value_scaling=self.value_scaling)
+        arguments = {"value_scaling": self.value_scaling, **self.actor_arguments()}
+        policy = task.policy_or(self.policy_class(), task.net or default_net, **arguments)
         if self.value_scaling is not None and scaled_head(policy) is None:
             raise ConfigError(
                 f"{type(self).__name__}.return_scaling or popart is True, but {type(policy).__name__} has no"
@@ -131,11 +118,22 @@ class PolicyGradient(Algorithm[ActorConfigT, StatsT]):
     kind: Kind = "onpolicy"
     action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
     default_net = NetConfig(hidden_sizes=(64, 64), activation="tanh")
+    learn_apart: ClassVar[bool] = False
+    """Whether actor and critic must have layers of their own."""
     policy: ActorCriticPolicy
 
     @classmethod
     def build(cls, config: ActorConfigT, task: Task) -> Self:
-        """Make the policy and the algorithm."""
+        """Make the policy and the algorithm.
+
+        Raises:
+            ConfigError: actor and critic would share layers, and must not.
+        """
+        if cls.learn_apart and task.net is not None and task.net.shared_backbone:
+            raise ConfigError(
+                f"net.shared_backbone is True, but {cls.__name__} lets actor and critic learn apart from each other; "
+                "leave it out"
+            )
         return cls(config, config.build_policy(task, cls.default_net))
 
 
@@ -152,16 +150,3 @@ class SummedLoss(PolicyGradient[SummedLossConfigT, StatsT]):
         super().schedule(env_step, max_env_step)
         if self.config.entropy_coef_end is not None:
             self.entropy_coef = self.config.entropy_coef_at(env_step, max_env_step)
-
-
-def refuse_shared(algorithm: type, task: Task) -> None:
-    """Check that actor and critic of a task have layers of their own.
-
-    Raises:
-        ConfigError: they share them.
-    """
-    if task.net is not None and task.net.shared_backbone:
-        raise ConfigError(
-            f"net.shared_backbone is True, but {algorithm.__name__} lets actor and critic learn apart from each other; "
-            "leave it out"
-        )

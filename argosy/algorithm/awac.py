@@ -21,8 +21,8 @@ import torch
 from gymnasium import spaces
 
 from argosy.algorithm.actor_critic import ActorConfig
-from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
-from argosy.algorithm.critics import CriticsConfig, CriticsStats, action_critic, critic_loss
+from argosy.algorithm.base import Algorithm, Task, batch_mean
+from argosy.algorithm.critics import CriticsConfig, CriticsStats, action_critic, critic_loss, finished
 from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
@@ -81,8 +81,8 @@ class AWAC(Algorithm[AWACConfig, AWACStats]):
             act_next = self.policy.analyze_next(batch).sample(self.rng.torch)
             target = batch.rew + batch.discount * self.critic_target.next_value(batch, act_next).amin(dim=0)
         q_KB = self.critic.value(batch, batch.act)  # noqa: N806  # the suffix says the shape
-        loss_critic, q_taken, error, *_ = critic_loss(self.critic, q_KB, target, batch)
-        self.critic_optim.step(loss_critic)
+        critics = critic_loss(self.critic, q_KB, target, batch)
+        self.critic_optim.step(critics.loss)
         self.critic.take_in(target, batch)
 
         now = self.policy.analyze(batch)
@@ -94,11 +94,5 @@ class AWAC(Algorithm[AWACConfig, AWACStats]):
         loss_actor = -batch_mean(batch.weight * weight * logp, batch)  # detail 4
         self.actor_optim.step(loss_actor)
         self.update_target()
-
-        metrics = self._finish(
-            loss_critic=loss_critic,
-            loss_actor=loss_actor,
-            q_mean=batch_mean(q_taken, batch),
-            weight_mean=batch_mean(weight, batch),
-        )
-        return AWACStats(**metrics, priorities=batch_priorities(error, batch))
+        metrics = finished(self, batch, critics, loss_actor=loss_actor, weight_mean=batch_mean(weight, batch))
+        return AWACStats(**metrics)

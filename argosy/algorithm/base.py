@@ -16,11 +16,12 @@ import torch
 from gymnasium import spaces
 from typing_extensions import TypeVar  # with defaults
 
-from argosy.algorithm.fit import check_policy, check_spaces
 from argosy.algorithm.optim import Optim
 from argosy.algorithm.state import find_state, restore_state, state_of
+from argosy.algorithm.task import Space as Space
 from argosy.algorithm.task import Task as Task
-from argosy.config import check_limits, limited
+from argosy.algorithm.task import check_policy, check_spaces
+from argosy.config import Checked, limited
 from argosy.data import SampleBatch, Sampling, TrainingStats, as_tensors, check_finite
 from argosy.errors import ConfigError, DataError
 from argosy.net import NetConfig
@@ -28,18 +29,13 @@ from argosy.policy import Policy
 from argosy.policy.sequences import starts
 from argosy.rng import Rng, RngState, seeded, spawn_seeds
 
-Space = spaces.Space[Any]
-
 
 @dataclass(frozen=True, kw_only=True)
-class AlgorithmConfig:
+class AlgorithmConfig(Checked):
     """Base of every algorithm's config: frozen, keyword-only, checked when made."""
 
     gamma: float = limited(0.99, ge=0.0, le=1.0)
     """Discount factor per env step."""
-
-    def __post_init__(self) -> None:
-        check_limits(self)
 
 
 ConfigT = TypeVar("ConfigT", bound=AlgorithmConfig, default=Any)

@@ -65,16 +65,8 @@ class BC(Algorithm[BCConfig, BCStats]):
     @classmethod
     def build(cls, config: BCConfig, task: Task) -> Self:
         """Make the actor and the algorithm."""
-        policy = task.policy_or(
-            lambda: ActorCriticPolicy(
-                task.observation_space,
-                task.action_space,
-                task.net or cls.default_net,
-                log_std_init=config.log_std_init,
-                critic=False,
-            )
-        )
-        return cls(config, policy)
+        net = task.net or cls.default_net
+        return cls(config, task.policy_or(ActorCriticPolicy, net, log_std_init=config.log_std_init, critic=False))
 
     def update(self, batch: TransitionBatch) -> BCStats:
         """One step on a sample: obs, act, weight, all [B, ...]."""

@@ -22,8 +22,8 @@ from typing import Self
 import torch
 from gymnasium import spaces
 
-from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
-from argosy.algorithm.critics import CriticsConfig, CriticsStats, critic_loss
+from argosy.algorithm.base import Algorithm, Task, batch_mean
+from argosy.algorithm.critics import CriticsConfig, CriticsStats, critic_loss, finished
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.task import Kind
 from argosy.config import limited
@@ -87,15 +87,12 @@ class BCQ(Algorithm[BCQConfig, BCQStats]):
     def build(cls, config: BCQConfig, task: Task) -> Self:
         """Make the policy, which has all networks, and the algorithm."""
         policy = task.policy_or(
-            lambda: BatchConstrainedPolicy(
-                task.observation_space,
-                task.action_space,
-                task.net or cls.default_net,
-                num_critics=config.num_critics,
-                num_candidates=config.num_candidates,
-                max_perturbation=config.max_perturbation,
-                value_scaling=config.value_scaling,
-            )
+            BatchConstrainedPolicy,
+            task.net or cls.default_net,
+            num_critics=config.num_critics,
+            num_candidates=config.num_candidates,
+            max_perturbation=config.max_perturbation,
+            value_scaling=config.value_scaling,
         )
         return cls(config, policy)
 
@@ -112,23 +109,16 @@ class BCQ(Algorithm[BCQConfig, BCQStats]):
         loss_model = batch_mean(batch.weight * (distance + 0.5 * divergence), batch)
 
         target = self._target(batch)
-        loss_critic, q, error, *_ = critic_loss(self.policy.critic, now.value(batch.act), target, batch)
+        critics = critic_loss(self.policy.critic, now.value(batch.act), target, batch)
 
         drawn = now.decoded(self._latents(batch.rew.shape)).detach()
         loss_actor = -batch_mean(now.value(now.perturbed(drawn))[0], batch)  # detail 2
         self.actor_optim.step(loss_actor)  # detail 6
-        self.critic_optim.step(loss_critic)
+        self.critic_optim.step(critics.loss)
         self.model_optim.step(loss_model)
         self.policy.critic.take_in(target, batch)
         self.update_target()
-
-        metrics = self._finish(
-            loss_model=loss_model,
-            loss_critic=loss_critic,
-            loss_actor=loss_actor,
-            q_mean=batch_mean(q, batch),
-        )
-        return BCQStats(**metrics, priorities=batch_priorities(error, batch))
+        return BCQStats(**finished(self, batch, critics, loss_model=loss_model, loss_actor=loss_actor))
 
     @torch.no_grad()
     def _target(self, batch: TransitionBatch) -> torch.Tensor:

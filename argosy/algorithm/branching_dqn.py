@@ -40,8 +40,8 @@ class BranchingDQNConfig(QLearningConfig):
     """Choose the next action by the online network (detail 2)."""
 
     def build_policy(self, task: Task, net: NetConfig) -> BranchingPolicy:
-        """Make the policy of a task."""
-        return BranchingPolicy(task.observation_space, task.action_space, net, bins=self.bins)
+        """Make the policy of a task, or take the task's own."""
+        return task.policy_or(BranchingPolicy, net, bins=self.bins)
 
 
 class BranchingDQN(QLearning[BranchingDQNConfig, QLearningStats]):

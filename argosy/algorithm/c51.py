@@ -51,10 +51,9 @@ class C51Config(QLearningConfig):
         check_range(self, "v_max", gt=self.v_min)
 
     def build_policy(self, task: Task, net: NetConfig) -> CategoricalPolicy:
-        """Make the policy of a task."""
-        return CategoricalPolicy(
-            task.observation_space,
-            task.action_space,
+        """Make the policy of a task, or take the task's own."""
+        return task.policy_or(
+            CategoricalPolicy,
             net,
             num_atoms=self.num_atoms,
             v_min=self.v_min,

@@ -5,17 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
-from argosy.algorithm.base import batch_mean
+from argosy.algorithm.base import Algorithm, AlgorithmConfig, batch_mean, batch_priorities
 from argosy.algorithm.optim import OptimConfig
-from argosy.algorithm.scaling import ScalingConfig
 from argosy.config import limited
 from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, Scaling
 from argosy.policy import Policy
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScalingConfig(AlgorithmConfig):
+    """Whether critics scale what they predict, see `argosy.net.statistics.Scaled`."""
+
+    return_scaling: bool = False
+    """Let critics predict returns divided by their running deviation."""
+    popart: bool = False
+    """Let them predict centred ones as well, and keep their outputs where the statistics move (PopArt)."""
+
+    @property
+    def value_scaling(self) -> Scaling | None:
+        """What their last layer is to do; None: they predict returns as they are."""
+        return "popart" if self.popart else "std" if self.return_scaling else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,18 +87,28 @@ def critic_loss(
     return CriticLoss(loss, q_KB.detach().mean(dim=0), td_error.detach().abs().mean(dim=0), target)
 
 
-def action_critic(policy: Policy, net: NetConfig, size: int, scaling: Scaling | None = None) -> EnsembleCritic:
-    """Make Q [K, ...] of what a policy sees and does: of an action in a Box, or of all choices [K, ..., A]."""
+def finished(
+    algorithm: Algorithm, batch: TransitionBatch, critics: CriticLoss, **metrics: torch.Tensor | None
+) -> dict[str, Any]:
+    """End an update that has learned critics; `metrics` are those of its policy. -> all fields of its stats."""
+    q_mean = batch_mean(critics.q, batch)
+    found = algorithm._finish(loss_critic=critics.loss, **metrics, q_mean=q_mean, **critics.metrics)
+    return {**found, "priorities": batch_priorities(critics.error, batch)}
+
+
+def action_critic(
+    policy: Policy, net: NetConfig, size: int, scaling: Scaling | None = None, *, atoms: int = 1
+) -> EnsembleCritic:
+    """Make Q [K, ...] of what a policy sees and does: of an action in a Box, or of all choices [K, ..., A].
+
+    With `atoms` so many numbers of an action in a Box, [K, ..., N], see `EnsembleCritic`.
+    """
     choices = policy.num_actions
     dim = 0 if choices else policy.action_dim
-    seen, skip = policy.observation_space, _no_input(policy)
-    return EnsembleCritic(seen, dim, net, size, skip, atoms=choices or 1, scaling=scaling).to(policy.device)
+    seen, skip = policy.observation_space, policy.no_input
+    return EnsembleCritic(seen, dim, net, size, skip, atoms=choices or atoms, scaling=scaling).to(policy.device)
 
 
 def state_critic(policy: Policy, net: NetConfig, scaling: Scaling | None = None) -> EnsembleCritic:
     """Make V [1, ...] of what a policy sees."""
-    return EnsembleCritic(policy.observation_space, 0, net, 1, _no_input(policy), scaling=scaling).to(policy.device)
-
-
-def _no_input(policy: Policy) -> tuple[str, ...]:
-    return () if policy.mask_key is None else (policy.mask_key,)
+    return EnsembleCritic(policy.observation_space, 0, net, 1, policy.no_input, scaling=scaling).to(policy.device)

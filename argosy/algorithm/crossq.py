@@ -22,12 +22,11 @@ import torch
 from gymnasium import spaces
 
 from argosy.algorithm.base import Task, batch_mean
-from argosy.algorithm.critics import critic_loss
+from argosy.algorithm.critics import action_critic, critic_loss, finished
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.soft import SoftActorCritic, SoftConfig, SoftStats
 from argosy.config import limited
 from argosy.data import TransitionBatch
-from argosy.net import EnsembleCritic
 from argosy.net.batch_norm import add_batch_norm, batch_statistics
 from argosy.policy import SquashedGaussianPolicy
 
@@ -62,12 +61,12 @@ class CrossQ(SoftActorCritic[CrossQConfig]):
     @classmethod
     def build(cls, config: CrossQConfig, task: Task) -> Self:
         """Make actor, critics and the algorithm; a policy of one's own stays as it is."""
-        net, spaces_ = task.net or cls.default_net, (task.observation_space, task.action_space)
-        policy = task.policy_or(lambda: add_batch_norm(SquashedGaussianPolicy(*spaces_, net), config.norm_warmup))
-        wide = replace(net, hidden_sizes=config.critic_sizes or net.hidden_sizes)
-        critic = EnsembleCritic(
-            task.observation_space, policy.action_dim, wide, config.num_critics, scaling=config.value_scaling
+        net = task.net or cls.default_net
+        policy = task.policy_or(
+            lambda seen, taken: add_batch_norm(SquashedGaussianPolicy(seen, taken, net), config.norm_warmup)
         )
+        wide = replace(net, hidden_sizes=config.critic_sizes or net.hidden_sizes)
+        critic = action_critic(policy, wide, config.num_critics, config.value_scaling)
         return cls(config, policy, add_batch_norm(critic, config.norm_warmup).to(task.device))
 
     def update(self, batch: TransitionBatch) -> SoftStats:
@@ -94,4 +93,5 @@ class CrossQ(SoftActorCritic[CrossQConfig]):
             entropy = -batch_mean(logp.detach(), batch)
             loss_alpha = self._learn_alpha(entropy, self.target_entropy)
 
-        return self._report(batch, critics, alpha, loss_actor, loss_alpha, entropy)
+        metrics = {"loss_actor": loss_actor, "loss_alpha": loss_alpha, "alpha": alpha, "entropy": entropy}
+        return SoftStats(**finished(self, batch, critics, **metrics))

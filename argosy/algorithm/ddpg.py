@@ -12,20 +12,19 @@ Details that matter:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import torch
 from gymnasium import spaces
 
-from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
-from argosy.algorithm.critics import CriticsStats, critic_loss
+from argosy.algorithm.base import Algorithm, Task, batch_mean
+from argosy.algorithm.critics import CriticsStats, ScalingConfig, action_critic, critic_loss, finished
 from argosy.algorithm.optim import OptimConfig
-from argosy.algorithm.scaling import ScalingConfig
 from argosy.algorithm.task import Kind
 from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
-from argosy.policy import NoiseConfig
+from argosy.policy import NoiseConfig, Policy
 from argosy.policy.deterministic import DeterministicPolicy
 
 # Shapes: B batch, A action dim. With memory, [B] becomes [T, B].
@@ -46,9 +45,9 @@ class DDPGConfig(ScalingConfig):
     exploration: NoiseConfig = field(default_factory=NoiseConfig)
     """Noise on the actions of training."""
 
-    def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:
-        """Make the critic of observations in a space and actions of so many elements."""
-        return EnsembleCritic(space, action_dim, net, size=1, scaling=self.value_scaling)
+    def build_critic(self, policy: Policy, net: NetConfig) -> EnsembleCritic:
+        """Make the critic of what a policy sees and does."""
+        return action_critic(policy, net, 1, self.value_scaling)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -80,9 +79,8 @@ class DDPG(Algorithm[DDPGConfig, DDPGStats]):
     def build(cls, config: DDPGConfig, task: Task) -> Self:
         """Make actor, critic and the algorithm."""
         net = task.net or cls.default_net
-        policy = task.policy_or(lambda: DeterministicPolicy(task.observation_space, task.action_space, net))
-        critic = config.build_critic(task.observation_space, policy.action_dim, net)
-        return cls(config, policy, critic.to(task.device))
+        policy = task.policy_or(DeterministicPolicy, net)
+        return cls(config, policy, config.build_critic(policy, net).to(task.device))
 
     def update(self, batch: TransitionBatch) -> DDPGStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
@@ -90,14 +88,12 @@ class DDPG(Algorithm[DDPGConfig, DDPGStats]):
         with torch.no_grad():  # detail 1
             act_next = self.policy_target.analyze_next(batch).act
             target = batch.rew + batch.discount * self.critic_target.next_value(batch, act_next)[0]
-        loss_critic, q, error, *_ = critic_loss(self.critic, self.critic.value(batch, batch.act), target, batch)
-        self.critic_optim.step(loss_critic)
+        critics = critic_loss(self.critic, self.critic.value(batch, batch.act), target, batch)
+        self.critic_optim.step(critics.loss)
         self.critic.take_in(target, batch)
 
         loss_actor = -batch_mean(self.critic.value(batch, self.policy.analyze(batch).act)[0], batch)  # detail 2
         self.actor_optim.step(loss_actor)
         self.update_policy_target()
         self.update_critic_target()
-
-        metrics = self._finish(loss_critic=loss_critic, loss_actor=loss_actor, q_mean=batch_mean(q, batch))
-        return DDPGStats(**metrics, priorities=batch_priorities(error, batch))
+        return DDPGStats(**finished(self, batch, critics, loss_actor=loss_actor))

@@ -83,14 +83,11 @@ class DecisionTransformer(Algorithm[DecisionTransformerConfig, DecisionTransform
     def build(cls, config: DecisionTransformerConfig, task: Task) -> Self:
         """Make the transformer and the algorithm."""
         policy = task.policy_or(
-            lambda: DecisionPolicy(
-                task.observation_space,
-                task.action_space,
-                task.net or cls.default_net,
-                context=config.context,
-                heads=config.heads,
-                target_return=config.target_return,
-            )
+            DecisionPolicy,
+            task.net or cls.default_net,
+            context=config.context,
+            heads=config.heads,
+            target_return=config.target_return,
         )
         return cls(config, policy)
 

@@ -38,9 +38,10 @@ class DiscreteBCQConfig(DQNConfig):
     """What the mean square of the imitation's logits costs (detail 2)."""
 
     def build_policy(self, task: Task, net: NetConfig) -> LikelyPolicy:
-        """Make a policy that imitates, too."""
-        seen, taken, std = task.observation_space, task.action_space, self.noisy_std
-        return LikelyPolicy(seen, taken, net, threshold=self.threshold, dueling=self.dueling, noisy_std=std)
+        """Make a policy that imitates, too, or take the task's own."""
+        return task.policy_or(
+            LikelyPolicy, net, threshold=self.threshold, dueling=self.dueling, noisy_std=self.noisy_std
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

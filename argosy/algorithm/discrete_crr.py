@@ -22,8 +22,8 @@ from typing import Literal, Self
 import torch
 from gymnasium import spaces
 
-from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
-from argosy.algorithm.critics import CriticsConfig, CriticsStats, action_critic
+from argosy.algorithm.base import Algorithm, Task, batch_mean
+from argosy.algorithm.critics import CriticLoss, CriticsConfig, CriticsStats, action_critic, finished
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import limited
 from argosy.data import TransitionBatch
@@ -92,8 +92,8 @@ class DiscreteCRR(Algorithm[DiscreteCRRConfig, DiscreteCRRStats]):
     @classmethod
     def build(cls, config: DiscreteCRRConfig, task: Task) -> Self:
         """Make actor, critics and the algorithm."""
-        net, seen = task.net or cls.default_net, task.observation_space
-        policy = task.policy_or(lambda: ActorCriticPolicy(seen, task.action_space, net, critic=False))
+        net = task.net or cls.default_net
+        policy = task.policy_or(ActorCriticPolicy, net, critic=False)
         return cls(config, policy, action_critic(policy, net, config.num_critics, config.value_scaling))
 
     def update(self, batch: TransitionBatch) -> DiscreteCRRStats:
@@ -111,8 +111,9 @@ class DiscreteCRR(Algorithm[DiscreteCRRConfig, DiscreteCRRStats]):
         td_error = self.critic.scaled(q_KB) - self.critic.scaled(target)
         gap_KB = conservative_gap(q_KBA, q_KB, probs_BA > 0.0)  # noqa: N806
         loss_KB = td_error.square() + self.config.conservative_weight * gap_KB  # noqa: N806  # detail 4
-        loss_critic = batch_mean((batch.weight * loss_KB).sum(dim=0), batch)
-        self.critic_optim.step(loss_critic)
+        loss = batch_mean((batch.weight * loss_KB).sum(dim=0), batch)
+        critics = CriticLoss(loss, q_KB.detach().mean(dim=0), td_error.detach().abs().mean(dim=0), target)
+        self.critic_optim.step(critics.loss)
         self.critic.take_in(target, batch)
 
         q_BA = q_KBA.detach().amin(dim=0)  # noqa: N806
@@ -123,14 +124,9 @@ class DiscreteCRR(Algorithm[DiscreteCRRConfig, DiscreteCRRStats]):
         self.update_policy_target()
         self.update_critic_target()
 
-        metrics = self._finish(
-            loss_critic=loss_critic,
-            loss_actor=loss_actor,
-            q_mean=batch_mean(q_KB.detach().mean(dim=0), batch),
-            gap=batch_mean(gap_KB.detach().mean(dim=0), batch),
-            weight_mean=batch_mean(weight, batch),
-        )
-        return DiscreteCRRStats(**metrics, priorities=batch_priorities(td_error.detach().abs().mean(dim=0), batch))
+        gap = batch_mean(gap_KB.detach().mean(dim=0), batch)
+        metrics = {"loss_actor": loss_actor, "gap": gap, "weight_mean": batch_mean(weight, batch)}
+        return DiscreteCRRStats(**finished(self, batch, critics, **metrics))
 
     def _weight(self, adv: torch.Tensor) -> torch.Tensor:
         """Weights of actions with these advantages [B] (detail 1)."""

@@ -23,7 +23,7 @@ import torch
 from gymnasium import spaces
 
 from argosy.algorithm.base import Task, batch_mean
-from argosy.algorithm.critics import action_critic, critic_loss
+from argosy.algorithm.critics import action_critic, critic_loss, finished
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.soft import SoftActorCritic, SoftConfig, SoftStats
 from argosy.config import limited
@@ -63,8 +63,8 @@ class DiscreteSAC(SoftActorCritic[DiscreteSACConfig]):
     @classmethod
     def build(cls, config: DiscreteSACConfig, task: Task) -> Self:
         """Make actor, critics and the algorithm."""
-        net, seen = task.net or cls.default_net, task.observation_space
-        policy = task.policy_or(lambda: ActorCriticPolicy(seen, task.action_space, net, critic=False))
+        net = task.net or cls.default_net
+        policy = task.policy_or(ActorCriticPolicy, net, critic=False)
         return cls(config, policy, action_critic(policy, net, config.num_critics, config.value_scaling))
 
     def update(self, batch: TransitionBatch) -> SoftStats:
@@ -90,7 +90,8 @@ class DiscreteSAC(SoftActorCritic[DiscreteSACConfig]):
         entropy = batch_mean(entropy_B.detach(), batch)
         loss_alpha = self._learn_alpha(entropy, self._target_entropy(batch))  # detail 4
         self.update_target()
-        return self._report(batch, critics, alpha, loss_actor, loss_alpha, entropy)
+        metrics = {"loss_actor": loss_actor, "loss_alpha": loss_alpha, "alpha": alpha, "entropy": entropy}
+        return SoftStats(**finished(self, batch, critics, **metrics))
 
     def _target_entropy(self, batch: TransitionBatch) -> torch.Tensor | float:
         """What a learned temperature aims at: no policy comes near the entropy of all actions where some are masked."""

@@ -62,9 +62,8 @@ class DQNConfig(QLearningConfig):
     """Loss of the temporal-difference error (detail 4)."""
 
     def build_policy(self, task: Task, net: NetConfig) -> QPolicy:
-        """Make the policy of a task."""
-        seen, taken = task.observation_space, task.action_space
-        return QPolicy(seen, taken, net, dueling=self.dueling, noisy_std=self.noisy_std)
+        """Make the policy of a task, or take the task's own."""
+        return task.policy_or(QPolicy, net, dueling=self.dueling, noisy_std=self.noisy_std)
 
 
 class DQN(QLearning[DQNConfig, QLearningStats]):

@@ -15,17 +15,15 @@ Details that matter:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from gymnasium import spaces
 
 from argosy.algorithm.sac import SAC, SACConfig
 from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig
 from argosy.net.regularise import add_dropout_and_layer_norm, draw_from
-from argosy.policy import SquashedGaussianPolicy
+from argosy.policy import Policy, SquashedGaussianPolicy
 
 # Shapes: B batch, K critics. With memory, [B] becomes [T, B].
 
@@ -39,9 +37,9 @@ class DroQConfig(SACConfig):
     policy_freq: int = 20
     """Updates of the critics per update of policy and temperature (detail 4)."""
 
-    def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:
+    def build_critic(self, policy: Policy, net: NetConfig) -> EnsembleCritic:
         """Make critics with dropout and layer normalisation."""
-        critic = super().build_critic(space, action_dim, net)
+        critic = super().build_critic(policy, net)
         add_dropout_and_layer_norm(critic.q, self.dropout)
         return critic
 

@@ -57,9 +57,10 @@ class FQFConfig(QLearningConfig):
     """Choose the next action and its shares by the online network (detail 5)."""
 
     def build_policy(self, task: Task, net: NetConfig) -> ImplicitPolicy:
-        """Make the policy of a task."""
-        seen, taken, count = task.observation_space, task.action_space, self.num_fractions
-        return ImplicitPolicy(seen, taken, net, num_fractions=count, proposes=True, num_cosines=self.num_cosines)
+        """Make the policy of a task, or take the task's own."""
+        return task.policy_or(
+            ImplicitPolicy, net, num_fractions=self.num_fractions, proposes=True, num_cosines=self.num_cosines
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -20,8 +20,8 @@ import torch
 from gymnasium import spaces
 
 from argosy.algorithm.actor_critic import ActorConfig
-from argosy.algorithm.base import Algorithm, Task, batch_mean, batch_priorities
-from argosy.algorithm.critics import CriticsConfig, CriticsStats, action_critic, critic_loss, state_critic
+from argosy.algorithm.base import Algorithm, Task, batch_mean
+from argosy.algorithm.critics import CriticsConfig, CriticsStats, action_critic, critic_loss, finished, state_critic
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import limited
 from argosy.data import TransitionBatch
@@ -98,20 +98,13 @@ class IQL(Algorithm[IQLConfig, IQLStats]):
         self.value.take_in(q, batch)
 
         q_KB = self.critic.value(batch, batch.act)  # noqa: N806  # the suffix says the shape
-        loss_critic, q_taken, error, *_ = critic_loss(self.critic, q_KB, target, batch)
-        self.critic_optim.step(loss_critic)
+        critics = critic_loss(self.critic, q_KB, target, batch)
+        self.critic_optim.step(critics.loss)
         self.critic.take_in(target, batch)
 
         weight = advantage_weight(adv, self.config.temperature, self.config.max_weight)  # detail 3
         loss_actor = -batch_mean(batch.weight * weight * self.policy.analyze(batch).logp, batch)
         self.actor_optim.step(loss_actor)
         self.update_target()
-
-        metrics = self._finish(
-            loss_critic=loss_critic,
-            loss_value=loss_value,
-            loss_actor=loss_actor,
-            q_mean=batch_mean(q_taken, batch),
-            weight_mean=batch_mean(weight, batch),
-        )
-        return IQLStats(**metrics, priorities=batch_priorities(error, batch))
+        metrics = {"loss_value": loss_value, "loss_actor": loss_actor, "weight_mean": batch_mean(weight, batch)}
+        return IQLStats(**finished(self, batch, critics, **metrics))

@@ -47,9 +47,8 @@ class IQNConfig(QLearningConfig):
     """Threshold from which the loss of a difference is linear (detail 2)."""
 
     def build_policy(self, task: Task, net: NetConfig) -> ImplicitPolicy:
-        """Make the policy of a task."""
-        seen, taken, count = task.observation_space, task.action_space, self.num_mean_quantiles
-        return ImplicitPolicy(seen, taken, net, num_fractions=count, num_cosines=self.num_cosines)
+        """Make the policy of a task, or take the task's own."""
+        return task.policy_or(ImplicitPolicy, net, num_fractions=self.num_mean_quantiles, num_cosines=self.num_cosines)
 
 
 class IQN(QLearning[IQNConfig, QLearningStats]):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import torch
 
-from argosy.algorithm.actor_critic import ActorCriticConfig, ActorCriticStats, PolicyGradient, refuse_shared
-from argosy.algorithm.base import StatsT, Task, batch_mean, batch_standardised
+from argosy.algorithm.actor_critic import ActorCriticConfig, ActorCriticStats, PolicyGradient
+from argosy.algorithm.base import StatsT, batch_mean, batch_standardised
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import limited
 from argosy.data import AdvantageBatch, TrajectoryBatch
@@ -55,17 +55,12 @@ class NaturalGradient(PolicyGradient[NaturalConfigT, StatsT]):
     """One step of the actor per rollout, and several of the critic; they share no layer."""
 
     averages_gradients = False
+    learn_apart = True
     stats_type: type[StatsT]
 
     def __init__(self, config: NaturalConfigT, policy: ActorCriticPolicy) -> None:
         super().__init__(config, policy)
         self.optim = config.optim.build(policy.critic_parameters())
-
-    @classmethod
-    def build(cls, config: NaturalConfigT, task: Task) -> Self:
-        """Make the actor-critic and the algorithm."""
-        refuse_shared(cls, task)
-        return super().build(config, task)
 
     def update(self, batch: TrajectoryBatch) -> StatsT:
         """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, maybe mask."""

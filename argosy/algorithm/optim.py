@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -43,13 +43,10 @@ class OptimConfig:
     def __post_init__(self) -> None:
         check_limits(self)
         name_code(self, "kind")
-        if self.kind in ("adam", "adamw"):
-            if self.args:
-                raise ConfigError(
-                    f"OptimConfig.args are {dict(self.args)}, but {self.kind} takes none beside the fields"
-                )
-        else:
+        if self.kind not in ("adam", "adamw"):
             OTHERS.source(self.kind)  # an unknown name is refused now
+        elif self.args:
+            raise ConfigError(f"OptimConfig.args are {dict(self.args)}, but {self.kind} takes none beside the fields")
 
     def build(self, what: nn.Module | Iterable[torch.Tensor]) -> Optim:
         """Make the optimiser of a module's parameters, or of the given ones.
@@ -138,15 +135,6 @@ def _laid_out(gradient: torch.Tensor | None, parameter: torch.Tensor) -> torch.T
     return gradient if gradient.stride() == parameter.stride() else torch.empty_like(parameter).copy_(gradient)
 
 
-class AdamState(TypedDict):
-    """What `Adam.state_dict` returns; the moments have one entry per parameter."""
-
-    lr: float
-    steps: torch.Tensor
-    exp_avgs: list[torch.Tensor]
-    exp_avg_sqs: list[torch.Tensor]
-
-
 class Adam(Optim):
     """Adam (Kingma and Ba, 2015, https://arxiv.org/abs/1412.6980) and AdamW (https://arxiv.org/abs/1711.05101).
 
@@ -185,11 +173,11 @@ class Adam(Optim):
         )
         self.steps = steps if skip is None else steps - skip
 
-    def state_dict(self) -> AdamState:
-        """Return the moments, step counts and the learning rate in force (no copies)."""
+    def state_dict(self) -> dict[str, Any]:
+        """Return the moments of each parameter, step counts and the learning rate in force (no copies)."""
         return {"lr": self.lr, "steps": self.steps, "exp_avgs": self.exp_avgs, "exp_avg_sqs": self.exp_avg_sqs}
 
-    def load_state_dict(self, state: AdamState) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where `state` was taken (of an optimiser of the same parameters)."""
         self.lr = state["lr"]
         own = (self.steps, *self.exp_avgs, *self.exp_avg_sqs)

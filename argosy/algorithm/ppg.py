@@ -19,21 +19,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import torch
 
-from argosy.algorithm.actor_critic import (
-    ActorCriticConfig,
-    ActorCriticStats,
-    SummedLoss,
-    SummedLossConfig,
-    refuse_shared,
-)
-from argosy.algorithm.base import Task, batch_mean, batch_standardised
+from argosy.algorithm.actor_critic import ActorCriticConfig, ActorCriticStats, SummedLoss, SummedLossConfig
+from argosy.algorithm.base import batch_mean, batch_standardised
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import limited
-from argosy.data import AdvantageBatch, Batch, TrajectoryBatch
+from argosy.data import AdvantageBatch, Batch, TrajectoryBatch, tree
 from argosy.errors import ConfigError
 from argosy.net import frozen_copy
 from argosy.ops import explained_variance
@@ -93,17 +87,12 @@ class PPG(SummedLoss[PPGConfig, PPGStats]):
     """Clipped policy gradient, and phases in which the actor learns the critic's features."""
 
     config_type = PPGConfig
+    learn_apart = True
     policy: PhasicPolicy
 
     def __init__(self, config: PPGConfig, policy: PhasicPolicy) -> None:
         super().__init__(config, policy)
         self.kept = KeptRows()
-
-    @classmethod
-    def build(cls, config: PPGConfig, task: Task) -> Self:
-        """Make the actor-critic and the algorithm."""
-        refuse_shared(cls, task)
-        return super().build(config, task)
 
     def update(self, batch: TrajectoryBatch) -> PPGStats:
         """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp; maybe mask."""
@@ -175,16 +164,9 @@ class KeptRows:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the rows, by the number of their rollout."""
-        return {"slots": {str(i): _plain(rows) for i, rows in enumerate(self.rollouts)}}
+        return {"slots": {str(i): tree.unflatten(tree.flatten(rows)) for i, rows in enumerate(self.rollouts)}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on with the rows of `state`."""
         slots = state["slots"]
         self.rollouts = [Batch(slots[str(i)]) for i in range(len(slots))]
-
-
-def _plain(rows: Any) -> Any:
-    """Return nested batches as nested dicts."""
-    if isinstance(rows, Batch):
-        rows = vars(rows)
-    return {name: _plain(part) for name, part in rows.items()} if isinstance(rows, dict) else rows

@@ -90,7 +90,7 @@ class PSRL(Algorithm[PSRLConfig, PSRLStats]):
         """
         if task.net is not None and task.net.memory is not None:
             raise ConfigError(f"NetConfig.memory is {task.net.memory!r}, but PSRL keeps a table, which has no memory")
-        return cls(config, task.policy_or(lambda: TabularPolicy(task.observation_space, task.action_space)))
+        return cls(config, task.policy_or(TabularPolicy))
 
     def update(self, rollout: TrajectoryBatch) -> PSRLStats:
         """Count the transitions of a rollout [T, B, ...], draw a model, and act by it (details 1, 2)."""

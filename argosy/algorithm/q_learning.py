@@ -39,7 +39,7 @@ class QLearningConfig(AlgorithmConfig, ABC):
 
     @abstractmethod
     def build_policy(self, task: Task, net: NetConfig) -> Policy:
-        """Make the policy of a task."""
+        """Make the policy of a task, or take the task's own."""
 
 
 QConfigT = TypeVar("QConfigT", bound=QLearningConfig)
@@ -61,8 +61,6 @@ class QLearning(Algorithm[QConfigT, StatsT]):
     """A policy that acts by the values it learns, and a target network that follows it.
 
     Args:
-        config: its settings.
-        policy: learns.
         learned: parameters of `optim`; None: all of the policy's.
     """
 
@@ -83,4 +81,4 @@ class QLearning(Algorithm[QConfigT, StatsT]):
     @classmethod
     def build(cls, config: QConfigT, task: Task) -> Self:
         """Make the network and the algorithm."""
-        return cls(config, task.policy_or(lambda: config.build_policy(task, task.net or cls.default_net)))
+        return cls(config, config.build_policy(task, task.net or cls.default_net))

@@ -40,9 +40,8 @@ class QRDQNConfig(QLearningConfig):
     """Split the last hidden layer into a value and an advantage stream."""
 
     def build_policy(self, task: Task, net: NetConfig) -> QuantilePolicy:
-        """Make the policy of a task."""
-        seen, taken = task.observation_space, task.action_space
-        return QuantilePolicy(seen, taken, net, num_quantiles=self.num_quantiles, dueling=self.dueling)
+        """Make the policy of a task, or take the task's own."""
+        return task.policy_or(QuantilePolicy, net, num_quantiles=self.num_quantiles, dueling=self.dueling)
 
 
 class QRDQN(QLearning[QRDQNConfig, QLearningStats]):

@@ -15,10 +15,8 @@ Details that matter:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
-from gymnasium import spaces
 
 from argosy.algorithm.base import batch_mean
 from argosy.algorithm.td3 import TD3, TD3Config
@@ -27,6 +25,7 @@ from argosy.data import Sampling, TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig
 from argosy.net.regularise import add_dropout_and_layer_norm
 from argosy.ops.offline import squared_distance
+from argosy.policy import Policy
 
 # Shapes: B batch, A action dim, K critics. With memory, [B] becomes [T, B].
 
@@ -40,9 +39,9 @@ class ReBRACConfig(TD3Config):
     critic_penalty: float = limited(0.01, ge=0.0)
     """What it costs the target, of the next action (detail 2)."""
 
-    def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:
+    def build_critic(self, policy: Policy, net: NetConfig) -> EnsembleCritic:
         """Make critics with layer normalisation."""
-        critic = super().build_critic(space, action_dim, net)
+        critic = super().build_critic(policy, net)
         add_dropout_and_layer_norm(critic.q, 0.0)
         return critic
 

@@ -17,18 +17,18 @@ Details that matter:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import ClassVar, Self
 
 import torch
 from gymnasium import spaces
 
 from argosy.algorithm.base import Task, batch_mean
-from argosy.algorithm.critics import CriticLoss, critic_loss
+from argosy.algorithm.critics import CriticLoss, action_critic, critic_loss, finished
 from argosy.algorithm.soft import SoftActorCritic, SoftConfig, SoftStats
 from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
-from argosy.policy import SquashedGaussianPolicy
+from argosy.policy import Policy, SquashedGaussianPolicy
 from argosy.policy.state_dependent import StateDependentGaussianPolicy
 
 # Shapes: B batch, A action dim, K critics. With memory, [B] becomes [T, B].
@@ -48,26 +48,23 @@ class SACConfig(SoftConfig):
     """With gSDE: initial log deviation of the weights of that function."""
 
     def build_policy(self, task: Task, net: NetConfig) -> SquashedGaussianPolicy:
-        """Make the policy of a task."""
+        """Make the policy of a task, or take the task's own."""
         if self.gsde_steps is None:
-            return SquashedGaussianPolicy(task.observation_space, task.action_space, net)
-        return StateDependentGaussianPolicy(
-            task.observation_space,
-            task.action_space,
-            net,
-            noise_steps=self.gsde_steps,
-            log_std_init=self.gsde_log_std_init,
+            return task.policy_or(SquashedGaussianPolicy, net)
+        return task.policy_or(
+            StateDependentGaussianPolicy, net, noise_steps=self.gsde_steps, log_std_init=self.gsde_log_std_init
         )
 
-    def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:
-        """Make the critics of observations in a space and actions of so many elements."""
-        return EnsembleCritic(space, action_dim, net, self.num_critics, scaling=self.value_scaling)
+    def build_critic(self, policy: Policy, net: NetConfig) -> EnsembleCritic:
+        """Make the critics of what a policy sees and does."""
+        return action_critic(policy, net, self.num_critics, self.value_scaling)
 
 
 class SAC(SoftActorCritic[SACConfig]):
     """Maximum-entropy actor-critic from a replay buffer."""
 
     config_type = SACConfig
+    stats_type: ClassVar[type[SoftStats]] = SoftStats
     action_spaces = (spaces.Box,)
     policy: SquashedGaussianPolicy
 
@@ -80,9 +77,8 @@ class SAC(SoftActorCritic[SACConfig]):
     def build(cls, config: SACConfig, task: Task) -> Self:
         """Make actor, critics and the algorithm."""
         net = task.net or cls.default_net
-        policy = task.policy_or(lambda: config.build_policy(task, net))
-        critic = config.build_critic(task.observation_space, policy.action_dim, net)
-        return cls(config, policy, critic.to(task.device))
+        policy = config.build_policy(task, net)
+        return cls(config, policy, config.build_critic(policy, net).to(task.device))
 
     def update(self, batch: TransitionBatch) -> SoftStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
@@ -101,7 +97,9 @@ class SAC(SoftActorCritic[SACConfig]):
             entropy = -batch_mean(logp.detach(), batch)
             loss_alpha = self._learn_alpha(entropy, self.target_entropy)  # detail 4
         self.update_target()
-        return self._report(batch, critics, alpha, loss_actor, loss_alpha, entropy)
+
+        metrics = {"loss_actor": loss_actor, "loss_alpha": loss_alpha, "alpha": alpha, "entropy": entropy}
+        return self.stats_type(**finished(self, batch, critics, **metrics))
 
     # -- what differs in algorithms that are SAC with other critics ----------------------------------------------------
 

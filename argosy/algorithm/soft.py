@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import nn
 
-from argosy.algorithm.base import Algorithm, batch_mean, batch_priorities
-from argosy.algorithm.critics import CriticLoss, CriticsStats
+from argosy.algorithm.base import Algorithm
+from argosy.algorithm.critics import CriticsStats, ScalingConfig
 from argosy.algorithm.optim import OptimConfig
-from argosy.algorithm.scaling import ScalingConfig
 from argosy.algorithm.task import Kind
 from argosy.config import limited
-from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig
 from argosy.policy import Policy
 
@@ -62,15 +60,11 @@ class SoftActorCritic(Algorithm[SoftConfigT, SoftStats]):
     """An actor, critics, and a temperature that is fixed or learned.
 
     Args:
-        config: its settings.
-        policy: the actor.
-        critic: an ensemble.
         target_entropy: what a learned temperature aims at where the config does not say so; None: minus the action's
             dimension.
     """
 
     kind: Kind = "offpolicy"
-    stats_type: ClassVar[type[SoftStats]] = SoftStats
     default_net = NetConfig(hidden_sizes=(256, 256))
 
     def __init__(
@@ -91,24 +85,3 @@ class SoftActorCritic(Algorithm[SoftConfigT, SoftStats]):
         loss = self.log_alpha * (entropy - target_entropy)
         self.alpha_optim.step(loss)
         return loss
-
-    def _report(
-        self,
-        batch: TransitionBatch,
-        critics: CriticLoss,
-        alpha: torch.Tensor,
-        loss_actor: torch.Tensor | None,
-        loss_alpha: torch.Tensor | None,
-        entropy: torch.Tensor | None,
-    ) -> SoftStats:
-        """End an update; None where the policy was left alone."""
-        metrics = self._finish(
-            loss_critic=critics.loss,
-            loss_actor=loss_actor,
-            loss_alpha=loss_alpha,
-            alpha=alpha,
-            entropy=entropy,
-            q_mean=batch_mean(critics.q, batch),
-            **critics.metrics,
-        )
-        return self.stats_type(**metrics, priorities=batch_priorities(critics.error, batch))

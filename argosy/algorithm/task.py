@@ -1,18 +1,23 @@
-"""What an algorithm is made for."""
+"""What an algorithm is made for, and whether it can be made for that, or of a policy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 import torch
 from gymnasium import spaces
 
+from argosy.errors import ConfigError, SpaceError
 from argosy.net import NetConfig
 from argosy.policy import Policy
 
+if TYPE_CHECKING:
+    from argosy.algorithm.base import Algorithm
+
 Space = spaces.Space[Any]
+P = ParamSpec("P")
 PolicyT = TypeVar("PolicyT", bound=Policy)
 Kind = Literal["onpolicy", "offpolicy", "offline"]
 """Where an algorithm's experience comes from."""
@@ -37,7 +42,54 @@ class Task:
     policy: Callable[[Space, Space], Policy] | None = None
     """Makes a policy of one's own for the two spaces; None: the algorithm's."""
 
-    def policy_or(self, make: Callable[[], PolicyT]) -> PolicyT:
-        """Return the policy that is asked for, or else what `make` makes, on the device."""
-        own = None if self.policy is None else self.policy(self.observation_space, self.action_space)
-        return (make() if own is None else cast(PolicyT, own)).to(self.device)
+    def policy_or(
+        self, make: Callable[Concatenate[Space, Space, P], PolicyT], *args: P.args, **kwargs: P.kwargs
+    ) -> PolicyT:
+        """Return the policy that is asked for, or else what `make` makes of the two spaces and what follows.
+
+        It is on the device.
+        """
+        both = self.observation_space, self.action_space
+        own = None if self.policy is None else self.policy(*both)
+        return (make(*both, *args, **kwargs) if own is None else cast(PolicyT, own)).to(self.device)
+
+
+def check_spaces(cls: type[Algorithm[Any, Any]], observation_space: Space, action_space: Space) -> None:
+    """Check that an algorithm can learn from such observations, in such an action space.
+
+    Raises:
+        SpaceError: it cannot; names the algorithms that can.
+    """
+    both = (("observation", observation_space, cls.observation_spaces), ("action", action_space, cls.action_spaces))
+    for what, space, allowed in both:
+        if isinstance(space, allowed):
+            continue
+        from argosy.algorithm import algorithm_class, algorithm_names  # here, because that module names this one
+
+        classes = {name: algorithm_class(name) for name in algorithm_names()}
+        fitting = [
+            name
+            for name, other in classes.items()
+            if isinstance(observation_space, other.observation_spaces) and isinstance(action_space, other.action_spaces)
+        ]
+        raise SpaceError(
+            f"{cls.__name__} needs a {' or '.join(kind.__name__ for kind in allowed)} {what} space, not {space};"
+            f" algorithms that fit it: {', '.join(fitting) or 'none yet'}"
+        )
+
+
+def check_policy(cls: type[Algorithm[Any, Any]], policy: object) -> None:
+    """Check that an algorithm can be made of a policy.
+
+    Raises:
+        ConfigError: it is none, a bare network for instance.
+        SpaceError: it acts in spaces in which the algorithm cannot learn.
+    """
+    if not isinstance(policy, Policy):
+        raise ConfigError(
+            f"{cls.__name__} is made of a policy, not of a {type(policy).__name__}; a network of your own goes into"
+            f" NetConfig: {cls.__name__}.make(config, Task(observation_space=..., action_space=...,"
+            " net=NetConfig(encoder=MyNetwork)))"
+        )
+    if hasattr(cls, "action_spaces"):  # one that is only ever handed its policy need not say so
+        check_spaces(cls, policy.observation_space, policy.action_space)

@@ -7,24 +7,22 @@ Details that matter:
    neighbourhood and not of a narrow peak.
 3. Delay: the policy and all targets move once in `policy_freq` updates of the critics.
 4. The policy climbs the value of the first critic alone.
-5. Actions are in [-1, 1], stored so, and stretched to the env's bounds at the border only; noise is in these units.
-6. `discount` is gamma^k, 0 where the episode terminated; a truncated one bootstraps from its true last observation.
+5. The scale of actions and noise, and what the end of an episode means, are DDPG's.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from gymnasium import spaces
 
-from argosy.algorithm.base import batch_mean, batch_priorities
-from argosy.algorithm.critics import critic_loss
+from argosy.algorithm.base import batch_mean
+from argosy.algorithm.critics import action_critic, critic_loss, finished
 from argosy.algorithm.ddpg import DDPG, DDPGConfig, DDPGStats
 from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig
+from argosy.policy import Policy
 
 # Shapes: B batch, A action dim, K critics. With memory, [B] becomes [T, B].
 
@@ -44,9 +42,9 @@ class TD3Config(DDPGConfig):
     num_critics: int = limited(2, ge=1)
     """Size K of the ensemble (detail 1)."""
 
-    def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:
-        """Make the critics of observations in a space and actions of so many elements."""
-        return EnsembleCritic(space, action_dim, net, self.num_critics, scaling=self.value_scaling)
+    def build_critic(self, policy: Policy, net: NetConfig) -> EnsembleCritic:
+        """Make the critics of what a policy sees and does."""
+        return action_critic(policy, net, self.num_critics, self.value_scaling)
 
 
 class TD3(DDPG):
@@ -61,8 +59,8 @@ class TD3(DDPG):
         with torch.no_grad():
             act_next = self._smoothed(self.policy_target.analyze_next(batch).act)
             target = batch.rew + batch.discount * self._value_next(batch, act_next)
-        loss_critic, q, error, *_ = critic_loss(self.critic, self.critic.value(batch, batch.act), target, batch)
-        self.critic_optim.step(loss_critic)
+        critics = critic_loss(self.critic, self.critic.value(batch, batch.act), target, batch)
+        self.critic_optim.step(critics.loss)
         self.critic.take_in(target, batch)
 
         loss_actor = None
@@ -71,9 +69,7 @@ class TD3(DDPG):
             self.actor_optim.step(loss_actor)
             self.update_policy_target()
             self.update_critic_target()
-
-        metrics = self._finish(loss_critic=loss_critic, loss_actor=loss_actor, q_mean=batch_mean(q, batch))
-        return DDPGStats(**metrics, priorities=batch_priorities(error, batch))
+        return DDPGStats(**finished(self, batch, critics, loss_actor=loss_actor))
 
     def _smoothed(self, act: torch.Tensor) -> torch.Tensor:
         """Actions with the noise of detail 2."""

@@ -14,18 +14,17 @@ Details that matter:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from gymnasium import spaces
 
 from argosy.algorithm.base import batch_mean
-from argosy.algorithm.critics import CriticLoss
+from argosy.algorithm.critics import CriticLoss, action_critic
 from argosy.algorithm.sac import SAC, SACConfig
 from argosy.config import check_range, limited
 from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig
 from argosy.ops.quantiles import quantile_huber_loss, truncated_mixture
+from argosy.policy import Policy
 
 # Shapes: B batch, K critics, N quantiles of each, M = K * (N - num_dropped). With memory, [B] becomes [T, B].
 
@@ -45,11 +44,9 @@ class TQCConfig(SACConfig):
         super().__post_init__()
         check_range(self, "num_dropped", ge=0, lt=self.num_quantiles)
 
-    def build_critic(self, space: spaces.Space[Any], action_dim: int, net: NetConfig) -> EnsembleCritic:
+    def build_critic(self, policy: Policy, net: NetConfig) -> EnsembleCritic:
         """Make critics that give quantiles."""
-        return EnsembleCritic(
-            space, action_dim, net, self.num_critics, atoms=self.num_quantiles, scaling=self.value_scaling
-        )
+        return action_critic(policy, net, self.num_critics, self.value_scaling, atoms=self.num_quantiles)
 
 
 class TQC(SAC):

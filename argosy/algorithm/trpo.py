@@ -7,13 +7,7 @@ Details that matter:
    matrix is made: products with F come from two backward passes, F^-1 g from `cg_steps` steps of conjugate gradients;
    `damping` is added to F's diagonal. From there it comes back, `backtrack` times as far each time, until the
    divergence is within `max_kl` and the objective better than before; if it never is, the actor stays.
-2. Advantages are generalised (https://arxiv.org/abs/1506.02438), from values of the critic before the update. A
-   truncated episode bootstraps from its true last observation, a terminated one from nothing.
-3. Advantages are normalised over the rollout.
-4. The critic learns by itself, `critic_steps` steps of its own optimiser per rollout, before the next one; it may
-   predict returns divided by their running standard deviation, or PopArt's (see `ScaledLinear`).
-5. Actor and critic share no layer: a step of the critic would move the actor past its bound.
-6. Layers start orthogonal, the actor's last one small (see `ActorCriticPolicy`).
+2. All else is NPG's: advantages and their normalisation, how the critic learns, layers that are not shared.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
@@ -65,7 +64,8 @@ class CNN(nn.Module, ABC):
             channels, height, width = shape
         self.image = (channels, height, width)
         self.convolutions = self._convolutions(channels, scale)
-        self.out_features = math.prod(self._out_shape(height, width))
+        with torch.no_grad():
+            self.out_features = self.convolutions(torch.zeros(1, *self.image)).shape[1]
         self.head: nn.Module = nn.Identity()
         if features is not None:
             self.head = nn.Sequential(Linear(self.out_features, features), nn.ReLU())
@@ -74,15 +74,6 @@ class CNN(nn.Module, ABC):
     @abstractmethod
     def _convolutions(self, channels: int, scale: float) -> nn.Sequential:
         """Make them: pixels [N, C, H, W] to flat features."""
-
-    def _out_shape(self, height: int, width: int) -> tuple[int, int, int]:
-        """Channels, height and width that the convolutions leave of an image."""
-        channels = 0
-        for layer in self.convolutions:
-            if isinstance(layer, nn.Conv2d):
-                channels, (kernel, _), (stride, _) = layer.out_channels, layer.kernel_size, layer.stride
-                height, width = (height - kernel) // stride + 1, (width - kernel) // stride + 1
-        return channels, height, width
 
     def forward(self, obs: torch.Tensor) -> torch.Tensor:
         """[..., *shape] -> [..., out_features]."""

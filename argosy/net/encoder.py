@@ -6,7 +6,9 @@ Plain networks of a user's own can stand in their place.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -50,8 +52,7 @@ class OneHotEncoder(nn.Module):
         super().__init__()
         self.sizes = sizes
         self.rank = rank
-        self.register_buffer("start", torch.tensor(start), persistent=False)
-        self.start: torch.Tensor
+        self.start = nn.Buffer(torch.tensor(start), persistent=False)
         self.out_features = sum(sizes)
 
     def forward(self, obs: torch.Tensor) -> torch.Tensor:
@@ -60,6 +61,18 @@ class OneHotEncoder(nn.Module):
         index = (index.unsqueeze(-1) if self.rank == 0 else index.flatten(-self.rank)) - self.start
         parts = [F.one_hot(index[..., k], size) for k, size in enumerate(self.sizes)]
         return torch.cat(parts, dim=-1).float()
+
+
+def leaf_spaces(
+    space: Space, skip: Collection[str] = (), path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Space]]:
+    """Yield what is no Dict in a space, with the keys that lead there; `skip` are keys that are left out."""
+    if not isinstance(space, spaces.Dict):
+        yield path, space
+        return
+    for key, part in space.items():
+        if key not in skip:
+            yield from leaf_spaces(part, path=(*path, str(key)))
 
 
 def _leaf_encoder(
@@ -112,18 +125,10 @@ class Encoder(nn.Module):
         super().__init__()
         self.paths: list[tuple[str, ...]] = []
         leaves: list[VectorEncoder | OneHotEncoder | CNN] = []
-
-        def visit(part: Space, path: tuple[str, ...]) -> None:
-            if isinstance(part, spaces.Dict):
-                for key, value in part.spaces.items():
-                    if path or key not in skip:
-                        visit(value, (*path, str(key)))
-                return
+        for path, part in leaf_spaces(space, skip):
             name = "the observation" + "".join(f"[{key!r}]" for key in path)
             leaves.append(_leaf_encoder(part, config, name, cnn_features))
             self.paths.append(path)
-
-        visit(space, ())
         if not leaves:
             raise SpaceError(f"the observation space {space} has no entry to look at")
         self.leaves = nn.ModuleList(leaves)
@@ -134,15 +139,8 @@ class Encoder(nn.Module):
 
     def forward(self, obs: Obs) -> torch.Tensor:
         """[..., *obs] -> [..., out_features]."""
-        if isinstance(obs, torch.Tensor):
-            flat: torch.Tensor = self.leaves[0](obs)
-            return flat
-        parts: list[torch.Tensor] = []
-        for path, leaf in zip(self.paths, self.leaves, strict=True):
-            entry: Any = obs
-            for key in path:
-                entry = entry[key]
-            parts.append(leaf(entry))
+        entries: Any = obs
+        parts = [leaf(reduce(getitem, path, entries)) for path, leaf in zip(self.paths, self.leaves, strict=True)]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
 
@@ -188,11 +186,6 @@ class PlainNetwork(nn.Module):
 
     It is given Box and MultiBinary observations as float32, Discrete and MultiDiscrete ones as int64, dicts of these
     for Dict spaces. How wide its output is, it is asked.
-
-    Args:
-        network: the network.
-        space: the observation space.
-        scale_uint8: divide uint8 observations by their upper bound.
 
     Raises:
         ConfigError: it cannot read two observations of the space, or gives no vector for each.

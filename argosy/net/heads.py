@@ -38,15 +38,9 @@ class DuelingHead(nn.Module):
 class BranchingHead(nn.Module):
     """Q_d = V + A_d - mean(A_d): one value stream for all, an advantage stream for each of D parts of an action.
 
-    [..., in_features] -> [..., D, n], n the most choices that a part has; what lies behind a part's own is no value.
-    Each stream has one hidden layer. The gradient that D + 1 streams send into the layers that they share is divided
-    by their number (Tavakoli et al., 2018, https://arxiv.org/abs/1711.08946).
-
-    Args:
-        in_features: width of what the streams share.
-        hidden: width of a stream's hidden layer.
-        sizes: choices of each part.
-        activation: of the hidden layers.
+    [..., in_features] -> [..., D, n], n the most choices that a part has (`sizes`); what lies behind a part's own is no
+    value. Each stream has one hidden layer. The gradient that D + 1 streams send into the layers that they share is
+    divided by their number (Tavakoli et al., 2018, https://arxiv.org/abs/1711.08946).
     """
 
     def __init__(self, in_features: int, hidden: int, sizes: Sequence[int], activation: str = "relu") -> None:
@@ -57,8 +51,7 @@ class BranchingHead(nn.Module):
         self.value = Linear(hidden, 1)
         self.advantage = EnsembleLinear(len(sizes), hidden, max(sizes))
         choices = torch.tensor(sizes).unsqueeze(-1)
-        self.register_buffer("share", (torch.arange(max(sizes)) < choices) / choices, persistent=False)
-        self.share: torch.Tensor
+        self.share = nn.Buffer((torch.arange(max(sizes)) < choices) / choices, persistent=False)
         """[D, n] by which a mean over a part's own choices is taken."""
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:

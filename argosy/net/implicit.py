@@ -48,13 +48,7 @@ class ImplicitHead(nn.Module):
 
         quantiles(tau) = out(activation(hidden(features * relu(embed(cos(pi * i * tau)))))),  i = 1 .. num_cosines
 
-    Args:
-        in_features: F.
-        hidden: width of the hidden layer.
-        num_actions: A.
-        fractions: by which the mean is computed: features [..., F] -> shares of probability [..., N], or [N] for all.
-        num_cosines: of the embedding.
-        activation: name of the hidden layer's nonlinearity.
+    Means are computed by `fractions`: features [..., F] -> shares of probability [..., N], or [N] for all.
     """
 
     def __init__(
@@ -72,8 +66,7 @@ class ImplicitHead(nn.Module):
         self.hidden = Linear(in_features, hidden)
         self.activation = ACTIVATIONS[activation]()
         self.out = Linear(hidden, num_actions)
-        self.register_buffer("frequencies", math.pi * torch.arange(1, num_cosines + 1), persistent=False)
-        self.frequencies: torch.Tensor
+        self.frequencies = nn.Buffer(math.pi * torch.arange(1, num_cosines + 1), persistent=False)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """[..., F] -> mean returns [..., A]: the staircase's area, with the quantile at each share's middle."""

@@ -10,11 +10,7 @@ from argosy.net.ensemble import EnsembleLinear, EnsembleMLP
 
 
 class Dropout(nn.Module):
-    """Sets numbers to 0 with some probability and enlarges the others, always, by draws from a generator of its own.
-
-    Args:
-        probability: of each number.
-    """
+    """Sets numbers to 0 with some probability and enlarges the others, always, by draws from a generator of its own."""
 
     generator: torch.Generator | None = None
     """CPU generator that draws; see `draw_from`."""

@@ -31,17 +31,12 @@ class RunningStatistics(nn.Module):
     def __init__(self, shape: tuple[int, ...]) -> None:
         super().__init__()
         self.shape = shape
-        for name in ("", "waiting_"):
-            self.register_buffer(f"{name}count", torch.zeros((), dtype=torch.float64))
-            self.register_buffer(f"{name}mean", torch.zeros(shape, dtype=torch.float64))
-        self.register_buffer("var", torch.ones(shape, dtype=torch.float64))
-        self.register_buffer("waiting_squares", torch.zeros(shape, dtype=torch.float64))
-        self.count: torch.Tensor
-        self.mean: torch.Tensor
-        self.var: torch.Tensor
-        self.waiting_count: torch.Tensor
-        self.waiting_mean: torch.Tensor
-        self.waiting_squares: torch.Tensor
+        self.count: torch.Tensor = nn.Buffer(torch.zeros((), dtype=torch.float64))
+        self.mean: torch.Tensor = nn.Buffer(torch.zeros(shape, dtype=torch.float64))
+        self.waiting_count: torch.Tensor = nn.Buffer(torch.zeros((), dtype=torch.float64))
+        self.waiting_mean: torch.Tensor = nn.Buffer(torch.zeros(shape, dtype=torch.float64))
+        self.var: torch.Tensor = nn.Buffer(torch.ones(shape, dtype=torch.float64))
+        self.waiting_squares: torch.Tensor = nn.Buffer(torch.zeros(shape, dtype=torch.float64))
         self.pool: Callable[[np.ndarray], np.ndarray] = _alone
         """Sums an array over all trainers of a group; by itself there is one."""
 
@@ -139,13 +134,7 @@ class Scaled(nn.Module):
 
 
 class ScaledLinear(Scaled, Linear):
-    """[..., in_features] -> [..., out_features] in units of reward: std * (x @ w + b) + mean, see `Scaled`.
-
-    Args:
-        in_features: width of the input.
-        out_features: number of values.
-        scaling: "std" or "popart".
-    """
+    """[..., in_features] -> [..., out_features] in units of reward: std * (x @ w + b) + mean, see `Scaled`."""
 
     def __init__(self, in_features: int, out_features: int, scaling: Scaling) -> None:
         super().__init__(in_features, out_features)

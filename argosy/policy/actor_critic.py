@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import ClassVar, cast
 
 import numpy as np
@@ -45,8 +46,7 @@ class CategoricalHead(nn.Module):
         self.single = single
         self.padded_shape = (len(sizes), max(sizes))
         slots = [k * max(sizes) + i for k, size in enumerate(sizes) for i in range(size)]
-        self.register_buffer("slots", torch.tensor(slots), persistent=False)
-        self.slots: torch.Tensor
+        self.slots = nn.Buffer(torch.tensor(slots), persistent=False)
 
     def forward(self, features: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         """(features, mask [..., sum(sizes)] bool) -> log-probabilities."""
@@ -197,7 +197,6 @@ class ActorCriticAnalysis:
     ) -> None:
         self._policy, self._sample, self._successors, self._rows = policy, sample, successors, rows
         self._features: dict[Backbone, torch.Tensor] = {}
-        self._params: torch.Tensor | None = None
 
     def _features_of(self, backbone: Backbone) -> torch.Tensor:
         if backbone not in self._features:  # a shared one is asked once
@@ -206,14 +205,13 @@ class ActorCriticAnalysis:
             self._features[backbone] = found
         return self._features[backbone]
 
-    @property
+    @cached_property
     def params(self) -> torch.Tensor:
         """[..., A] parameters of the distribution of actions: log-probabilities or means."""
-        if self._params is None:
-            policy, sample = self._policy, self._sample
-            mask = policy._mask_next(sample, self._rows) if self._successors else policy._mask(sample.obs)
-            self._params = policy.action_head(self._features_of(policy.actor), mask)
-        return self._params
+        policy, sample = self._policy, self._sample
+        mask = policy._mask_next(sample, self._rows) if self._successors else policy._mask(sample.obs)
+        params: torch.Tensor = policy.action_head(self._features_of(policy.actor), mask)
+        return params
 
     @property
     def logp(self) -> torch.Tensor:
@@ -300,10 +298,10 @@ class ActorCriticPolicy(NetPolicy):
         )
         if not -10.0 <= log_std_init <= 2.0:
             raise ConfigError(f"log_std_init is {log_std_init}; it must be >= -10 and <= 2")
-        self.actor = Backbone(observation_space, net, self._no_input)
+        self.actor = Backbone(observation_space, net, self.no_input)
         self.critic: Backbone | None = None
         if critic:
-            self.critic = self.actor if net.shared_backbone else Backbone(observation_space, net, self._no_input)
+            self.critic = self.actor if net.shared_backbone else Backbone(observation_space, net, self.no_input)
         self.action_head = _action_head(action_space, self.actor.out_features, log_std_init)
         if self.critic is not None:
             width = self.critic.out_features

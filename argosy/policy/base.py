@@ -166,6 +166,11 @@ class Policy(nn.Module, ABC):
         """Whether it has memory: a state that learning starts from, so that it is stored and sequences are sampled."""
         return self.default_policy_state is not None
 
+    @property
+    def no_input(self) -> tuple[str, ...]:
+        """Top-level keys of the observation that the networks do not see."""
+        return () if self.mask_key is None else (self.mask_key,)
+
     def first_states(self, count: int) -> PolicyState:
         """Return the states [count, ...] of episodes that begin; None without memory."""
         return tree.map_leaves(lambda leaf: np.stack([np.asarray(leaf)] * count), self.default_policy_state)
@@ -235,11 +240,6 @@ class Policy(nn.Module, ABC):
         mask: torch.Tensor | None = self._mask(sample.obs_next)
         return mask if mask is None or rows is None else mask[rows]
 
-    @property
-    def _no_input(self) -> tuple[str, ...]:
-        """Top-level keys of the observation that the networks do not see."""
-        return () if self.mask_key is None else (self.mask_key,)
-
 
 class NetPolicy(Policy):
     """Base of this library's policies: backbones and heads, and what `NetConfig` may ask for beside these.
@@ -258,7 +258,7 @@ class NetPolicy(Policy):
     ) -> None:
         super().__init__(observation_space, action_space, **mapping)
         self.sequence_length, self.burn_in = net.sequence_length, net.burn_in
-        self.normaliser = Normaliser(observation_space, self._no_input) if net.norm_obs else None
+        self.normaliser = Normaliser(observation_space, self.no_input) if net.norm_obs else None
         self._memory_size = 0
         self._acting: tuple[Backbone, ...] = ()
         self._small = SmallForward()
@@ -326,19 +326,16 @@ class NetPolicy(Policy):
         self, act: np.ndarray, requests: RolloutRequest, memory: Any, stored: Batch | None = None, mask: Any = None
     ) -> RolloutResult:
         """Let exploring rows explore, and put the parts of the state together."""
-        exploration = self.exploration
-        if exploration is None:
-            return RolloutResult(action=act, policy_state=memory, analyzed_result=stored)
-        if not exploration.state_size:
+        exploration, state = self.exploration, memory
+        if exploration is not None and exploration.state_size:
+            kept: Any = requests.policy_state
+            size = len(act), exploration.state_size
+            before = np.zeros(size, np.float32) if kept is None else kept[:, self._memory_size :]
+            act, own = exploration.explore(act, requests.is_evaluation, self.rng, mask, before)
+            assert own is not None
+            state = own if memory is None else np.concatenate((memory, own), axis=-1)
+        elif exploration is not None:
             act, _ = exploration.explore(act, requests.is_evaluation, self.rng, mask, None)
-            return RolloutResult(action=act, policy_state=memory, analyzed_result=stored)
-        state: Any = requests.policy_state
-        before = (
-            np.zeros((len(act), exploration.state_size), np.float32) if state is None else state[:, self._memory_size :]
-        )
-        act, own = exploration.explore(act, requests.is_evaluation, self.rng, mask, before)
-        assert own is not None
-        state = own if memory is None else np.concatenate((memory, own), axis=-1)
         return RolloutResult(action=act, policy_state=state, analyzed_result=stored)
 
     def _inputs(self, batch: ObsBatchProtocol, state: PolicyState) -> tuple[Obs, Any]:

@@ -33,7 +33,8 @@ class BatchConstrainedAnalysis:
 
     def posterior(self, act: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Mean and log deviation [..., Z] of the latents of actions [..., *act]."""
-        mean, log_std = self.policy.latents(_beside(self.features[0], self._flat(act))).chunk(2, dim=-1)
+        flat = act.reshape(*self.features[0].shape[:-1], -1)
+        mean, log_std = self.policy.latents(_beside(self.features[0], flat)).chunk(2, dim=-1)
         return mean, log_std.clamp(LOG_STD_MIN, LOG_STD_MAX)
 
     def decoded(self, latent: torch.Tensor) -> torch.Tensor:
@@ -62,19 +63,14 @@ class BatchConstrainedAnalysis:
         """[..., *act] actions in [-1, 1] that evaluating rows take."""
         return self.best(self.policy.fixed_latents(self.features[0].dim() - 1))
 
-    def _flat(self, act: torch.Tensor) -> torch.Tensor:
-        return act.reshape(*self.features[0].shape[:-1], -1)
-
 
 class BatchConstrainedPolicy(NetPolicy):
-    """The best by Q of `num_candidates` actions that a conditional variational autoencoder draws, a little perturbed.
+    """A `NetPolicy`, with its arguments: the best by Q of actions that a model of the data draws, a little perturbed.
 
-    Exploring rows draw their latents; evaluating ones use the same for all observations, so that they act alike.
+    The model is a conditional variational autoencoder. Exploring rows draw their latents; evaluating ones use the same
+    for all observations, so that they act alike.
 
     Args:
-        observation_space: space of one observation.
-        action_space: a Box with finite bounds.
-        net: shape of the networks.
         num_critics: size of the ensemble that values actions.
         num_candidates: actions to choose from.
         max_perturbation: the most by which one of their elements is moved.
@@ -113,8 +109,7 @@ class BatchConstrainedPolicy(NetPolicy):
         self.perturbation = MLP(width + dim, hidden, dim, activation)
         self.critic = EnsembleCritic(observation_space, dim, net, num_critics, scaling=value_scaling)
         fixed = torch.randn(num_candidates, self.num_latents, generator=torch.Generator().manual_seed(0))
-        self.register_buffer("fixed", fixed.clamp_(-LATENT_BOUND, LATENT_BOUND), persistent=False)
-        self.fixed: torch.Tensor
+        self.fixed = nn.Buffer(fixed.clamp_(-LATENT_BOUND, LATENT_BOUND), persistent=False)
         self._remember(self.model, self.actor, self.critic.backbone, all_act=True)
 
     def model_parameters(self) -> list[torch.Tensor]:

@@ -25,12 +25,7 @@ class BoxMap:
     """What `Policy.map_action` and its inverse do in a Box.
 
     An integer Box has a bin of equal width in [-1, 1] for each of its values. Of a dimension whose bounds are equal,
-    every action means that one value.
-
-    Args:
-        space: the Box.
-        scaling: whether [-1, 1] is stretched to its bounds.
-        method: how actions are kept within bounds.
+    every action means that one value. `scaling` and `method` are what `action_mapping` gives.
     """
 
     def __init__(self, space: spaces.Box, scaling: bool, method: Method) -> None:

@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 import torch
 from gymnasium import spaces
+from torch import nn
 
 from argosy.env.spaces import Space
 from argosy.errors import ConfigError, SpaceError
@@ -57,9 +58,9 @@ class BranchingPolicy(OneNetPolicy[BranchingAnalysis]):
     """argmax Q in each part of an action; exploring rows act as the algorithm's `exploration` says.
 
     Args:
-        observation_space: space of one observation; a Dict may hold a mask over the choices of all parts in a row.
+        observation_space: a Dict may hold a mask over the choices of all parts in a row.
         action_space: MultiDiscrete, or a Box with bounds, both of one axis.
-        net: shape of the network; its last hidden layer is one for each stream.
+        net: its last hidden layer is one for each stream.
         bins: of a Box: values of each part, evenly spaced, the bounds among them. What others chose counts as the
             nearest one.
 
@@ -90,17 +91,15 @@ class BranchingPolicy(OneNetPolicy[BranchingAnalysis]):
             if bins < 2:
                 raise ConfigError(f"bins is {bins}; it must be >= 2")
             self.bins, sizes = bins, np.full(self.action_dim, bins)
-        self.backbone = Backbone(observation_space, net, self._no_input, drop_last=True)
+        self.backbone = Backbone(observation_space, net, self.no_input, drop_last=True)
         width, hidden = self.backbone.out_features, self.backbone.last_hidden
         self.head = BranchingHead(width, hidden, sizes.tolist(), net.activation)
         self._remember(self.backbone)
         exists = np.arange(sizes.max()) < sizes[:, None]
         self._exists, self._slot = exists, np.where(exists, np.cumsum(exists).reshape(exists.shape) - 1, 0)
-        self.register_buffer("exists", torch.from_numpy(exists), persistent=False)
-        self.register_buffer("slot", torch.from_numpy(self._slot), persistent=False)
-        self.exists: torch.Tensor
+        self.exists = nn.Buffer(torch.from_numpy(exists), persistent=False)
         """[D, n] bool: the choices that there are."""
-        self.slot: torch.Tensor
+        self.slot = nn.Buffer(torch.from_numpy(self._slot), persistent=False)
         """[D, n] where each of them stands in a mask over all."""
 
     def actions(self, choices: ArrayT) -> ArrayT:

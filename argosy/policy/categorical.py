@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import nn
 
 from argosy.env.spaces import Space
 from argosy.net import NetConfig
@@ -56,8 +57,7 @@ class CategoricalPolicy(QPolicy[CategoricalAnalysis]):
     ) -> None:
         super().__init__(observation_space, action_space, net, dueling=dueling, noisy_std=noisy_std, atoms=num_atoms)
         self.num_atoms = num_atoms
-        self.register_buffer("support", torch.linspace(v_min, v_max, num_atoms), persistent=False)
-        self.support: torch.Tensor
+        self.support = nn.Buffer(torch.linspace(v_min, v_max, num_atoms), persistent=False)
 
     def _read(
         self, output: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None

@@ -38,11 +38,9 @@ class DecisionPolicy(NetPolicy):
     """A transformer over (return to go, observation, action) of the last K steps; it takes the likeliest action.
 
     Its state of a row holds the tokens of the last K - 1 steps. Nobody tells a policy its rewards: what is left of the
-    wanted return is reckoned by those that the network expects.
+    wanted return is reckoned by those that the network expects. Takes the arguments of `NetPolicy` as well.
 
     Args:
-        observation_space: space of one observation; a Dict may hold an action mask.
-        action_space: Discrete or a bounded Box.
         net: encoder, and blocks of the transformer (`hidden_sizes`).
         context: steps K that it attends to; sequences to learn from have as many.
         heads: of the attention.
@@ -72,7 +70,7 @@ class DecisionPolicy(NetPolicy):
             raise SpaceError(f"{type(self).__name__} squashes actions into bounds; {action_space} has infinite ones")
         super().__init__(observation_space, action_space, net, action_bound_method=None if is_box else "auto")
         self.sequence_length, self.burn_in, self.target_return = context, 0, target_return
-        self.encoder, features = make_encoder(observation_space, net, self._no_input, net.cnn_features)
+        self.encoder, features = make_encoder(observation_space, net, self.no_input, net.cnn_features)
         self.transformer = CausalTransformer(net, heads)
         width, size = self.transformer.width, self.num_actions or self.action_dim
         self.embed_return, self.embed_obs = Linear(1, width), Linear(features, width)
@@ -80,12 +78,8 @@ class DecisionPolicy(NetPolicy):
         self.norm = nn.LayerNorm(width)
         self.action_head = Linear(width, size)
         self.reward_head = nn.Sequential(Linear(2 * width, width), nn.GELU(), Linear(width, 1))
-        self.register_buffer("return_scale", torch.tensor(1e-6))
-        self.register_buffer("reward_scale", torch.tensor(1e-6))
-        self.register_buffer("best_return", torch.tensor(-torch.inf))
-        self.return_scale: torch.Tensor
-        self.reward_scale: torch.Tensor
-        self.best_return: torch.Tensor
+        self.return_scale, self.reward_scale = nn.Buffer(torch.tensor(1e-6)), nn.Buffer(torch.tensor(1e-6))
+        self.best_return = nn.Buffer(torch.tensor(-torch.inf))
         self.default_policy_state = np.zeros(2 + (self.sequence_length - 1) * 3 * width, np.float32)
 
     @property

@@ -27,10 +27,7 @@ class DeterministicAnalysis:
 class SquashingPolicy(OneNetPolicy[AnalysisT_co]):
     """Base of policies that squash actions into [-1, 1] by tanh; from there they are scaled to the Box's bounds.
 
-    Args:
-        observation_space: space of one observation.
-        action_space: a Box with finite bounds.
-        net: shape of the actor.
+    Takes the arguments of `NetPolicy`.
 
     Raises:
         SpaceError: the Box has infinite bounds.

@@ -60,10 +60,10 @@ class ImplicitAnalysis:
 class ImplicitPolicy(OneNetPolicy[ImplicitAnalysis]):
     """argmax of the mean return over the allowed actions; exploring rows act as the algorithm's `exploration` says.
 
+    Takes the arguments of `NetPolicy` as well.
+
     Args:
-        observation_space: space of one observation; a Dict may hold an action mask.
-        action_space: a Discrete space.
-        net: shape of the network; its last hidden layer comes behind the embedding of fractions, an only one before
+        net: its last hidden layer comes behind the embedding of fractions, an only one before
             and behind it.
         num_fractions: shares of probability K by which means are computed.
         proposes: let a layer propose these shares for each observation, as in FQF; otherwise they are equal.
@@ -84,7 +84,7 @@ class ImplicitPolicy(OneNetPolicy[ImplicitAnalysis]):
     ) -> None:
         net = net or NetConfig()
         super().__init__(observation_space, action_space, net)
-        self.backbone = Backbone(observation_space, net, self._no_input, drop_last=len(net.hidden_sizes) != 1)
+        self.backbone = Backbone(observation_space, net, self.no_input, drop_last=len(net.hidden_sizes) != 1)
         width, hidden = self.backbone.out_features, self.backbone.last_hidden
         fractions = ProposedFractions(width, num_fractions) if proposes else EqualFractions(num_fractions)
         self.head = ImplicitHead(width, hidden, self.num_actions, fractions, num_cosines, net.activation)

@@ -16,6 +16,7 @@ from argosy.data.protocols import Obs
 from argosy.env.spaces import Space
 from argosy.errors import ConfigError
 from argosy.net import RunningStatistics
+from argosy.net.encoder import leaf_spaces
 
 
 class Normaliser(nn.Module):
@@ -31,22 +32,12 @@ class Normaliser(nn.Module):
 
     def __init__(self, space: Space, skip: Collection[str] = ()) -> None:
         super().__init__()
-        self.paths: list[tuple[str, ...]] = []
-        parts: list[RunningStatistics] = []
-
-        def visit(part: Space, path: tuple[str, ...]) -> None:
-            if isinstance(part, spaces.Dict):
-                for key, value in part.spaces.items():
-                    if path or key not in skip:
-                        visit(value, (*path, str(key)))
-            elif isinstance(part, spaces.Box) and part.dtype.kind == "f":
-                self.paths.append(path)
-                parts.append(RunningStatistics(part.shape))
-
-        visit(space, ())
-        if not parts:
+        leaves = leaf_spaces(space, skip)
+        shapes = {path: part.shape for path, part in leaves if isinstance(part, spaces.Box) and part.dtype.kind == "f"}
+        if not shapes:
             raise ConfigError(f"NetConfig.norm_obs is True, but {space} holds no Box of floats; leave it out")
-        self.parts = nn.ModuleList(parts)
+        self.paths = list(shapes)
+        self.parts = nn.ModuleList(map(RunningStatistics, shapes.values()))
         self._held: tuple[Obs, torch.Tensor | None] | None = None
 
     def __call__(self, obs: Obs) -> Obs:

@@ -79,7 +79,7 @@ class QPolicy(OneNetPolicy[QAnalysisT_co], Generic[QAnalysisT_co]):
     ) -> None:
         net = net or NetConfig()
         super().__init__(observation_space, action_space, net)
-        self.backbone = Backbone(observation_space, net, self._no_input, drop_last=dueling)
+        self.backbone = Backbone(observation_space, net, self.no_input, drop_last=dueling)
         width = self.backbone.out_features
         self.head: nn.Module = Linear(width, self.num_actions * atoms)
         if dueling:

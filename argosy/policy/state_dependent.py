@@ -34,13 +34,7 @@ TINY = 1e-6
 
 
 class KeptNoise(Exploration):
-    """Random weights [F, A] of each row, standard normal, that it keeps for some steps of its episode.
-
-    Args:
-        features: F.
-        action_dim: A.
-        steps: after so many they are drawn anew, and where an episode begins.
-    """
+    """Random weights [F, A] of each row, standard normal, that it keeps for some `steps` of its episode."""
 
     def __init__(self, features: int, action_dim: int, steps: int) -> None:
         super().__init__()
@@ -87,9 +81,6 @@ class StateDependentGaussianPolicy(SquashedGaussianPolicy):
     Args:
         noise_steps: steps for which a row keeps its function, at most an episode.
         log_std_init: initial log deviation of the function's weights.
-
-    Raises:
-        SpaceError: the Box has infinite bounds.
     """
 
     head: MeanAndFeatures

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium import spaces
+from torch import nn
 
 from argosy.data import Batch, SampleBatch, tree
 from argosy.data.protocols import ObsBatchProtocol
@@ -19,12 +20,8 @@ from argosy.policy.q import QAnalysis
 class TabularPolicy(Policy):
     """argmax of a table of values, all 0 at first; exploring rows act as evaluating ones do.
 
-    Args:
-        observation_space: a Discrete space.
-        action_space: a Discrete space.
-
     Raises:
-        SpaceError: another space.
+        SpaceError: observations or actions are not Discrete.
     """
 
     action_spaces = (spaces.Discrete,)
@@ -35,8 +32,7 @@ class TabularPolicy(Policy):
             raise SpaceError(f"TabularPolicy observes Discrete spaces, not {observation_space}")
         self.num_states = int(observation_space.n)
         self._first = int(observation_space.start)
-        self.register_buffer("table", torch.zeros(self.num_states, self.num_actions))
-        self.table: torch.Tensor
+        self.table = nn.Buffer(torch.zeros(self.num_states, self.num_actions))
         """[num_states, num_actions] values; whoever learns writes them."""
 
     def states(self, obs: Any) -> Any:

@@ -47,8 +47,8 @@ def test_iql():
 def test_rebrac():
     recorded = load("d3rlpy_offline-rebrac")
     config = ReBRACConfig(actor_penalty=0.3, critic_penalty=0.2, target_noise=0.0, policy_freq=1)
-    critic = TD3Config.build_critic(config, OBS, 2, NET)  # without layer normalisation
-    algorithm = ReBRAC(config, DeterministicPolicy(OBS, BOX, NET), critic)
+    policy = DeterministicPolicy(OBS, BOX, NET)
+    algorithm = ReBRAC(config, policy, TD3Config.build_critic(config, policy, NET))  # without layer normalisation
     policy, online = actor(algorithm.policy, "policy", "_fc"), critics(algorithm.critic, "q_funcs")
     targets = critics(algorithm.critic_target, "targ_q_funcs")
     take_over([*policy, *online, *targets, *actor(algorithm.policy_target, "targ_policy", "_fc")], recorded)
