@@ -7,7 +7,6 @@ from typing import Literal
 import torch
 from torch import nn
 
-from argosy.ops.products import affine
 from argosy.process import check_memory
 
 
@@ -37,7 +36,11 @@ class Memory(nn.Module):
     def step(self, x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
         """Return the states [..., S] after one step with inputs [..., F] from states [..., S]."""
         flat_x, flat = x.reshape(-1, x.shape[-1]), state.reshape(-1, state.shape[-1])
-        return self._after(self._inputs(flat_x), flat).reshape(*x.shape[:-1], -1)
+        if isinstance(self.cell, nn.LSTMCell):
+            after = torch.cat(self.cell(flat_x, flat.chunk(2, dim=-1)), dim=-1)
+        else:
+            after = self.cell(flat_x, flat)
+        return after.reshape(*x.shape[:-1], -1)
 
     def forward(self, x: torch.Tensor, stored: torch.Tensor, on_reset: torch.Tensor) -> torch.Tensor:
         """Run through sequences, with gradient through time.
@@ -53,27 +56,9 @@ class Memory(nn.Module):
         """
         state = stored[0]
         after: list[torch.Tensor] = []
-        for t, inputs_t in enumerate(self._inputs(x)):
+        for t, x_t in enumerate(x):
             if t > 0:
                 state = torch.where(on_reset[t].unsqueeze(-1), stored[t], state)
-            state = self._after(inputs_t, state)
+            state = self.step(x_t, state)
             after.append(state)
         return torch.stack(after)
-
-    def _inputs(self, x: torch.Tensor) -> torch.Tensor:
-        """What the gates add up of inputs [..., F], of all steps in one product; on a GPU the fused cell does it."""
-        return affine(x, self.cell.weight_ih.t(), self.cell.bias_ih) if x.is_cpu else x
-
-    def _after(self, inputs: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
-        """States [B, S] after a step from states [B, S], by `_inputs`."""
-        hidden, *cells = state.chunk(2, dim=-1) if isinstance(self.cell, nn.LSTMCell) else (state,)
-        if not inputs.is_cpu:
-            return self.cell(inputs, hidden) if not cells else torch.cat(self.cell(inputs, (hidden, *cells)), dim=-1)
-        remembered = affine(hidden, self.cell.weight_hh.t(), self.cell.bias_hh)
-        if cells:
-            enters, stays, new, leaves = (inputs + remembered).chunk(4, dim=-1)
-            cell = stays.sigmoid() * cells[0] + enters.sigmoid() * new.tanh()
-            return torch.cat((leaves.sigmoid() * cell.tanh(), cell), dim=-1)
-        (resets_x, keeps_x, new_x), (resets, keeps, new) = inputs.chunk(3, dim=-1), remembered.chunk(3, dim=-1)
-        new = (new_x + (resets_x + resets).sigmoid() * new).tanh()
-        return torch.lerp(new, hidden, (keeps_x + keeps).sigmoid())
