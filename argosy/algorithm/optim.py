@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import torch
 from torch import nn
+from torch.autograd.graph import increment_version
 
 from argosy.config import check_limits, limited, name_code
 from argosy.errors import ConfigError, DataError
@@ -171,6 +172,7 @@ class Adam(Optim):
             grad_scale=scale,
             found_inf=skip,
         )
+        increment_version(self.parameters)  # as any other write does; the kernel does not
         self.steps = steps if skip is None else steps - skip
 
     def state_dict(self) -> dict[str, Any]:

@@ -201,9 +201,10 @@ class Backbone(nn.Module):
 
     def features(self, sample: SampleBatch) -> torch.Tensor:
         """Features [..., out_features] of `sample.obs` [..., *obs]; with memory of sequences [T, B, ...]."""
-        x = self._encoded(sample.obs)
-        if self.memory is not None:
-            x = self.memory.output(self._states_after(x, sample))
+        if self.memory is None:
+            x = self._encoded(sample.obs)
+        else:
+            x = self.memory.output(self.memory.states_after(sample, self.columns, self.encoder))
         features: torch.Tensor = self.trunk.forward(x)
         return features
 
@@ -211,7 +212,7 @@ class Backbone(nn.Module):
         """Features of `sample.obs_next`, with the memory's states carried on; or of some `rows` of it [k, ...]."""
         x = self._encoded(sample.obs_next if rows is None else tree.index(sample.obs_next, rows))
         if self.memory is not None:
-            after = self._states_after(self._encoded(sample.obs), sample)
+            after = self.memory.states_after(sample, self.columns, self.encoder)
             if "final" in sample:  # n-step: the successor comes some rows later
                 after = after.gather(0, sample.final.unsqueeze(-1).expand_as(after))
             x = self.memory.output(self.memory.step(x, after if rows is None else after[rows]))
@@ -224,16 +225,6 @@ class Backbone(nn.Module):
             return obs
         x: torch.Tensor = self.encoder(obs)
         return x
-
-    def _states_after(self, x: torch.Tensor, sample: SampleBatch) -> torch.Tensor:
-        """States [T, B, S] after each row of sequences."""
-        assert self.memory is not None
-        if self.columns is None or "state" not in sample.policy:
-            stored = x.new_zeros(1, 1, self.state_size).expand(*x.shape[:-1], -1)
-        else:
-            stored = sample.policy.state[..., self.columns]
-        after: torch.Tensor = self.memory(x, stored, sample.on_reset)
-        return after
 
 
 MAX_PRODUCTS = 2**18

@@ -120,6 +120,16 @@ def test_resumes_exactly(kind, steps, through_a_file, tmp_path):
         assert torch.equal(a, b)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_counts_as_a_write_so_that_a_gradient_of_before_is_refused(kind):
+    layer = nn.Linear(2, 2)
+    optim = optimiser(kind, layer)
+    loss = layer(layer(torch.ones(3, 2))).sum()
+    optim.step(layer(torch.ones(3, 2)).sum())
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
 def test_takes_gradients_for_its_own_parameters_alone():
     net, other = network(), network()
     OptimConfig(lr=0.01).build(net).step((net(torch.ones(1, 3)) * other(torch.ones(1, 3))).sum())

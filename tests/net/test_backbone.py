@@ -1,9 +1,16 @@
+import copy
+import pickle
+
+import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from torch import nn
 
+from argosy.algorithm.optim import Adam, OptimConfig
+from argosy.data import Batch
 from argosy.errors import ConfigError
-from argosy.net import MLP, EnsembleMLP, Linear, NetConfig
+from argosy.net import MLP, Backbone, EnsembleMLP, Linear, Memory, NetConfig
 from argosy.net.backbone import ACTIVATIONS, FEW_OUTPUTS, Tanh
 from argosy.net.ensemble import EnsembleLinear
 
@@ -86,3 +93,73 @@ def test_every_activation_has_its_module():
         assert activation()(torch.zeros(3)).shape == (3,)
     with pytest.raises(ConfigError, match=", ".join(f"'{name}'" for name in ACTIVATIONS)):
         NetConfig(activation="sine")
+
+
+def nothing(backbone, sample):
+    pass
+
+
+def an_observation(backbone, sample):
+    sample.obs.speed += 1.0
+
+
+def other_observations(backbone, sample):
+    sample.obs = Batch(frame=sample.obs.frame, speed=sample.obs.speed + 1.0)
+
+
+def a_stored_state(backbone, sample):
+    sample.policy.state += 1.0
+
+
+def where_an_episode_begins(backbone, sample):
+    sample.on_reset.logical_not_()
+
+
+def a_step_of_the_optimiser(backbone, sample):
+    step(backbone.memory)
+
+
+def a_step_of_the_optimiser_of_the_encoder(backbone, sample):
+    step(backbone.encoder)
+
+
+def step(module):
+    parameters = list(module.parameters())
+    Adam(OptimConfig(), parameters).step(sum(p.sum() for p in parameters))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        nothing,
+        an_observation,
+        other_observations,
+        a_stored_state,
+        where_an_episode_begins,
+        a_step_of_the_optimiser,
+        a_step_of_the_optimiser_of_the_encoder,
+    ],
+)
+def test_the_memory_runs_over_a_sample_once_while_nothing_changes(change, monkeypatch):
+    torch.manual_seed(0)
+    space = spaces.Dict({"frame": spaces.Box(0, 255, (1, 10, 10), np.uint8), "speed": spaces.Box(-1, 1, (2,))})
+    backbone = Backbone(space, NetConfig(kind="cnn", hidden_sizes=(4,), memory="lstm", memory_size=3, cnn_features=4))
+    backbone.columns = slice(0, 6)
+    obs, obs_next = (
+        Batch(frame=torch.randint(255, (5, 4, 1, 10, 10), dtype=torch.uint8), speed=torch.randn(5, 4, 2))
+        for _ in range(2)
+    )
+    on_reset = torch.zeros(5, 4, dtype=torch.bool)
+    sample = Batch(obs=obs, obs_next=obs_next, on_reset=on_reset, policy=Batch(state=torch.randn(5, 4, 6)))
+    runs, forward = [], Memory.forward
+    monkeypatch.setattr(Memory, "forward", lambda self, *inputs: runs.append(1) or forward(self, *inputs))
+
+    assert backbone.features(sample).requires_grad
+    change(backbone, sample)
+    with torch.no_grad():
+        later = backbone.features_next(sample)
+        assert len(runs) == (1 if change is nothing else 2)
+        assert torch.equal(later, copy.deepcopy(backbone).features_next(sample))  # a copy knows nothing
+    assert len(runs) == (2 if change is nothing else 3)
+    assert backbone.features(sample).requires_grad
+    assert len(pickle.dumps(backbone)) < 60_000

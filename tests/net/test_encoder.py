@@ -238,10 +238,8 @@ def test_encoders_that_do_not_fit_are_refused(config, message):
 # ----------------------------------------------------------------------------------------------------------------------
 
 
-class Adding(nn.Module):
-    """Stands for a memory: its state is the sum of what it saw; its output is ten times that."""
-
-    state_size = out_features = 2
+class Adding(Memory):
+    """Its state is the sum of what it saw; its output is ten times that."""
 
     def output(self, state):
         return 10.0 * state
@@ -249,13 +247,11 @@ class Adding(nn.Module):
     def step(self, x, state):
         return x + state
 
-    forward = Memory.forward
-
 
 def remembering(columns=None):
     """A backbone whose features are ten times the sum of the observations since its sequence began."""
     backbone = Backbone(PAIR, NetConfig(hidden_sizes=(), memory="gru", memory_size=2))
-    backbone.memory, backbone.columns = Adding(), columns
+    backbone.memory, backbone.columns = Adding("gru", 2, 2), columns
     return backbone
 
 
