@@ -28,6 +28,7 @@ from argosy.algorithm.optim import OptimConfig
 from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
+from argosy.ops.choice import of_index
 from argosy.ops.offline import advantage_weight, conservative_gap
 from argosy.policy import ActorCriticPolicy
 
@@ -107,7 +108,7 @@ class DiscreteCRR(Algorithm[DiscreteCRRConfig, DiscreteCRRStats]):
         logp, probs_BA = now.logp, now.params.detach().exp()  # noqa: N806
 
         q_KBA = self.critic.value(batch)  # noqa: N806
-        q_KB = q_KBA.take_along_dim(batch.act[None, ..., None], dim=-1).squeeze(-1)  # noqa: N806
+        q_KB = of_index(q_KBA, batch.act)  # noqa: N806
         td_error = self.critic.scaled(q_KB) - self.critic.scaled(target)
         gap_KB = conservative_gap(q_KBA, q_KB, probs_BA > 0.0)  # noqa: N806
         loss_KB = td_error.square() + self.config.conservative_weight * gap_KB  # noqa: N806  # detail 4
@@ -117,7 +118,7 @@ class DiscreteCRR(Algorithm[DiscreteCRRConfig, DiscreteCRRStats]):
         self.critic.take_in(target, batch)
 
         q_BA = q_KBA.detach().amin(dim=0)  # noqa: N806
-        adv = q_BA.take_along_dim(batch.act[..., None], dim=-1).squeeze(-1) - (probs_BA * q_BA).sum(dim=-1)  # detail 2
+        adv = of_index(q_BA, batch.act) - (probs_BA * q_BA).sum(dim=-1)  # detail 2
         weight = self._weight(adv)
         loss_actor = -batch_mean(batch.weight * weight * logp, batch)
         self.actor_optim.step(loss_actor)

@@ -108,6 +108,11 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 }
 
 
+def activation_layer(name: str) -> nn.Module:
+    """Make the nonlinearity after a layer; in place, as nobody else holds what that gives: updates take 1 % less."""
+    return nn.ReLU(inplace=True) if name == "relu" else ACTIVATIONS[name]()
+
+
 class MLP(nn.Sequential):
     """[..., in_features] -> [..., out_features]: linear layers with an activation after each hidden one.
 
@@ -124,9 +129,7 @@ class MLP(nn.Sequential):
         layers: list[nn.Module] = []
         width = in_features
         for size in hidden_sizes:
-            # in place, as nobody else holds what a layer gives: a DQN update takes 1 % less
-            follows = nn.ReLU(inplace=True) if activation == "relu" else ACTIVATIONS[activation]()
-            layers += [Linear(width, size), follows]
+            layers += [Linear(width, size), activation_layer(activation)]
             width = size
         if out_features is not None:
             layers.append(Linear(width, out_features))

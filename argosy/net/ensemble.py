@@ -10,9 +10,10 @@ import torch
 from torch import nn
 
 from argosy.data.protocols import SampleBatch, TransitionBatch
-from argosy.net.backbone import ACTIVATIONS, Backbone, Space, parameters_of
+from argosy.net.backbone import Backbone, Space, activation_layer, parameters_of
 from argosy.net.config import NetConfig
 from argosy.net.statistics import Scaled, Scaling
+from argosy.ops.choice import of_index
 from argosy.ops.products import affine_each
 
 
@@ -70,7 +71,7 @@ class EnsembleMLP(nn.Sequential):
         layers: list[nn.Module] = []
         width = in_features
         for hidden in hidden_sizes:
-            layers += [EnsembleLinear(size, width, hidden), ACTIVATIONS[activation]()]
+            layers += [EnsembleLinear(size, width, hidden), activation_layer(activation)]
             width = hidden
         sizes = size, width, out_features
         layers.append(ScaledEnsembleLinear(*sizes, scaling) if scaling else EnsembleLinear(*sizes))
@@ -164,4 +165,4 @@ class EnsembleCritic(nn.Module):
         q = q.reshape(-1, *lead) if self.atoms == 1 else q.reshape(-1, *lead, self.atoms)
         if act is None or self.action_dim:
             return q
-        return q.take_along_dim(act[None, ..., None], dim=-1).squeeze(-1)
+        return of_index(q, act)

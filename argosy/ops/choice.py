@@ -5,6 +5,11 @@ from __future__ import annotations
 import torch
 
 
+def of_index(values: torch.Tensor, act: torch.Tensor) -> torch.Tensor:
+    """Return the numbers [...] of actions `act` in `values` [..., num_actions]; `act` may lack leading axes."""
+    return values.gather(-1, act.expand(values.shape[:-1]).unsqueeze(-1)).squeeze(-1)
+
+
 def of_action(values: torch.Tensor, act: torch.Tensor) -> torch.Tensor:
     """Return the rows of actions `act` [...] of `values` [..., num_actions, N]: [..., N].
 
