@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import torch
+from torch.autograd.graph import Node
 
 foreach_copy_ = torch._foreach_copy_
 """Copies tensors of a list into those of another one."""
@@ -18,5 +19,7 @@ fused_adamw_ = torch._fused_adamw_
 """The same with decoupled weight decay."""
 linear_pointwise: Callable[..., torch.Tensor] = torch.ops.mkldnn._linear_pointwise
 """oneDNN's x [m, k] @ weight [n, k]' + bias, and a function of it."""
+is_wanted: Callable[[Node], bool] = torch._C._will_engine_execute_node
+"""Whether the backward pass that runs goes on to a node of its graph; of a leaf it may refuse to tell."""
 unscale_check_ = torch._amp_foreach_non_finite_check_and_unscale_
 """Sets a number to 1 where a list of tensors, which it multiplies with another number, holds NaN or infinity."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from argosy.ops.kernels import linear_pointwise
+from argosy.ops.kernels import is_wanted, linear_pointwise
 
 on = torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]  # torch's
 """Whether it is used: where torch has it, and would call MKL without it, as on x86."""
@@ -27,7 +27,7 @@ def affine(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> torch.T
         return torch.addmm(bias, x, weight) if x.dim() == 2 else x @ weight + bias
     rows = x.flatten(0, -2).contiguous()
     if torch.is_grad_enabled():
-        y: torch.Tensor = _Affine.apply(rows, weight, bias)  # type: ignore[no-untyped-call]  # torch's
+        y: torch.Tensor = _Affine.apply(_inner(rows), _inner(weight), _inner(bias))  # type: ignore[no-untyped-call]  # torch's
     else:
         y = linear_pointwise(rows, weight.t(), bias, "none", [], "")
     return y if x.dim() == 2 else y.reshape(*x.shape[:-1], -1)
@@ -72,7 +72,7 @@ class _Affine(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         to_x, to_weight = _gradients(ctx, gradient)
-        return to_x, to_weight, gradient.sum(0) if ctx.needs_input_grad[2] else None
+        return to_x, to_weight, gradient.sum(0) if _wanted(ctx, 2) else None
 
 
 class _Product(torch.autograd.Function):
@@ -90,7 +90,7 @@ def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Return a [m, k] @ b [k, n]."""
     if not torch.is_grad_enabled():
         return linear_pointwise(a, b.t(), None, "none", [], "")
-    y: torch.Tensor = _Product.apply(a, b)  # type: ignore[no-untyped-call]  # torch's
+    y: torch.Tensor = _Product.apply(_inner(a), _inner(b))  # type: ignore[no-untyped-call]  # torch's
     return y
 
 
@@ -99,11 +99,25 @@ def _gradients(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, t
     a, b = ctx.saved_tensors
     gradient = gradient.contiguous()  # it may repeat a number, or lie among others; oneDNN then takes ages
     to_a = to_b = None
-    if ctx.needs_input_grad[0]:
+    if _wanted(ctx, 0):
         to_a = _product(b, gradient.t()).t() if _is_transposed(a) else _product(gradient, b.t())
-    if ctx.needs_input_grad[1]:
+    if _wanted(ctx, 1):
         to_b = _product(gradient.t(), a).t() if _is_transposed(b) else _product(a.t(), gradient)
     return to_a, to_b
+
+
+def _inner(x: torch.Tensor) -> torch.Tensor:
+    """Return the same tensor as a node of its own, of which `_wanted` can tell."""
+    return x.view_as(x) if x.is_leaf and x.requires_grad else x
+
+
+def _wanted(ctx: Any, number: int) -> bool:
+    """Whether the gradient of an input is asked for: not of a critic's weights, for one, when its actor learns.
+
+    `ctx.needs_input_grad` says only whether it could be.
+    """
+    node, _ = ctx.next_functions[number]
+    return node is not None and is_wanted(node)
 
 
 def _is_transposed(matrix: torch.Tensor) -> bool:

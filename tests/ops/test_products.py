@@ -50,12 +50,29 @@ def test_values_and_gradients_are_those_of_plain_products(transposed, monkeypatc
         same(affine(*leaves), plain)
 
 
-def test_only_the_gradients_that_are_asked_for_are_computed(monkeypatch):
-    x, weight, bias = layer()
-    y = affine(x.requires_grad_(), weight, bias)
+@pytest.mark.parametrize("are_leaves", [False, True])
+def test_only_the_gradients_that_are_asked_for_are_computed(are_leaves, monkeypatch):
+    rows, size_in, size_out = SHAPE
+    to_x, to_weight = (rows, size_out, size_in), (size_in, rows, size_out)
+    parts = [part.requires_grad_() for part in layer()]
+    if not are_leaves:  # a critic's input depends on what the actor says
+        parts = [part * 1.0 for part in parts]
+    x, weight, bias = parts
+    y = affine(x, weight, bias)
     shapes = counted(monkeypatch)
-    torch.autograd.grad(y.sum(), x)
-    assert shapes == [(SHAPE[0], SHAPE[2], SHAPE[1])]
+    for asked, computed in (
+        ([x], [to_x]),
+        ([weight], [to_weight]),
+        ([bias], []),
+        ([x, weight], [to_x, to_weight]),
+        (parts, [to_x, to_weight]),
+    ):
+        found = torch.autograd.grad(y, asked, torch.ones_like(y), retain_graph=True)
+        assert shapes == computed
+        assert [part.shape for part in found] == [part.shape for part in asked]
+        shapes.clear()
+    y.sum().backward()
+    assert shapes == [to_x, to_weight]
 
 
 @pytest.mark.parametrize("transposed", [False, True])
