@@ -48,14 +48,16 @@ def gaussian_kl(
     return (0.5 * squares - difference - 0.5).sum(dim=-1)
 
 
-def squashed_gaussian_log_prob(raw: torch.Tensor, mean: torch.Tensor, log_std: torch.Tensor) -> torch.Tensor:
-    """Log-density [...] of tanh(raw) for `raw` [..., A] from a diagonal Gaussian.
+def squashed_gaussian_log_prob(raw: torch.Tensor, noise: torch.Tensor, log_std: torch.Tensor) -> torch.Tensor:
+    """Log-density [...] of tanh(raw) for raw = mean + exp(log_std) * noise, all [..., A], and standard Gaussian `noise`.
 
     Subtracts log(1 - tanh(raw)^2) = 2 * (log 2 - raw - softplus(-2 raw)), which stays exact for large `raw`
-    (appendix C of Haarnoja et al., 2018, https://arxiv.org/abs/1801.01290).
+    (appendix C of Haarnoja et al., 2018, https://arxiv.org/abs/1801.01290). What the density owes to the noise has no
+    gradient: the mean moves with what is drawn from it.
     """
-    log_det = 2.0 * (math.log(2.0) - raw - F.softplus(-2.0 * raw)).sum(dim=-1)
-    return gaussian_log_prob(raw, mean, log_std) - log_det
+    of_noise = 0.5 * noise.square().sum(dim=-1) + noise.shape[-1] * (LOG_SQRT_2PI + 2.0 * math.log(2.0))
+    half_log_det = raw + F.softplus(-2.0 * raw)
+    return -(torch.sub(log_std, half_log_det, alpha=2.0).sum(dim=-1) + of_noise)
 
 
 # Draws, for acting: small arrays, for which numpy costs half of what torch does.

@@ -38,7 +38,7 @@ class SquashedGaussianAnalysis:
         shape = self.mean.shape if count is None else (count, *self.mean.shape)
         noise = torch.empty(shape).normal_(generator=generator).to(self.mean.device)
         raw = torch.addcmul(self.mean, noise, self.log_std.exp())
-        return self._shaped(raw.tanh()), squashed_gaussian_log_prob(raw, self.mean, self.log_std)
+        return self._shaped(raw.tanh()), squashed_gaussian_log_prob(raw, noise, self.log_std)
 
     def _shaped(self, act: torch.Tensor) -> torch.Tensor:
         return act if len(self.shape) == 1 else act.reshape(*act.shape[:-1], *self.shape)

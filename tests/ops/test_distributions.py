@@ -64,18 +64,25 @@ def test_divergences_are_torch_s():
 
 def test_squashed_gaussian_is_the_density_of_the_squashed_action():
     torch.manual_seed(0)
-    mean, log_std, noise = torch.randn(3, 6, 2)
+    mean, log_std, noise = torch.randn(3, 6, 2, dtype=torch.float64).unbind()
+    mean, log_std = mean.requires_grad_(), log_std.requires_grad_()
     raw = mean + log_std.exp() * noise
     reference = torch_distributions.TransformedDistribution(
         torch_distributions.Normal(mean, log_std.exp()), [torch_distributions.TanhTransform(cache_size=1)]
     )
     expected = reference.log_prob(reference.transforms[0](raw)).sum(-1)
-    torch.testing.assert_close(squashed_gaussian_log_prob(raw, mean, log_std), expected, atol=1e-4, rtol=1e-4)
+    logp = squashed_gaussian_log_prob(raw, noise, log_std)
+    torch.testing.assert_close(logp, expected)
+    weights = torch.randn(6, dtype=torch.float64)
+    for ours, theirs in zip(
+        *(torch.autograd.grad(p, (mean, log_std), weights, retain_graph=True) for p in (logp, expected)), strict=True
+    ):
+        torch.testing.assert_close(ours, theirs)
 
 
 def test_squashed_gaussian_stays_finite_where_tanh_is_1():
     raw = torch.tensor([[40.0]], requires_grad=True)
-    logp = squashed_gaussian_log_prob(raw, torch.tensor([[40.0]]), torch.zeros(1))
+    logp = squashed_gaussian_log_prob(raw, torch.zeros(1, 1), torch.zeros(1))
     # log(1 - tanh(x)^2) -> 2 log 2 - 2x
     assert logp.item() == pytest.approx(-0.5 * math.log(2 * math.pi) - 2 * math.log(2) + 80.0)
     logp.sum().backward()
