@@ -49,7 +49,7 @@ def gaussian_kl(
 
 
 def squashed_gaussian_log_prob(raw: torch.Tensor, noise: torch.Tensor, log_std: torch.Tensor) -> torch.Tensor:
-    """Log-density [...] of tanh(raw) for raw = mean + exp(log_std) * noise, all [..., A], and standard Gaussian `noise`.
+    """Log-density [...] of tanh(raw) for raw = mean + exp(log_std) * noise, all [..., A], and standard normal `noise`.
 
     Subtracts log(1 - tanh(raw)^2) = 2 * (log 2 - raw - softplus(-2 raw)), which stays exact for large `raw`
     (appendix C of Haarnoja et al., 2018, https://arxiv.org/abs/1801.01290). What the density owes to the noise has no
