@@ -108,7 +108,7 @@ class KnownStates:
 
     def of(self, causes: Sequence[torch.Tensor]) -> torch.Tensor | None:
         """Return what follows from these very tensors, none of them written to since; None if it is not known."""
-        if torch.is_grad_enabled() or len(causes) != len(self._causes):
+        if torch.is_grad_enabled() or torch.compiler.is_compiling() or len(causes) != len(self._causes):
             return None
         is_same = all(new is old for new, old in zip(causes, self._causes, strict=True))
         return self._states if is_same and _versions(causes) == self._versions else None
