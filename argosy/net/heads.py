@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from argosy.net.backbone import ACTIVATIONS, Linear
+from argosy.net.backbone import Linear, activation_layer
 from argosy.net.ensemble import EnsembleLinear
 
 
@@ -23,7 +23,7 @@ class DuelingHead(nn.Module):
         super().__init__()
         self.atoms = atoms
         self.hidden = Linear(in_features, 2 * hidden)  # both streams side by side
-        self.activation = ACTIVATIONS[activation]()
+        self.activation = activation_layer(activation)
         self.value = Linear(hidden, atoms)
         self.advantage = Linear(hidden, num_actions * atoms)
 
@@ -47,7 +47,7 @@ class BranchingHead(nn.Module):
         super().__init__()
         self.streams = 1 + len(sizes)
         self.hidden = Linear(in_features, self.streams * hidden)  # all streams side by side
-        self.activation = ACTIVATIONS[activation]()
+        self.activation = activation_layer(activation)
         self.value = Linear(hidden, 1)
         self.advantage = EnsembleLinear(len(sizes), hidden, max(sizes))
         choices = torch.tensor(sizes).unsqueeze(-1)

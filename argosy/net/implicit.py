@@ -10,7 +10,7 @@ import math
 import torch
 from torch import nn
 
-from argosy.net.backbone import ACTIVATIONS, Linear
+from argosy.net.backbone import Linear, activation_layer
 
 
 class EqualFractions(nn.Module):
@@ -64,7 +64,7 @@ class ImplicitHead(nn.Module):
         self.fractions = fractions
         self.embed = Linear(num_cosines, in_features)
         self.hidden = Linear(in_features, hidden)
-        self.activation = ACTIVATIONS[activation]()
+        self.activation = activation_layer(activation)
         self.out = Linear(hidden, num_actions)
         self.frequencies = nn.Buffer(math.pi * torch.arange(1, num_cosines + 1), persistent=False)
 
@@ -76,8 +76,8 @@ class ImplicitHead(nn.Module):
 
     def quantiles(self, features: torch.Tensor, tau: torch.Tensor) -> torch.Tensor:
         """Features [..., F], fractions [..., N], or [N] for all -> quantiles [..., A, N]."""
-        angles = torch.cos(tau.unsqueeze(-1) * self.frequencies)
-        embedding = torch.relu(self.embed(angles.flatten(0, -2)))  # rows in one axis: an update takes 4 % less
+        angles = (tau.unsqueeze(-1) * self.frequencies).cos_()
+        embedding = self.embed(angles.flatten(0, -2)).relu_()  # rows in one axis: an update takes 4 % less
         rows = features.unsqueeze(-2) * embedding.reshape(*tau.shape, -1)
         out: torch.Tensor = self.out(self.activation(self.hidden(rows.flatten(0, -2))))
         return out.reshape(*rows.shape[:-1], -1).transpose(-1, -2)
