@@ -57,7 +57,7 @@ class BranchingHead(nn.Module):
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """[..., in_features] -> [..., D, n]."""
         lead = features.shape[:-1]
-        shared = features.detach() + (features - features.detach()) / self.streams  # the same, with less gradient
+        shared = torch.lerp(features.detach(), features, 1.0 / self.streams)  # the same, with less gradient
         streams = self.activation(self.hidden(shared)).reshape(-1, self.streams, self.value.in_features)
         adv = self.advantage(streams[:, 1:].transpose(0, 1)).transpose(0, 1)
         value = self.value(streams[:, 0]).unsqueeze(-1)
