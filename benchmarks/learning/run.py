@@ -327,8 +327,9 @@ def beside_published() -> list[str]:
             grid, mean = mean_curve([seed["test_curve"] for seed in seeds])
             best = int(mean.argmax())
             ours = [np.interp(grid[best], *np.array(seed["test_curve"], dtype=float).T) for seed in seeds]
+            spread = f" ± {np.std(ours):.1f}" if len(ours) > 1 else ""
             lines.append(
-                f"| {task} | {algorithm} | {theirs:.1f} ± {deviation:.1f} | {mean[best]:.1f} ± {np.std(ours):.1f} "
+                f"| {task} | {algorithm} | {theirs:.1f} ± {deviation:.1f} | {mean[best]:.1f}{spread} "
                 f"({len(seeds)}) | {grid[best]:,.0f} |"
             )
     return lines
