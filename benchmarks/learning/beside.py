@@ -2,6 +2,7 @@
 
     python benchmarks/learning/beside.py                         every row on Pendulum that d3rlpy can have
     python benchmarks/learning/beside.py --algorithms td3_bc iql --labels mixed --seeds 2
+    python benchmarks/learning/beside.py --task Hopper-v5 --algorithms bc td3_bc iql awac --labels mixed
 
 Argosy's returns are those of `results/`. What is there of the peer's in `beside.json`, with the same settings, is not
 made again. Needs `benchmarks/peers/setup.sh d3rlpy`. The table is written into docs/benchmarks.md.
@@ -116,6 +117,7 @@ def wanted(row: Mapping[str, Any]) -> dict[str, Any]:
         "batch": experiment["trainer"]["batch_size"],
         "hidden": experiment["net"]["hidden_sizes"],
         "layer_norm": row["algorithm"] == "rebrac",
+        "norm_obs": experiment["net"]["norm_obs"],
         "settings": SETTINGS[row["algorithm"]](experiment["config"]),
         "episodes": EPISODES,
         "data_sha256": row.get("data_sha256"),

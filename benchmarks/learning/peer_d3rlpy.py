@@ -19,7 +19,7 @@ import torch
 from d3rlpy.dataset import MDPDataset
 from d3rlpy.logging import NoopAdapterFactory
 from d3rlpy.models.encoders import VectorEncoderFactory
-from d3rlpy.preprocessing import MinMaxActionScaler
+from d3rlpy.preprocessing import MinMaxActionScaler, StandardObservationScaler
 
 CONFIGS = {
     "bc": "BCConfig",
@@ -46,7 +46,12 @@ def main() -> None:
         if name.endswith("encoder_factory")
     }
     scaler = MinMaxActionScaler(minimum=env.action_space.low, maximum=env.action_space.high)
-    algorithm = config(**nets, batch_size=asked["batch"], action_scaler=scaler, **asked["settings"]).create(False)
+    shared = {
+        "batch_size": asked["batch"],
+        "action_scaler": scaler,
+        "observation_scaler": StandardObservationScaler() if asked["norm_obs"] else None,
+    }
+    algorithm = config(**nets, **shared, **asked["settings"]).create(False)
     start = time.perf_counter()
     algorithm.fit(
         dataset,

@@ -319,7 +319,7 @@ def beside_published() -> list[str]:
         "| --- | --- | --- | --- | --- |",
     ]
     for task, published in json.loads(PUBLISHED.read_text()).items():
-        for algorithm, (theirs, deviation) in published.items():
+        for algorithm, (theirs, deviation, *longer) in published.items():
             path = RESULTS / f"{task}-{algorithm}.json"
             seeds = json.loads(path.read_text())["seeds"] if path.exists() else []
             if not seeds or min(seed["env_steps"] for seed in seeds) < PUBLISHED_STEPS:
@@ -328,8 +328,9 @@ def beside_published() -> list[str]:
             best = int(mean.argmax())
             ours = [np.interp(grid[best], *np.array(seed["test_curve"], dtype=float).T) for seed in seeds]
             spread = f" ± {np.std(ours):.1f}" if len(ours) > 1 else ""
+            within = f" in {longer[0]:,} steps" if longer else ""
             lines.append(
-                f"| {task} | {algorithm} | {theirs:.1f} ± {deviation:.1f} | {mean[best]:.1f}{spread} "
+                f"| {task} | {algorithm} | {theirs:.1f} ± {deviation:.1f}{within} | {mean[best]:.1f}{spread} "
                 f"({len(seeds)}) | {grid[best]:,.0f} |"
             )
     return lines

@@ -53,12 +53,16 @@ def test_the_table_has_a_line_per_result_and_says_what_was_asked_for(tmp_path, m
 def test_published_numbers_stand_beside_the_best_point_of_the_mean_test_curve(tmp_path, monkeypatch):
     monkeypatch.setattr(run, "RESULTS", tmp_path)
     monkeypatch.setattr(run, "PUBLISHED", tmp_path / "published.json")
-    run.PUBLISHED.write_text(json.dumps({"T-v0": {"a": [5.0, 1.0], "b": [7.0, 2.0]}, "U-v0": {"a": [9.0, 1.0]}}))
+    published = {"T-v0": {"a": [5.0, 1.0], "b": [7.0, 2.0], "c": [8.0, 3.0, 3_000_000]}, "U-v0": {"a": [9.0, 1.0]}}
+    run.PUBLISHED.write_text(json.dumps(published))
     curves = [[[0, 0.0], [500_000, 4.0], [1_000_000, 2.0]], [[0, 0.0], [500_000, 10.0], [1_000_000, 3.0]]]
-    for name, steps in (("T-v0-a", 1_000_000), ("T-v0-b", 999_999)):  # the latter did not go so far
+    for name, steps in (("T-v0-a", 1_000_000), ("T-v0-b", 999_999), ("T-v0-c", 1_000_000)):  # b did not go so far
         seeds = [{"test_curve": curve, "env_steps": steps} for curve in curves]
         (tmp_path / f"{name}.json").write_text(json.dumps({"seeds": seeds}))
-    assert run.beside_published()[2:] == ["| T-v0 | a | 5.0 ± 1.0 | 7.0 ± 3.0 (2) | 500,000 |"]
+    assert run.beside_published()[2:] == [
+        "| T-v0 | a | 5.0 ± 1.0 | 7.0 ± 3.0 (2) | 500,000 |",
+        "| T-v0 | c | 8.0 ± 3.0 in 3,000,000 steps | 7.0 ± 3.0 (2) | 500,000 |",
+    ]
 
 
 def test_a_seed_that_stands_in_the_results_with_the_same_settings_is_not_made_again(tmp_path, monkeypatch):
