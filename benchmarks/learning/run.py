@@ -34,6 +34,7 @@ from argosy.logger import read_jsonl
 from argosy.report import interval
 from argosy.rng import spawn_seeds
 from argosy.run.machine import machine
+from argosy.run.result import Result
 
 HERE = Path(__file__).resolve().parent
 RESULTS, RUNS = HERE / "results", HERE / "runs"
@@ -179,13 +180,20 @@ def train(experiment: Experiment, runs: Path) -> dict[str, Any]:
     if found is not None and found.replaced({"threads": experiment.threads}) != experiment:  # found as it begins
         raise SystemExit(f"{config.parent} was made with other settings; remove it, or give this run a --label")
     if config is None or not any(config.parent.glob("checkpoint*")):
-        return record(Path(argosy.train(experiment, runs=runs, show_progress=False).run_dir))
+        return finished(argosy.train(experiment, runs=runs, show_progress=False))
     try:
-        argosy.resume(config.parent, show_progress=False, trust=True)
+        return finished(argosy.resume(config.parent, show_progress=False, trust=True))
     except ConfigError as error:
         if "has finished" not in str(error):
             raise
     return record(config.parent)
+
+
+def finished(result: Result) -> dict[str, Any]:
+    """Return the record of a run that came to its end; what was interrupted gets into no table."""
+    if result.interrupted:
+        raise SystemExit(f"{result.run_dir} was interrupted; the same command goes on with it")
+    return record(Path(result.run_dir))
 
 
 def record(folder: Path) -> dict[str, Any]:

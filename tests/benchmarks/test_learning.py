@@ -1,3 +1,4 @@
+import dataclasses
 import importlib.util
 import json
 import sys
@@ -102,6 +103,14 @@ def test_a_seed_that_learned_from_other_data_is_made_again(tmp_path):
     path.write_text(json.dumps({**made, "data_sha256": run.digest(data)}))
     data.write_bytes(b"others")
     assert run.standing(path, preset) == {}
+
+
+def test_what_was_interrupted_gets_into_no_table(tmp_path):
+    short = {"trainer.max_epoch": 1, "trainer.step_per_epoch": 500, "stop.episodes": 1}
+    result = argosy.train("dqn", "CartPole-v1", runs=tmp_path, show_progress=False, **short)
+    assert run.finished(result)["env_steps"] == result.env_steps
+    with pytest.raises(SystemExit, match="was interrupted; the same command goes on"):
+        run.finished(dataclasses.replace(result, interrupted=True))
 
 
 def test_a_seed_has_passed_that_reached_all_bars_in_time():
