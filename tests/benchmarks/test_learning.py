@@ -106,7 +106,7 @@ def test_a_seed_that_learned_from_other_data_is_made_again(tmp_path):
 
 
 def test_what_was_interrupted_gets_into_no_table(tmp_path):
-    short = {"trainer.max_epoch": 1, "trainer.step_per_epoch": 500, "stop.episodes": 1}
+    short = {"trainer.max_epoch": 1, "trainer.step_per_epoch": 500, "trainer.start_steps": 100}
     result = argosy.train("dqn", "CartPole-v1", runs=tmp_path, show_progress=False, **short)
     assert run.finished(result)["env_steps"] == result.env_steps
     with pytest.raises(SystemExit, match="was interrupted; the same command goes on"):
