@@ -27,7 +27,7 @@ make_env() { # name, requirements...
 tianshou1() { make_env tianshou1 tianshou==1.0.0 numpy==1.24.4 gymnasium==0.28.1; }
 tianshou2() { make_env tianshou2 tianshou==2.0.1 numpy==2.2.6 gymnasium==1.4.0 mujoco==3.3.7 imageio==2.37.0 packaging==25.0; }
 sb3() { make_env sb3 stable-baselines3==2.9.2 gymnasium==1.4.0 mujoco==3.3.7 imageio==2.37.0 packaging==25.0; }
-d3rlpy() { make_env d3rlpy d3rlpy==2.8.1 gymnasium==1.0.0 numpy==2.2.6; }
+d3rlpy() { make_env d3rlpy d3rlpy==2.8.1 gymnasium==1.0.0 numpy==2.2.6 mujoco==3.3.7 imageio==2.37.0 packaging==25.0; }
 rllib() { # for benchmarks/fleet/rllib.py alone
   make_env rllib "ray[rllib]==2.60.0" gymnasium==1.2.2 ale-py==0.12.1 opencv-python-headless==5.0.0.93
 }
