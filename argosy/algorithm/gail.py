@@ -89,9 +89,9 @@ class GAIL(PPO):
         expert = self.prepare(_alone(rollout.expert))
         taken = self.policy.map_action_inverse(self.policy.map_action(to_numpy(rollout.act)))  # detail 4
         rollout.act = torch.as_tensor(taken, device=self.device)
-        with torch.no_grad():
-            expert_logp = self.policy.analyze(expert).logp
-        metrics = self._learn_reward(_rows(rollout, rollout.policy.logp), _rows(expert, expert_logp))
+        with torch.no_grad():  # of both as the env took them: the density of an unclipped draw would tell them apart
+            own_logp, expert_logp = self.policy.analyze(rollout).logp, self.policy.analyze(expert).logp
+        metrics = self._learn_reward(_rows(rollout, own_logp), _rows(expert, expert_logp))
         with torch.no_grad():
             score = self._score(rollout)
         changed = as_tensors(batch, self.device)

@@ -92,8 +92,9 @@ class Tanh(nn.Tanh):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Any shape, and the same again."""
-        is_large = x.is_cpu and x.dtype is torch.float32 and x.numel() >= 4096
-        if not is_large or torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]  # torch's
+        if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]  # torch's
+            return x.tanh()  # asked first: a question of the size would bind an exported program to it
+        if not x.is_cpu or x.dtype is not torch.float32 or x.numel() < 4096:
             return x.tanh()
         y: torch.Tensor = _NumpyTanh.apply(x)  # type: ignore[no-untyped-call]  # torch's
         return y

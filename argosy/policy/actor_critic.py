@@ -241,7 +241,7 @@ class ActorCriticAnalysis:
         mean, log_std = self.distribution.unbind(-2)
         noise = torch.empty(mean.shape).normal_(generator=generator).to(mean.device)
         act = self._policy.action_head.mode(torch.addcmul(mean, noise, log_std.exp()))
-        return act.clamp(-1.0, 1.0) if self._policy.action_scaling else act
+        return act if self._policy._box is None else self._policy._box.clipped(act)
 
     @property
     def value(self) -> torch.Tensor:

@@ -96,7 +96,7 @@ class BatchConstrainedPolicy(NetPolicy):
         if isinstance(action_space, spaces.Box) and not is_bounded(action_space):
             raise SpaceError(f"{type(self).__name__} squashes actions into bounds; {action_space} has infinite ones")
         net = net or NetConfig(hidden_sizes=(256, 256))
-        super().__init__(observation_space, action_space, net, action_scaling=True, action_bound_method=None)
+        super().__init__(observation_space, action_space, net, action_scaling=True)
         self.action_shape = action_space.shape or ()
         self.num_candidates, self.max_perturbation = num_candidates, max_perturbation
         self.num_latents = 2 * self.action_dim

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, TypeAlias, TypedDict
 
 import numpy as np
+import torch
 from gymnasium import spaces
 
 from argosy.env.spaces import Space, is_bounded
@@ -36,7 +37,7 @@ class BoxMap:
         self.high: np.ndarray = space.high.astype(kind)
         self.width = np.zeros_like(self.low)
         if scaling:
-            self.width = self.high - self.low + (1 if self.is_integer else 0)
+            self.width = np.asarray(self.high - self.low + (1 if self.is_integer else 0))  # of a () Box a number
 
     def to_env(self, act: np.ndarray) -> np.ndarray:
         """[B, *act] -> [B, *act] of the space's dtype, a new array."""
@@ -44,15 +45,22 @@ class BoxMap:
 
     def mapped(self, xp: Any, act: Any, own_low: Any, own_high: Any, width: Any) -> Any:
         """Do so in numpy or torch (`xp`), with the Box's low, high and width as its arrays; the dtype is left open."""
-        low, high = (-1.0, 1.0) if self.scaling else (own_low, own_high)
-        if self.method == "clip":
-            act = xp.clip(act, low, high)
-        elif self.method == "tanh":
+        if self.method == "tanh":
             act = xp.tanh(act)
+        if self.scaling:
+            act = own_low + width * (act + 1.0) * 0.5
         if self.is_integer:
-            whole = xp.floor(own_low + width * (act + 1.0) * 0.5 if self.scaling else act + 0.5)
-            return xp.clip(whole, own_low, own_high)
-        return own_low + width * (act + 1.0) * 0.5 if self.scaling else act
+            act = xp.floor(act if self.scaling else act + 0.5)
+        # last of all: low + (high - low) may round to more than high
+        return xp.clip(act, own_low, own_high) if self.method or self.is_integer else act
+
+    def clipped(self, act: torch.Tensor) -> torch.Tensor:
+        """[..., *act] -> what the env would take of it, in the policy's scale, where `method` is "clip"."""
+        if self.method != "clip":
+            return act
+        if self.scaling:
+            return act.clamp(-1.0, 1.0)
+        return act.clamp(torch.from_numpy(self.low).to(act), torch.from_numpy(self.high).to(act))
 
     def from_env(self, act: np.ndarray) -> np.ndarray:
         """[B, *act] -> [B, *act] float32; an integer is the middle of its bin, the one value of a dimension 0."""

@@ -65,10 +65,9 @@ class DecisionPolicy(NetPolicy):
     ) -> None:
         if net.memory is not None:
             raise ConfigError(f"net.memory is {net.memory!r}, but a transformer remembers by itself; leave it out")
-        is_box = isinstance(action_space, spaces.Box)
         if isinstance(action_space, spaces.Box) and not is_bounded(action_space):
             raise SpaceError(f"{type(self).__name__} squashes actions into bounds; {action_space} has infinite ones")
-        super().__init__(observation_space, action_space, net, action_bound_method=None if is_box else "auto")
+        super().__init__(observation_space, action_space, net)
         self.sequence_length, self.burn_in, self.target_return = context, 0, target_return
         self.encoder, features = make_encoder(observation_space, net, self.no_input, net.cnn_features)
         self.transformer = CausalTransformer(net, heads)

@@ -42,7 +42,7 @@ class SquashingPolicy(OneNetPolicy[AnalysisT_co]):
             raise SpaceError(f"{type(self).__name__} squashes actions into bounds; {action_space} has infinite ones")
         net = net or NetConfig(hidden_sizes=(256, 256))
         # tanh is part of the policy, of its density, too: there is nothing left to bound at the border
-        super().__init__(observation_space, action_space, net, action_scaling=True, action_bound_method=None)
+        super().__init__(observation_space, action_space, net, action_scaling=True)
         self.action_shape = action_space.shape or ()
         self.actor = Backbone(observation_space, net)
         self.head: nn.Module = Linear(self.actor.out_features, self.outputs * self.action_dim)

@@ -10,6 +10,7 @@ from stand_ins import Recorder
 from argosy.algorithm import GAIL, GAILConfig, OptimConfig, Task
 from argosy.data import Batch
 from argosy.errors import DataError
+from argosy.policy import RolloutRequest
 from argosy.policy.rollouts import advantage_rows
 
 SMALL = {"repeat_per_collect": 2, "batch_size": 16, "reward_sizes": (8,)}
@@ -163,3 +164,36 @@ def test_a_rollout_without_an_expert_is_refused():
     del batch.expert
     with pytest.raises(DataError, match=r"GAIL learns from rollouts beside which an expert's rows lie.*--data FILE"):
         algorithm.update(batch)
+
+
+@pytest.mark.parametrize("airl", [False, True])
+def test_an_expert_that_is_the_policy_cannot_be_told_from_it(airl):
+    """Although most draws lie beyond the bounds: the loss stays log 4."""
+    algorithm = make(
+        spaces.Box(-1.0, 1.0, (1,), np.float32),
+        airl=airl,
+        log_std_init=-0.5,
+        optim=OptimConfig(lr=1e-12),
+        reward_optim=OptimConfig(lr=3e-3),
+    )
+    with torch.no_grad():
+        algorithm.policy.action_head.output.bias.fill_(2.0)
+    rng, no, losses = np.random.default_rng(0), np.zeros((512, 1), bool), []
+    for _ in range(40):
+        (obs, mine), (seen, theirs) = (
+            (obs, algorithm.policy.rollout(RolloutRequest(obs=obs)))
+            for obs in rng.uniform(-1, 1, (2, 512, *OBS_SPACE.shape)).astype(np.float32)
+        )
+        rollout = Batch(
+            obs=obs[:, None],
+            act=mine.action[:, None],
+            rew=np.zeros((512, 1), np.float32),
+            terminated=no,
+            truncated=no,
+            cut=np.arange(512)[:, None] == 511,
+            obs_next=obs[:, None],
+            policy=Batch(logp=mine.analyzed_result.logp[:, None]),
+            expert=Batch(obs=seen, act=np.clip(theirs.action, -1.0, 1.0), obs_next=seen, terminated=no[:, 0]),
+        )
+        losses.append(algorithm.update(rollout).loss_reward)
+    assert np.mean(losses[-10:]) == pytest.approx(np.log(4.0), abs=0.06)

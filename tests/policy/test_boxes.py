@@ -2,12 +2,16 @@
 
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 
+from argosy.data import Batch
 from argosy.env.actions import random_actions
 from argosy.env.spaces import is_bounded
 from argosy.errors import SpaceError
+from argosy.net import NetConfig
 from argosy.policy import ActorCriticPolicy, SquashedGaussianPolicy
+from argosy.policy.deterministic import DeterministicPolicy
 
 OBS = spaces.Box(-1, 1, (3,), np.float32)
 HUGE = spaces.Box(-3e38, 3e38, (2,), np.float32)
@@ -61,3 +65,42 @@ def test_bounds_of_3e38_bound_nothing():
     assert np.abs(random_actions(HUGE, 1000, np.random.default_rng(0))).max() < 10
     with pytest.raises(SpaceError, match="infinite"):
         SquashedGaussianPolicy(OBS, HUGE)
+
+
+@pytest.mark.parametrize(
+    ("space", "settings", "low", "high"),
+    [
+        (spaces.Box(0.0, np.inf, (2,), np.float32), {}, 0.0, np.inf),
+        (spaces.Box(-2.0, 2.0, (2,), np.float32), {"action_scaling": False}, -2.0, 2.0),
+        (spaces.Box(-2.0, 2.0, (2,), np.float32), {}, -1.0, 1.0),
+        (spaces.Box(-2.0, 2.0, (2,), np.float32), {"action_bound_method": "tanh"}, -np.inf, np.inf),
+    ],
+)
+def test_draws_are_what_the_env_would_take(space, settings, low, high):
+    made = policy(space, log_std_init=1.5, **settings)
+    drawn = made.analyze(Batch(obs=torch.zeros(500, 3))).sample(torch.Generator().manual_seed(0)).detach().numpy()
+    assert drawn.min() == low if np.isfinite(low) else drawn.min() < -3.0
+    assert drawn.max() == high if np.isfinite(high) else drawn.max() > 3.0
+    assert made.map_action(drawn) == pytest.approx(made.map_action(made.map_action_inverse(made.map_action(drawn))))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("method", ["clip", "tanh"])
+def test_no_action_leaves_its_bounds_by_rounding(dtype, method):
+    low = np.round(np.random.default_rng(0).uniform(-3, 0, 2_000), 2).astype(dtype)
+    high = np.round(np.random.default_rng(1).uniform(0.1, 3, 2_000), 2).astype(dtype)
+    space = spaces.Box(low, high, dtype=dtype)
+    made = policy(space, action_bound_method=method)
+    for act in (-50.0, -1.0, 1.0, 50.0):
+        assert space.contains(made.map_action(np.full((1, 2_000), act, np.float32))[0])
+    stretched = low + (high - low) * dtype(1.0)
+    assert (stretched > high).any()  # what is looked for is there
+
+
+@pytest.mark.parametrize("make", [SquashedGaussianPolicy, DeterministicPolicy])
+def test_a_squashed_action_at_its_limit_is_within_bounds(make):
+    space = spaces.Box(-1.19, 1.17, (1,), np.float32)
+    made = make(OBS, space, NetConfig(hidden_sizes=(4,)))
+    with torch.no_grad():
+        made.head.bias.fill_(30.0)
+    assert made.predict(np.zeros((1, 3), np.float32))[0].tolist() == [space.high.tolist()]

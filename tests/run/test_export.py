@@ -41,6 +41,8 @@ CASES = {
     "discrete": (ActorCriticPolicy, VECTOR, spaces.Discrete(4, start=7), {}),
     "multi-discrete": (ActorCriticPolicy, VECTOR, spaces.MultiDiscrete([2, 3], start=[1, 0]), {}),
     "gaussian": (ActorCriticPolicy, VECTOR, BOX, {"norm_obs": True}),
+    "tanh": (ActorCriticPolicy, VECTOR, BOX, {"activation": "tanh"}),
+    "one number": (ActorCriticPolicy, VECTOR, spaces.Box(-2, 5, ()), {}),
     "unbounded": (ActorCriticPolicy, VECTOR, FREE, {}),
     "whole numbers": (ActorCriticPolicy, VECTOR, spaces.Box(-3, 9, (2,), np.int16), {}),
     "q": (QPolicy, VECTOR, spaces.Discrete(4), {}),
@@ -153,7 +155,9 @@ def test_onnx_acts_as_the_policy_does(case, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".pt", ".pt2"])
-@pytest.mark.parametrize("case", ["gaussian", "q, masked", "q of images", "squashed", "gru", "whole numbers"])
+@pytest.mark.parametrize(
+    "case", ["gaussian", "tanh", "one number", "q, masked", "q of images", "squashed", "gru", "whole numbers"]
+)
 def test_torch_s_own_formats_act_as_the_policy_does(case, suffix, tmp_path):
     policy = made(case)
     check(policy, argosy.export(policy, tmp_path / f"policy{suffix}"))
