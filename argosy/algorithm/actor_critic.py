@@ -148,5 +148,4 @@ class SummedLoss(PolicyGradient[SummedLossConfigT, StatsT]):
     def schedule(self, env_step: int, max_env_step: int) -> None:
         """Set learning rate and entropy bonus."""
         super().schedule(env_step, max_env_step)
-        if self.config.entropy_coef_end is not None:
-            self.entropy_coef = self.config.entropy_coef_at(env_step, max_env_step)
+        self.entropy_coef = self.config.entropy_coef_at(env_step, max_env_step)

@@ -113,8 +113,7 @@ class Optim(ABC):
 
     def schedule(self, progress: float) -> None:
         """Set the learning rate for a share `progress` of the run, 0 to 1."""
-        if self.config.lr_schedule == "linear":
-            self.lr = self.config.lr * (1.0 - progress)
+        self.lr = self.config.lr * (1.0 - progress if self.config.lr_schedule == "linear" else 1.0)
 
     @abstractmethod
     def _apply(self, gradients: list[torch.Tensor], scale: torch.Tensor | None, skip: torch.Tensor | None) -> None:

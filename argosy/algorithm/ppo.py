@@ -97,8 +97,9 @@ class PPO(PolicyGradient[PPOConfig, PPOStats]):
     def schedule(self, env_step: int, max_env_step: int) -> None:
         """Set learning rate and entropy bonus (detail 8)."""
         super().schedule(env_step, max_env_step)
-        if self.config.entropy_coef_end is not None:
-            self.term_weights[2] = -self.config.entropy_coef_at(env_step, max_env_step)
+        config, falls = self.config, self.config.entropy_coef_end is not None
+        self.term_weights[1] = config.value_coef
+        self.term_weights[2] = -(config.entropy_coef_at(env_step, max_env_step) if falls else config.entropy_coef)
 
     def update(self, batch: TrajectoryBatch) -> PPOStats:
         """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp/value; maybe mask."""

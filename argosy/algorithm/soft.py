@@ -73,10 +73,14 @@ class SoftActorCritic(Algorithm[SoftConfigT, SoftStats]):
         super().__init__(config, policy)
         self.critic = critic
         self.log_alpha = nn.Parameter(torch.tensor(math.log(config.alpha), device=self.device))
-        usual = -float(policy.action_dim) if target_entropy is None else target_entropy
-        self.target_entropy = usual if config.target_entropy is None else config.target_entropy
+        self.usual_entropy = -float(policy.action_dim) if target_entropy is None else target_entropy
         self.actor_optim, self.critic_optim = config.actor_optim.build(policy), config.critic_optim.build(critic)
         self.alpha_optim = config.alpha_optim.build([self.log_alpha])
+
+    @property
+    def target_entropy(self) -> float:
+        """What a learned temperature aims at."""
+        return self.usual_entropy if self.config.target_entropy is None else self.config.target_entropy
 
     def _learn_alpha(self, entropy: torch.Tensor, target_entropy: torch.Tensor | float) -> torch.Tensor | None:
         """Move the temperature so that the policy's mean entropy approaches its target. -> the loss, if it learns."""

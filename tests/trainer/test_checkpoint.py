@@ -15,6 +15,7 @@ from declared import declared
 from gymnasium import spaces
 from parts import MemoryLogger, counting, envs, parts
 
+import argosy
 from argosy.algorithm import ALGORITHMS, Task, algorithm_class
 from argosy.collect import Collector
 from argosy.data import Priority, ReplayBuffer, VectorReplayBuffer
@@ -283,3 +284,27 @@ def test_a_failed_save_leaves_the_previous_checkpoint_usable(tmp_path: Path, mon
     load_checkpoint(path, trainer)
     assert trainer.state.env_step == 120
     assert os.listdir(tmp_path) == ["run.checkpoint"]
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "before", "after", "in_force"),
+    [
+        ("dqn", "CartPole-v1", {}, {"optim": {"lr": 1e-5}}, lambda dqn: dqn.optim.lr == 1e-5),
+        ("a2c", "CartPole-v1", {}, {"entropy_coef": 0.5}, lambda a2c: a2c.entropy_coef == 0.5),
+        ("ppo", "CartPole-v1", {}, {"value_coef": 3.0}, lambda ppo: ppo.term_weights[1] == 3.0),
+        ("ppo", "CartPole-v1", {}, {"entropy_coef": 0.5}, lambda ppo: ppo.term_weights[2] == -0.5),
+        ("sac", "Pendulum-v1", {}, {"target_entropy": -7.0}, lambda sac: sac.target_entropy == -7.0),
+    ],
+)
+def test_settings_are_those_in_force_not_those_of_the_file(
+    tmp_path: Path, name: str, task: str, before: dict[str, Any], after: dict[str, Any], in_force: Any
+) -> None:
+    replayed = {"batch_size": 16, "start_steps": 16} if algorithm_class(name).kind == "offpolicy" else {}
+    small = {"max_epoch": 3, "step_per_epoch": 64 if replayed else 2048, "episode_per_test": 1, **replayed}
+    one, other = (argosy.build(argosy.preset(name, task, trainer=small, **given)) for given in (before, after))
+    next(one)
+    save_checkpoint(tmp_path / "checkpoint", one)
+    load_checkpoint(tmp_path / "checkpoint", other)
+    next(other)
+    assert in_force(other.algorithm)
+    assert not in_force(one.algorithm)
