@@ -84,6 +84,11 @@ def check_trusted(data: object, file: str, *, but: Container[str] = (), trust: b
         )
 
 
+def names_code(data: object, but: Container[str] = ()) -> bool:
+    """Return whether plain data names code that a process which has not been given it would refuse."""
+    return any(key not in but for key, _ in _code(data))
+
+
 def _code(data: object, key: str = "") -> Iterator[tuple[str, str]]:
     """Yield key and text of everything in plain data that may be "MODULE:CLASS"."""
     if isinstance(data, Mapping):

@@ -64,6 +64,8 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
     """The config's dataclass."""
     action_spaces: ClassVar[tuple[type[Space], ...]]
     """Action spaces that it can learn in."""
+    needs_bounds: ClassVar[bool] = False
+    """Whether its policy needs finite bounds of a Box of actions."""
     observation_spaces: ClassVar[tuple[type[Space], ...]] = (spaces.Space,)
     """Observation spaces that it can learn from; those that networks read, where it has one."""
     goes_online: ClassVar[bool] = True
@@ -102,7 +104,7 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
             SpaceError: this algorithm cannot learn in the task's spaces; names those that can.
             ConfigError: it learns for one agent, and the task has several.
         """
-        check_spaces(cls, task.observation_space, task.action_space)
+        check_spaces(cls, task.observation_space, task.action_space, own_policy=task.policy is not None)
         if task.num_agents > 1 and not cls.is_joint:
             raise ConfigError(
                 f"{cls.__name__} learns for one agent, the task has {task.num_agents}; let each of them be a row"

@@ -72,6 +72,7 @@ class BCQ(Algorithm[BCQConfig, BCQStats]):
     kind: Kind = "offline"
     config_type = BCQConfig
     action_spaces = (spaces.Box,)
+    needs_bounds = True
     default_net = NetConfig(hidden_sizes=(256, 256))
     policy: BatchConstrainedPolicy
 

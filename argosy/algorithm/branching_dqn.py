@@ -49,6 +49,7 @@ class BranchingDQN(QLearning[BranchingDQNConfig, QLearningStats]):
 
     config_type = BranchingDQNConfig
     action_spaces = (spaces.MultiDiscrete, spaces.Box)
+    needs_bounds = True
     policy: BranchingPolicy
     policy_target: BranchingPolicy
 

@@ -56,6 +56,7 @@ class CrossQ(SoftActorCritic[CrossQConfig]):
 
     config_type = CrossQConfig
     action_spaces = (spaces.Box,)
+    needs_bounds = True
     policy: SquashedGaussianPolicy
 
     @classmethod

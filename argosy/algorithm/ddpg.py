@@ -64,6 +64,7 @@ class DDPG(Algorithm[DDPGConfig, DDPGStats]):
     kind: Kind = "offpolicy"
     config_type = DDPGConfig
     action_spaces = (spaces.Box,)
+    needs_bounds = True
     default_net = NetConfig(hidden_sizes=(256, 256))
     policy: DeterministicPolicy
 

@@ -71,6 +71,7 @@ class DecisionTransformer(Algorithm[DecisionTransformerConfig, DecisionTransform
     kind = "offline"
     config_type = DecisionTransformerConfig
     action_spaces = (spaces.Discrete, spaces.Box)
+    needs_bounds = True
     default_net = NetConfig(hidden_sizes=(128, 128, 128), activation="gelu")
     goes_online = False
     policy: DecisionPolicy

@@ -66,6 +66,7 @@ class SAC(SoftActorCritic[SACConfig]):
     config_type = SACConfig
     stats_type: ClassVar[type[SoftStats]] = SoftStats
     action_spaces = (spaces.Box,)
+    needs_bounds = True
     policy: SquashedGaussianPolicy
 
     def __init__(self, config: SACConfig, policy: SquashedGaussianPolicy, critic: EnsembleCritic) -> None:

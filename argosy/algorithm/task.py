@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar,
 import torch
 from gymnasium import spaces
 
+from argosy.env.spaces import is_bounded
 from argosy.errors import ConfigError, SpaceError
 from argosy.net import NetConfig
 from argosy.policy import Policy
@@ -54,28 +55,47 @@ class Task:
         return (make(*both, *args, **kwargs) if own is None else cast(PolicyT, own)).to(self.device)
 
 
-def check_spaces(cls: type[Algorithm[Any, Any]], observation_space: Space, action_space: Space) -> None:
+def check_spaces(
+    cls: type[Algorithm[Any, Any]], observation_space: Space, action_space: Space, *, own_policy: bool = False
+) -> None:
     """Check that an algorithm can learn from such observations, in such an action space.
+
+    Args:
+        cls: the algorithm.
+        observation_space: of one row.
+        action_space: of one row.
+        own_policy: its policy is given, and may act in a Box without bounds.
 
     Raises:
         SpaceError: it cannot; names the algorithms that can.
     """
     both = (("observation", observation_space, cls.observation_spaces), ("action", action_space, cls.action_spaces))
-    for what, space, allowed in both:
-        if isinstance(space, allowed):
-            continue
-        from argosy.algorithm import algorithm_class, algorithm_names  # here, because that module names this one
+    needs = [
+        f"a {' or '.join(kind.__name__ for kind in allowed)} {what} space, not {space}"
+        for what, space, allowed in both
+        if not isinstance(space, allowed)
+    ]
+    if not needs and (own_policy or _has_bounds(cls, action_space)):
+        return
+    from argosy.algorithm import algorithm_class, algorithm_names  # here, because that module names this one
 
-        classes = {name: algorithm_class(name) for name in algorithm_names()}
-        fitting = [
-            name
-            for name, other in classes.items()
-            if isinstance(observation_space, other.observation_spaces) and isinstance(action_space, other.action_spaces)
-        ]
-        raise SpaceError(
-            f"{cls.__name__} needs a {' or '.join(kind.__name__ for kind in allowed)} {what} space, not {space};"
-            f" algorithms that fit it: {', '.join(fitting) or 'none yet'}"
-        )
+    classes = {name: algorithm_class(name) for name in algorithm_names()}
+    fitting = [
+        name
+        for name, other in classes.items()
+        if isinstance(observation_space, other.observation_spaces)
+        and isinstance(action_space, other.action_spaces)
+        and _has_bounds(other, action_space)
+    ]
+    raise SpaceError(
+        f"{cls.__name__} needs {(*needs, f'finite bounds of actions, not {action_space}')[0]};"
+        f" algorithms that fit it: {', '.join(fitting) or 'none yet'}"
+    )
+
+
+def _has_bounds(cls: type[Algorithm[Any, Any]], action_space: Space) -> bool:
+    """Return whether an action space has the bounds that an algorithm's own policy needs."""
+    return not (cls.needs_bounds and isinstance(action_space, spaces.Box)) or is_bounded(action_space)
 
 
 def check_policy(cls: type[Algorithm[Any, Any]], policy: object) -> None:
@@ -92,4 +112,4 @@ def check_policy(cls: type[Algorithm[Any, Any]], policy: object) -> None:
             " net=NetConfig(encoder=MyNetwork)))"
         )
     if hasattr(cls, "action_spaces"):  # one that is only ever handed its policy need not say so
-        check_spaces(cls, policy.observation_space, policy.action_space)
+        check_spaces(cls, policy.observation_space, policy.action_space, own_policy=True)

@@ -19,6 +19,7 @@ from argosy.cli.flags import SideBySide
 from argosy.errors import MissingExtraError
 from argosy.experiment import Experiment
 from argosy.process import num_cores
+from argosy.run.folder import resume_command
 from argosy.run.many import Job, Outcome, Start, make_group, read_seeds, run_many, start_here
 from argosy.run.suites import SUITES, suite
 
@@ -100,7 +101,7 @@ def run_and_report(group: Sequence[Job], flags: SideBySide) -> int:
     stopped = len(outcomes) < len(group) or 130 in codes
     if stopped or any(codes):
         how = "stopped; everything is saved" if stopped else "not all have come to their end"
-        print(f"\n{how}. Go on with: argosy resume {group[0].root}", file=flags.stream)
+        print(f"\n{how}. Go on with: {resume_command(group[0].root)}", file=flags.stream)
     if flags.json:
         print(json.dumps({"runs": [outcome.result for outcome in outcomes], "folder": str(group[0].root)}), flush=True)
     return 130 if stopped else int(any(codes))

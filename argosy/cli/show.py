@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from argosy.cli.flags import SideBySide
 from argosy.experiment import Experiment
+from argosy.run.folder import resume_command
 from argosy.unread import defaults
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def finish(result: Result, flags: SideBySide) -> int:
     if not flags.quiet:
         print(table(result), file=flags.stream)
     if result.interrupted:
-        print(f"\nstopped; everything is saved. Go on with: argosy resume {result.run_dir}", file=flags.stream)
+        print(f"\nstopped; everything is saved. Go on with: {resume_command(Path(result.run_dir))}", file=flags.stream)
     if flags.json:
         print(result.to_json(), flush=True)
     return 130 if result.interrupted else 0

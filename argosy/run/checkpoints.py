@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import shlex
 import warnings
 from pathlib import Path
 
 from argosy.errors import CallbackError, CheckpointError, DataError, EnvError
 from argosy.files import numbered
-from argosy.run.folder import RunFolder
+from argosy.run.folder import RunFolder, resume_command
 from argosy.trainer.base import BaseTrainer, TrainerState
 from argosy.trainer.checkpoint import KIND, collectors_of, restore_checkpoint, save_checkpoint
 from argosy.trainer.statefile import read_state
@@ -97,10 +98,10 @@ class Checkpoints:
 
     def failed(self, error: BaseException, trainer: BaseTrainer) -> str:
         """Save what can be saved after a failure; return a sentence that says how to go on."""
-        resume = f"go on with: argosy resume {self.folder.path}"
+        resume = f"go on with: {resume_command(self.folder.path)}"
         if isinstance(error, DataError) and self._from is not None and self._from.is_file():
             if not self._kept():
-                anew = f"begin anew: argosy train --config {self.folder.config}"
+                anew = f"begin anew: {shlex.join(('argosy', 'train', '--config', str(self.folder.config)))}"
                 return f"the state that an earlier failure has left leads here again, and there is no other; {anew}"
             if self._from == self.folder.crash:
                 self._from.replace(self._dropped)

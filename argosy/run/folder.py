@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
+import shlex
 import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 from argosy.errors import CheckpointError, ConfigError, MissingExtraError, require
-from argosy.experiment import Experiment
+from argosy.experiment import NO_CODE, Experiment
 from argosy.files import claimed, make_folder, remove_torn, replacing
 from argosy.logger import read_jsonl
+from argosy.named import names_code
 
 
 class RunFolder:
@@ -104,6 +107,13 @@ class RunFolder:
         inside = sorted(folder.path.rglob("config.json"), key=lambda file: file.stat().st_mtime)
         hint = f"; the newest run below it is {str(inside[-1].parent)!r}" if inside else ""
         raise CheckpointError(f"{str(path)!r} is not the folder of a run: it has no config.json{hint}")
+
+
+def resume_command(path: Path, *more: str) -> str:
+    """Return the command line that goes on with a run, or with a folder of many."""
+    config = next(path.rglob("config.json"), None)
+    own_code = config is not None and names_code(json.loads(config.read_text()), but=NO_CODE)
+    return shlex.join(("argosy", "resume", str(path), *more, *(("--trust",) if own_code else ())))
 
 
 def located(experiment: Experiment) -> Experiment:

@@ -20,7 +20,7 @@ from argosy.presets import preset
 from argosy.process import computing_threads, tuned_process
 from argosy.run.build import LocalTrainer, build
 from argosy.run.checkpoints import Checkpoints, is_due
-from argosy.run.folder import RunFolder, located
+from argosy.run.folder import RunFolder, located, resume_command
 from argosy.run.loggers import make_loggers
 from argosy.run.machine import machine
 from argosy.run.profile import profiled
@@ -193,7 +193,7 @@ def _to_go_on(experiment: Experiment, folder: RunFolder, trainer: LocalTrainer, 
             how = "it reached its target return" if state.stopped else f"{trainer.position:,} {experiment.unit}"
             raise ConfigError(
                 f"the run {str(folder.path)!r} has finished ({how}); to go on with it, say how long: "
-                f"argosy resume {folder.path} --total-steps N (in Python: total_steps=N)"
+                f"{resume_command(folder.path, '--total-steps', 'N')} (in Python: total_steps=N)"
             )
         return experiment
     if settings.length <= trainer.position:

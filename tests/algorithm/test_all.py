@@ -71,6 +71,24 @@ def test_wrong_action_spaces_are_refused_with_the_algorithms_that_fit(space):
         )
 
 
+def test_boxes_without_bounds_are_for_the_algorithms_that_squash_nothing():
+    seen, endless = OBSERVATIONS["vector"], spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    takes = [name for name in ALGORITHMS if isinstance(endless, algorithm_class(name).action_spaces)]
+    fitting = [name for name in takes if not algorithm_class(name).needs_bounds]
+    assert {"ppo", "awac", "bc", "iql"} <= set(fitting) <= set(takes) - {"sac", "td3", "branching_dqn", "bcq"}
+    for name in takes:
+        cls, task = algorithm_class(name), Task(observation_space=seen, action_space=endless)
+        if name in fitting:
+            assert cls.make(cls.config_type(), task).policy.action_space == endless
+            continue
+        with pytest.raises(SpaceError) as refused:
+            cls.make(cls.config_type(), task)
+        assert str(refused.value) == (
+            f"{cls.__name__} needs finite bounds of actions, not {endless}; algorithms that fit it: "
+            f"{', '.join(fitting)}"
+        )
+
+
 def test_wrong_observation_spaces_are_refused_with_the_algorithms_that_fit():
     seen, actions = OBSERVATIONS["vector"], spaces.Discrete(2)
     fit = {name: isinstance(seen, algorithm_class(name).observation_spaces) for name in ALGORITHMS}

@@ -1,5 +1,6 @@
 """The folder of a run: its name, how it is found, the picture in it."""
 
+import json
 import time
 import warnings
 
@@ -8,7 +9,7 @@ import pytest
 import argosy
 from argosy.errors import CheckpointError, ConfigError, MissingExtraError
 from argosy.files import claim, write_atomically
-from argosy.run.folder import RunFolder, draw_curve
+from argosy.run.folder import RunFolder, draw_curve, resume_command
 
 
 @pytest.mark.parametrize("call", [argosy.resume, argosy.evaluate])
@@ -23,6 +24,22 @@ def test_the_folder_above_a_run_names_the_newest_one(result):
     folder = RunFolder.find(result.run_dir).path
     with pytest.raises(CheckpointError, match=rf"the newest run below it is .*{folder.name}"):
         argosy.resume(folder.parent)
+
+
+@pytest.mark.parametrize(
+    ("task", "line"),
+    [
+        ("CartPole-v1", "argosy resume '{}' --total-steps N"),
+        ("ALE/Pong-v5", "argosy resume '{}' --total-steps N"),
+        ("my_games:Chase", "argosy resume '{}' --total-steps N --trust"),
+    ],
+)
+def test_the_command_that_goes_on_can_be_pasted_into_a_shell(tmp_path, task, line):
+    path = tmp_path / "my runs" / "one"
+    path.mkdir(parents=True)
+    (path / "config.json").write_text(json.dumps({"task": task, "data": "C:/rows.npz"}))
+    assert resume_command(path, "--total-steps", "N") == line.format(path)
+    assert resume_command(path.parent, "--total-steps", "N") == line.format(path.parent)
 
 
 def test_a_fleet_is_gone_on_with_by_its_own_command(tmp_path):
