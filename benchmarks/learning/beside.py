@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from run import digest
+from run import digest, final_return, said
 
 from argosy.data import Batch
 from argosy.data.datasets import open_source
-from argosy.report import interval
 
 HERE = Path(__file__).resolve().parent
 RESULTS, FOUND, DOC = HERE / "results", HERE / "beside.json", HERE.parents[1] / "docs" / "benchmarks.md"
@@ -122,6 +121,9 @@ def wanted(row: Mapping[str, Any]) -> dict[str, Any]:
         "episodes": EPISODES,
         "data_sha256": row.get("data_sha256"),
     }
+    optim = experiment["config"].get("actor_optim") or experiment["config"]["optim"]
+    if optim["lr_schedule"] != "constant":
+        asked["actor_schedule"] = optim["lr_schedule"]
     return dict(json.loads(json.dumps(asked)))  # as it comes back from a file
 
 
@@ -154,11 +156,11 @@ def write_doc(found: Mapping[str, Mapping[str, Any]]) -> None:
     ]
     for name in sorted(found):
         row = json.loads((RESULTS / f"{name}.json").read_text())
-        ours, asked = [seed["test_return_mean"] for seed in row["seeds"]], wanted(row)
+        ours, asked = [final_return(seed) for seed in row["seeds"]], wanted(row)
         theirs = [seed["return_mean"] for seed in found[name].values() if seed["asked"] == asked]
         if not theirs:
             continue  # argosy's row was made anew, with other settings
-        lines.append(f"| {row['task']} ({row['label']}) | {row['algorithm']} | {said(ours)} | {said(theirs)} |")
+        lines.append(f"| {row['task']} ({row['label']}) | {row['algorithm']} | {counted(ours)} | {counted(theirs)} |")
     put(DOC, BEGIN, END, lines)
 
 
@@ -168,11 +170,9 @@ def put(doc: Path, begin: str, end: str, lines: Sequence[str]) -> None:
     doc.write_text(before + begin + "\n\n" + "\n".join(lines) + "\n\n" + end + rest.split(end, 1)[1])
 
 
-def said(returns: list[float]) -> str:
+def counted(returns: list[float]) -> str:
     """Return the interquartile mean, its interval and the number of seeds."""
-    final = interval(returns)
-    bounds = f" ({final.low:.1f} to {final.high:.1f})" if len(returns) > 1 else ""
-    return f"{final.value:.1f}{bounds} ({len(returns)})"
+    return f"{said(returns)} ({len(returns)})"
 
 
 if __name__ == "__main__":

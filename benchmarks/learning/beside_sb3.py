@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from beside import DOC, RESULTS, answer, put, said
+from beside import DOC, RESULTS, answer, counted, put
+from run import final_return
 
 HERE = Path(__file__).resolve().parent
 FOUND = HERE / "beside_sb3.json"
@@ -105,8 +106,8 @@ def write_doc(found: Mapping[str, Mapping[str, Any]]) -> None:
             continue  # argosy's row was made anew, with other settings
         lines.append(
             f"| {row['task']} | {row['algorithm']} | {asked['steps']:,} "
-            f"| {said([seed['test_return_mean'] for seed in row['seeds']])} "
-            f"| {said([seed['return_mean'] for seed in theirs])} |"
+            f"| {counted([final_return(seed) for seed in row['seeds']])} "
+            f"| {counted([seed['return_mean'] for seed in theirs])} |"
         )
     put(DOC, BEGIN, END, lines)
 

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import json
 import sys
@@ -19,6 +20,8 @@ import torch
 from d3rlpy.dataset import MDPDataset
 from d3rlpy.logging import NoopAdapterFactory
 from d3rlpy.models.encoders import VectorEncoderFactory
+from d3rlpy.optimizers import AdamFactory
+from d3rlpy.optimizers.lr_schedulers import LRSchedulerFactory
 from d3rlpy.preprocessing import MinMaxActionScaler, StandardObservationScaler
 
 CONFIGS = {
@@ -30,6 +33,20 @@ CONFIGS = {
     "bcq": "BCQConfig",
     "rebrac": "ReBRACConfig",
 }
+
+
+@dataclasses.dataclass()
+class LinearFactory(LRSchedulerFactory):
+    """A learning rate that falls to 0 over `updates`."""
+
+    updates: int = 1
+
+    def create(self, optim):
+        return torch.optim.lr_scheduler.LambdaLR(optim, lambda step: max(0.0, 1 - step / self.updates))
+
+    @staticmethod
+    def get_type() -> str:
+        return "linear"
 
 
 def main() -> None:
@@ -51,6 +68,10 @@ def main() -> None:
         "action_scaler": scaler,
         "observation_scaler": StandardObservationScaler() if asked["norm_obs"] else None,
     }
+    if asked.get("actor_schedule") == "linear":
+        shared["actor_optim_factory" if hasattr(config, "actor_optim_factory") else "optim_factory"] = AdamFactory(
+            lr_scheduler_factory=LinearFactory(asked["updates"])
+        )
     algorithm = config(**nets, **shared, **asked["settings"]).create(False)
     start = time.perf_counter()
     algorithm.fit(

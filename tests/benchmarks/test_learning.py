@@ -108,9 +108,25 @@ def test_a_seed_that_learned_from_other_data_is_made_again(tmp_path):
 def test_what_was_interrupted_gets_into_no_table(tmp_path):
     short = {"trainer.max_epoch": 1, "trainer.step_per_epoch": 500, "trainer.start_steps": 100}
     result = argosy.train("dqn", "CartPole-v1", runs=tmp_path, show_progress=False, **short)
-    assert run.finished(result)["env_steps"] == result.env_steps
+    made = run.finished(result)
+    assert made["env_steps"] == result.env_steps
+    assert made["final_return_mean"] == made["test_return_mean"]  # of one test, which is both
     with pytest.raises(SystemExit, match="was interrupted; the same command goes on"):
         run.finished(dataclasses.replace(result, interrupted=True))
+
+
+@pytest.mark.parametrize(
+    ("seed", "final"),
+    [
+        ({"final_return_mean": 3.0, "test_curve": [[1, 5.0], [2, 4.0]]}, 3.0),
+        ({"test_curve": [[1, 5.0], [2, 4.0]]}, 4.0),
+        ({"final_return_mean": None, "test_curve": [[1, 4.0], [2, 5.0]]}, 9.0),
+        ({"test_curve": [[1, 5.0], [2, 5.0]]}, 5.0),  # the best version is the first of equals
+        ({"test_curve": []}, 9.0),
+    ],
+)
+def test_the_final_policy_is_the_last_one_not_the_best(seed, final):
+    assert run.final_return({"test_return_mean": 9.0, **seed}) == final
 
 
 def test_a_seed_has_passed_that_reached_all_bars_in_time():
@@ -127,6 +143,12 @@ def row(algorithm, task, **changes):
     seeds = [{"seed": seed, "env_steps": 2000, "updates": 900, "test_return_mean": seed} for seed in (1.0, 3.0)]
     experiment = argosy.preset(algorithm, task, **changes).to_dict()
     return {"algorithm": algorithm, "task": task, "label": "mixed", "experiment": experiment, "seeds": seeds}
+
+
+def test_d3rlpy_gets_the_settings_of_the_row():
+    asked = beside.wanted(row("iql", "Hopper-v5", data="mixed.hdf5"))
+    assert (asked["updates"], asked["actor_schedule"]) == (900, "linear")
+    assert "actor_schedule" not in beside.wanted(row("awac", "Pendulum-v1", data="mixed.hdf5"))
 
 
 def test_sb3_gets_the_settings_of_the_row():
@@ -175,7 +197,7 @@ def test_a_peer_learns_what_is_missing_and_what_was_made_with_other_settings(tmp
         assert peer.main([*args, "--seeds", str(seeds)]) == 0
         assert len(made) == count
     text = peer.DOC.read_text()
-    assert "2.0 (1.0 to 3.0) (2) | -5.0 (-5.0 to -5.0) (2) |" in text
+    assert "2.00 (1.00 to 3.00) (2) | -5.00 (-5.00 to -5.00) (2) |" in text
     assert text.startswith("before ")
     assert text.endswith(" behind")
 
