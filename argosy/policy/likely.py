@@ -16,12 +16,29 @@ from argosy.policy.q import QAnalysis, QPolicy
 
 @dataclass(frozen=True, kw_only=True)
 class LikelyAnalysis(QAnalysis):
-    """What `LikelyPolicy` says; its `mask` leaves out what is unlikely, too."""
+    """What `LikelyPolicy` says."""
 
     logits: torch.Tensor
     """[..., num_actions] of the imitation, those of forbidden actions too."""
-    log_probs: torch.Tensor
-    """[..., num_actions] of the imitation."""
+    threshold: float
+    """Share of the likeliest action's probability above which an action may be taken."""
+
+    @property
+    def choices(self) -> torch.Tensor | None:
+        """[..., num_actions] bool, the allowed actions that are likely; None: all."""
+        if self.threshold == 0.0:
+            return self.mask
+        allowed = self._allowed.detach()
+        return allowed >= allowed.amax(dim=-1, keepdim=True) + math.log(self.threshold)
+
+    @property
+    def log_probs(self) -> torch.Tensor:
+        """[..., num_actions] of the imitation."""
+        return self._allowed.log_softmax(dim=-1)
+
+    @property
+    def _allowed(self) -> torch.Tensor:
+        return self.logits if self.mask is None else self.logits.masked_fill(~self.mask, FORBIDDEN)
 
 
 class LikelyPolicy(QPolicy[LikelyAnalysis]):
@@ -51,7 +68,4 @@ class LikelyPolicy(QPolicy[LikelyAnalysis]):
 
     def _read(self, output: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None) -> LikelyAnalysis:
         q, logits = output.reshape(*output.shape[:-1], self.num_actions, 2).unbind(-1)
-        allowed = logits if mask is None else logits.masked_fill(~mask, FORBIDDEN)
-        best = allowed.detach().amax(dim=-1, keepdim=True)
-        likely = allowed >= best + math.log(self.threshold) if self.threshold > 0.0 else mask
-        return LikelyAnalysis(q, likely, act, logits=logits, log_probs=allowed.log_softmax(dim=-1))
+        return LikelyAnalysis(q, mask, act, logits=logits, threshold=self.threshold)

@@ -36,13 +36,20 @@ class QAnalysis:
         return self.of(self.act)
 
     @property
+    def choices(self) -> torch.Tensor | None:
+        """[..., num_actions] bool, the actions that the policy may take; None: all."""
+        return self.mask
+
+    @property
     def greedy(self) -> torch.Tensor:
-        """[...] best allowed actions."""
-        return (self.q if self.mask is None else self.q.masked_fill(~self.mask, -torch.inf)).argmax(dim=-1)
+        """[...] best of the `choices`."""
+        choices = self.choices
+        return (self.q if choices is None else self.q.masked_fill(~choices, -torch.inf)).argmax(dim=-1)
 
     def soft_value(self, tau: float) -> torch.Tensor:
-        """[...] tau * log sum exp(Q / tau) over the allowed actions; very low where none is."""
-        q = self.q if self.mask is None else self.q.masked_fill(~self.mask, -1e30)
+        """[...] tau * log sum exp(Q / tau) over the `choices`; very low where there is none."""
+        choices = self.choices
+        q = self.q if choices is None else self.q.masked_fill(~choices, -1e30)
         return tau * torch.logsumexp(q / tau, dim=-1)
 
     def of(self, act: torch.Tensor) -> torch.Tensor:
