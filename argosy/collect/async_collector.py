@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from argosy.collect.collector import Collector, Ended
+from argosy.collect.collector import Collector, Ended, show
 from argosy.collect.rows import Rows, put_rows
 from argosy.data import tree
 from argosy.env import AsyncVectorEnv, EnvPoolVectorEnv, Received
@@ -64,7 +64,7 @@ class AsyncCollector(Collector):
                 taking_part = quota > 0
             self._stale[done] = True
             if render is not None:
-                self._show(render)
+                show(self.env, render)
             if remaining > 0:
                 self._send_reset(done[taking_part[done]], reset_kwargs)
                 on = np.concatenate([first, np.setdiff1d(stepped, done)])

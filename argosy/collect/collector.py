@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from argosy.collect.hooks import CollectHook, EpisodeEvent, StepEvent
-from argosy.collect.rows import Rows, Staging, with_state
+from argosy.collect.hooks import CollectHook, StepEvent, ended_episodes
+from argosy.collect.rows import Rows, Staging, planned, with_state
 from argosy.collect.state import CollectorState, HasState
 from argosy.data import Batch, ReplayBuffer, tree
 from argosy.data.stats import CollectStats
@@ -26,6 +26,12 @@ _EMPTY = Batch()
 STAGING_FROM = 4
 """Vector steps from which on a collection is staged instead of stored step by step."""
 Ended: TypeAlias = list[tuple[np.ndarray, ...]]  # returns, lengths, successes of episodes, in order of their ends
+
+
+def show(env: VectorEnv, seconds: float) -> None:
+    """Render, and give time to look."""
+    env.render()
+    time.sleep(seconds)
 
 
 class Collector:
@@ -122,11 +128,10 @@ class Collector:
             EnvError: an env raised, or gave a reward or an observation that is not a number; names env, step and
                 field. Nothing of that vector step is stored; the next call starts new episodes.
         """
-        quota, remaining = self._plan(n_step, n_episode)
+        quota, remaining = planned(n_step, n_episode, self.env.num_envs)
         kwargs = dict(gym_reset_kwargs or {})
-        start = time.perf_counter()
         ended: Ended = []
-        steps = self.collect_step
+        start, steps = time.perf_counter(), self.collect_step
         self._may_stage = quota is None and remaining >= STAGING_FROM * self.env.num_envs
         try:
             self._loop(quota, remaining, random, render, kwargs, ended)
@@ -229,19 +234,6 @@ class Collector:
         if getattr(self.env, "is_async", False):
             raise ConfigError("the env is asynchronous (wait_num, timeout, batch_size); use AsyncCollector")
 
-    def _plan(self, n_step: int | None, n_episode: int | None) -> tuple[np.ndarray | None, int]:
-        """Return the quota of every env (None: no quotas) and how many transitions or episodes are to come."""
-        if (n_step is None) == (n_episode is None):
-            raise ConfigError(f"collect takes either n_step or n_episode; got n_step={n_step}, n_episode={n_episode}")
-        wanted = n_step if n_step is not None else n_episode
-        if not isinstance(wanted, int | np.integer) or wanted <= 0:
-            name = "n_step" if n_step is not None else "n_episode"
-            raise ConfigError(f"collect: {name} is {wanted!r}; it must be a whole number >= 1")
-        if n_step is not None:
-            return None, int(wanted)
-        n = self.env.num_envs
-        return int(wanted) // n + (np.arange(n) < wanted % n), int(wanted)
-
     def _loop(
         self,
         quota: np.ndarray | None,
@@ -259,7 +251,7 @@ class Collector:
             done = self._record(rows, act, stored, outcome, ended)
             rows.advance(outcome[0], policy_state)
             if render is not None:
-                self._show(render)
+                show(self.env, render)
             if quota is None:
                 remaining -= len(rows)
             elif done is not None:
@@ -388,24 +380,11 @@ class Collector:
         ended.append((returns, lens, np.full(len(done), np.nan) if success is None else success))
         self.collect_episode += len(lens)
         if self._episode_hooks:
-            self._tell_episodes(rows.env_ids[done], returns, lens, None if slots is None else slots[done])
+            last = None if slots is None else slots[done]
+            for event in ended_episodes(self.buffer, rows.env_ids[done], returns, lens, last):
+                for episode_hook in self._episode_hooks:
+                    episode_hook(event)
         return done
-
-    def _tell_episodes(
-        self, env_ids: np.ndarray, returns: np.ndarray, lens: np.ndarray, last_slots: np.ndarray | None
-    ) -> None:
-        buffer = self.buffer
-        for i, env_id in enumerate(env_ids):
-            slots = None
-            if buffer is not None and last_slots is not None:
-                slots = buffer.episode_slots(int(last_slots[i]), int(lens[i]))
-            event = EpisodeEvent(int(env_id), returns[i], int(lens[i]), buffer, slots)
-            for episode_hook in self._episode_hooks:
-                episode_hook(event)
-
-    def _show(self, seconds: float) -> None:
-        self.env.render()
-        time.sleep(seconds)
 
     def _flush(self) -> None:
         if self._staging is not None:

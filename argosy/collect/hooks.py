@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +38,15 @@ class EpisodeEvent:
     length: int
     buffer: ReplayBuffer | None
     slots: np.ndarray | None  # [<= length] where the buffer keeps its steps, in order; the oldest may be overwritten
+
+
+def ended_episodes(
+    buffer: ReplayBuffer | None, env_ids: np.ndarray, returns: np.ndarray, lens: np.ndarray, last: np.ndarray | None
+) -> Iterator[EpisodeEvent]:
+    """Say of episodes that have ended, of one env each, where the buffer keeps them; `last` are their last slots."""
+    for i, env_id in enumerate(env_ids):
+        slots = None if buffer is None or last is None else buffer.episode_slots(int(last[i]), int(lens[i]))
+        yield EpisodeEvent(int(env_id), returns[i], int(lens[i]), buffer, slots)
 
 
 class CollectHook:

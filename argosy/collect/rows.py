@@ -12,6 +12,7 @@ from argosy.data import Batch, ReplayBuffer, tree
 from argosy.data.tree import fields_of
 from argosy.env.spaces import copy_rows, take
 from argosy.env.vector.protocol import Obs
+from argosy.errors import ConfigError
 from argosy.policy import Policy, PolicyState
 
 _ONE = np.ones((), np.int64)  # numpy adds an array in half the time that it takes to add the number 1
@@ -200,3 +201,19 @@ class Staging:
 def _rows(column: np.ndarray, steps: int) -> np.ndarray:
     """Return the first steps of [STEPS, B, ...] as rows [steps * B, ...]."""
     return column[:steps].reshape(-1, *column.shape[2:])
+
+
+def planned(n_step: int | None, n_episode: int | None, num_envs: int) -> tuple[np.ndarray | None, int]:
+    """Return the episodes of every env (None: no quotas) and how many transitions or episodes are to come.
+
+    Raises:
+        ConfigError: neither or both are asked for, or not a whole number >= 1.
+    """
+    if (n_step is None) == (n_episode is None):
+        raise ConfigError(f"collect takes either n_step or n_episode; got n_step={n_step}, n_episode={n_episode}")
+    name, wanted = ("n_step", n_step) if n_step is not None else ("n_episode", n_episode)
+    if not isinstance(wanted, int | np.integer) or wanted <= 0:
+        raise ConfigError(f"collect: {name} is {wanted!r}; it must be a whole number >= 1")
+    if n_step is not None:
+        return None, int(wanted)
+    return int(wanted) // num_envs + (np.arange(num_envs) < wanted % num_envs), int(wanted)
