@@ -217,5 +217,13 @@ class Fleet:
                 )
         if any(spec.buffers > 0 for spec in self.policies.values()):
             raise ConfigError("sync=True needs buffers=0: the local trainer has nothing like them")
+        for name in self.policies:
+            lengths = {(a.sample_steps, a.bootstrap_steps) for a in self.agents if name in self.samples(a)}
+            if len(lengths) > 1:
+                raise ConfigError(
+                    f"sync=True lets {name!r} learn when all its agents have sent a segment, and each waits for that; "
+                    f"but theirs end at different steps: (sample_steps, bootstrap_steps) are {sorted(lengths)}. Make "
+                    "them equal, or leave out sync"
+                )
         if any(agent.whole_episodes or agent.send_after_done for agent in self.agents):
             raise ConfigError("sync=True needs segments of equal length; whole_episodes and send_after_done have none")

@@ -240,6 +240,7 @@ def _actor(plan: Plan, index: int, context: Context) -> Worker:
     def seated(group: int, arena: Arena) -> list[Seated]:
         return [_seated(plan, index, group, seat, readers, context) for seat in arena.seats]
 
+    senders = [len(plan.producers(name)) for name in fleet.policies]
     groups = []
     for number in range(fleet.actors.ring):
         seed = spawn_seeds(fleet.experiment.seed, 4)[2]
@@ -251,6 +252,7 @@ def _actor(plan: Plan, index: int, context: Context) -> Worker:
         groups,
         [readers[name] for name in sorted({agent.policy for agent in fleet.agents if agent.inference == "inline"})],
         sync=fleet.sync,
+        in_step=fleet.sync and max(senders) > 1 and sum(senders) > fleet.actors.count,
         env_failures=fleet.actors.env_failures,
         stage=present_stage(plan.directory),
     )

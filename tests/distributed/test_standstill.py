@@ -1,14 +1,18 @@
 """Fleets that would stand still go on, are refused, or say why."""
 
+import dataclasses
 import re
 import time
 
 import gymnasium as gym
 import numpy as np
 import pytest
+from games import Line
 
 from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec, StalenessConfig
+from argosy.distributed.host.supervisor import FleetError
 from argosy.distributed.snapshot import Standstill
+from argosy.env import StepResult, register, registered_environments
 from argosy.errors import ConfigError
 from argosy.presets import preset
 
@@ -33,6 +37,51 @@ def test_a_synchronous_fleet_has_rings_of_any_length(experiment, count, tmp_path
     description = fleet(experiment, sync=True, actors=ActorGroup(count=count, ring=3))
     run = FleetRun(description, tmp_path / "run", interval_s=0.1)
     assert run.run().reason == "updates reached", run.supervisor.failures
+
+
+class DoneEarly(Line):
+    """Its second agent is done after one step."""
+
+    def step(self, actions):
+        first, _ = super().step([act or 0 for act in actions])
+        return [first, StepResult(first.obs, terminated=True) if self.t == 1 else None]
+
+
+class FailsOnce(Line):
+    """The fourth one that is made, of the second group, fails in its third step."""
+
+    made = 0
+
+    def __init__(self):
+        FailsOnce.made += 1
+        self.fails = FailsOnce.made == 4
+
+    def step(self, actions):
+        if self.fails and self.t == 2:
+            raise RuntimeError("planted")
+        return super().step(actions)
+
+
+def synchronous(cls, *steps, **changes):
+    """-> a fleet of one policy, for a game whose agents send segments of so many steps."""
+    if cls.__name__ not in registered_environments():
+        register(cls.__name__, cls)
+    agents = tuple(AgentSpec(agents=str(i), policy="p", sample_steps=own) for i, own in enumerate(steps))
+    return fleet(dataclasses.replace(PPO, task=cls.__name__), sync=True, agents=agents, **changes)
+
+
+def test_segments_that_wait_for_each_other_are_refused(tmp_path):
+    assert FleetRun(synchronous(Line, 8, 8), tmp_path / "run").run().reason == "updates reached"
+    with pytest.raises(ConfigError, match=r"end at different steps: .* are \[\(8, 0\), \(16, 0\)\]"):
+        synchronous(Line, 8, 16)
+    with pytest.raises(FleetError, match=r"agents that act in every step, but 0 of 4 have.*no restart"):
+        FleetRun(synchronous(DoneEarly, 8, 8), tmp_path / "early").run()
+
+
+def test_an_env_that_fails_in_a_synchronous_ring_holds_up_nobody(tmp_path):
+    description = synchronous(FailsOnce, 8, 8, actors=ActorGroup(ring=2, num_envs=1))
+    assert FleetRun(description, tmp_path / "run").run().reason == "updates reached"
+    assert FailsOnce.made > 4
 
 
 def test_dropping_needs_parameters_that_come_often_enough(tmp_path):

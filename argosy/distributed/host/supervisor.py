@@ -213,8 +213,9 @@ class Supervisor:
         while charge.restarts and now - charge.restarts[0] > config.window_s:
             charge.restarts.popleft()
         charge.failed_starts = charge.failed_starts + 1 if charge.state == "starting" else 0
-        spent = len(charge.restarts) >= config.budget or charge.failed_starts >= config.failed_starts
-        too_often = self._too_often(charge) if spent else ""
+        wrong = reason.startswith("raised argosy.errors.ConfigError")
+        spent = wrong or len(charge.restarts) >= config.budget or charge.failed_starts >= config.failed_starts
+        too_often = "no restart would help" if wrong else self._too_often(charge) if spent else ""
         pause = min(config.max_backoff_s, config.backoff_s * 2 ** len(charge.restarts))
         for one in group:
             if one.handle is not None:

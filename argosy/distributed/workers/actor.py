@@ -23,7 +23,7 @@ from argosy.collect.seats import Arena, Seat, Stepped
 from argosy.distributed.host.base import Progress
 from argosy.distributed.streams.inference import ParameterReader
 from argosy.distributed.streams.samples import Outbox
-from argosy.errors import EnvError
+from argosy.errors import ConfigError, EnvError
 from argosy.rng import Rng
 
 T = TypeVar("T")
@@ -115,6 +115,8 @@ class ActorWorker:
         groups: the ring.
         readers: keep the inline policies up to date.
         sync: after a segment, wait for parameters that were learned from it.
+        in_step: all rows must complete a transition at each step, since trainers wait for several seats' segments, and
+            the seats for them.
         env_failures: failures of environments to survive.
         stage: of the curriculum, "" without.
     """
@@ -125,10 +127,11 @@ class ActorWorker:
         readers: Sequence[ParameterReader],
         *,
         sync: bool = False,
+        in_step: bool = False,
         env_failures: int = 100,
         stage: str = "",
     ) -> None:
-        self._stage = stage
+        self._stage, self._in_step = stage, in_step
         self._ring = deque(groups)
         self._readers = readers
         self._sync, self._tolerance = sync, Tolerance(env_failures, "actors.env_failures")
@@ -160,7 +163,8 @@ class ActorWorker:
             self._waited["inference"] += self._since_last()
             return Progress.BUSY  # it has waited already
         self._step(group)
-        self._ring.rotate(-1)
+        if not group.fresh:  # whose environments failed steps again: the groups make as many steps
+            self._ring.rotate(-1)
         self._since_last()
         return Progress.BUSY
 
@@ -220,6 +224,12 @@ class ActorWorker:
         if group.fresh:
             return
         for seated, stepped in zip(group.seated, outcome, strict=True):
+            if self._in_step and seated.outbox is not None and len(stepped.rows) < seated.player.seat.rows:
+                raise ConfigError(
+                    f"sync=True needs agents that act in every step, but {len(stepped.rows)} of "
+                    f"{seated.player.seat.rows} have; actors and trainers would wait for each other. Leave out sync, "
+                    "or let one actor (count=1, ring=1) play one AgentSpec for each policy"
+                )
             if len(stepped.rows) == 0:
                 continue
             self._steps += len(stepped.rows)
