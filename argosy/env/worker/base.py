@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -105,6 +106,8 @@ class EnvWorker(ABC):
         self.ids = range(first, first + num_envs)
         self.sent: deque[tuple[Command, Sequence[int] | None, Any]] = deque()
         """Commands whose results were not received yet, with their envs and by what `_start` returned."""
+        self.sent_at = 0.0
+        """When the newest one was sent (time.monotonic)."""
 
     @abstractmethod
     def made(self) -> EnvSpaces:
@@ -119,6 +122,7 @@ class EnvWorker(ABC):
     def send(self, command: Command, ids: Sequence[int] | None, given: Given) -> None:
         """Start a step or a reset of the envs `ids` (indices in the vector env; None: all of this worker)."""
         self.sent.append((command, ids, self._start(command, ids, given)))
+        self.sent_at = time.monotonic()
 
     @abstractmethod
     def _start(self, command: Command, ids: Sequence[int] | None, given: Given) -> object:
@@ -130,16 +134,18 @@ class EnvWorker(ABC):
 
     @classmethod
     def ready(cls, workers: Sequence[Self], timeout_s: float | None) -> Sequence[Self]:
-        """Return those of the `workers` whose `recv` would return at once; waits for the first at most `timeout_s`."""
-        if timeout_s is not None:
-            return cls.wait_any(workers, timeout_s)
-        limits = [worker.hang_timeout_s for worker in workers if worker.hang_timeout_s is not None]
-        return cls.wait_any(workers, min(limits, default=None)) or workers  # the `recv` of one that hangs says so
+        """Return those whose `recv` returns at once, or says that they hang; waits for the first for `timeout_s`."""
+        start = time.monotonic()
+        left = {w: w.sent_at + w.hang_timeout_s - start for w in workers if w.hang_timeout_s is not None}
+        limit_s = min([*left.values(), *([] if timeout_s is None else [timeout_s])], default=None)
+        found = cls.wait_any(workers, None if limit_s is None else max(0.0, limit_s))
+        waited = time.monotonic() - start
+        return [*found, *(worker for worker, rest in left.items() if rest <= waited and worker not in found)]
 
     @classmethod
     @abstractmethod
     def wait_any(cls, workers: Sequence[Self], limit_s: float | None) -> Sequence[Self]:
-        """Do as `ready`; none when the time is up."""
+        """Return those whose results are there; waits for the first at most `limit_s` (None: for ever)."""
 
     def check(self) -> None:  # noqa: B027  # envs in the caller's own process cannot be gone
         """Raise EnvError if whatever runs the envs is gone."""

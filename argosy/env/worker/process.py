@@ -107,7 +107,7 @@ class ProcessWorker(EnvWorker):
     def recv(self, out: StepArrays, rows: Sequence[int]) -> list[Info]:  # noqa: D102
         _, sent, number = self.sent.popleft()
         infos: list[Info]
-        reply = self._reply(number, "a step or reset")
+        reply = self._reply(number, "a step or reset", since=self.sent_at)
         ids = self.ids if sent is None else sent
         if self._shared is None:
             arrays, infos = reply
@@ -160,21 +160,22 @@ class ProcessWorker(EnvWorker):
             raise self._died("a command") from None
         return self._number
 
-    def _reply(self, number: int, during: str, at_least_s: float = 0.0) -> Any:
-        """Wait for the answer to the command `number`.
+    def _reply(self, number: int, during: str, at_least_s: float = 0.0, since: float | None = None) -> Any:
+        """Wait for the answer to the command `number`, that was sent at `since` (None: now).
 
         Raises:
             EnvError: the env raised (with its traceback), the process died (exit code) or hangs (it is killed).
         """
         if self._failure is not None:
             raise EnvError(self._failure)
-        start = time.monotonic()
+        start = time.monotonic() if since is None else since
         limit_s = None if self.hang_timeout_s is None else max(self.hang_timeout_s, at_least_s)
         try:
             while (message := self._channel.recv()) is None or message.number != number:
                 if message is None:
-                    if limit_s is not None and time.monotonic() - start > limit_s:
-                        raise self._hangs(during, limit_s)
+                    late = limit_s is not None and time.monotonic() - start > limit_s
+                    if late and not self._channel.has_bytes():  # else a long answer is being read, long after it came
+                        raise self._hangs(during, limit_s or 0.0)
                     for worker in (self, *self.siblings):
                         worker.check()
         except (EOFError, OSError):

@@ -73,7 +73,7 @@ class RayEnvWorker(EnvWorker):
     def recv(self, out: StepArrays, rows: Sequence[int]) -> list[Info]:  # noqa: D102
         arrays: StepArrays
         infos: list[Info]
-        arrays, infos = self._get(self.sent.popleft()[-1])
+        arrays, infos = self._get(self.sent.popleft()[-1], self.sent_at)
         out.write(as_slice(rows), arrays)
         return infos
 
@@ -99,9 +99,9 @@ class RayEnvWorker(EnvWorker):
             self.ray.get(self.actor.close.remote(), timeout=5.0)
         self._kill()
 
-    def _get(self, ref: object) -> Any:  # what the actor's method has returned
+    def _get(self, ref: object, since: float | None = None) -> Any:  # what the actor's method has returned
         try:
-            if self._is_ready(ref):
+            if self._is_ready(ref, time.monotonic() if since is None else since):
                 return self.ray.get(ref)
             self._kill()
             raise EnvError(f"the Ray actor of {self.held} did not answer in {self.hang_timeout_s} s and was killed")
@@ -110,11 +110,10 @@ class RayEnvWorker(EnvWorker):
         except self.ray.exceptions.RayError as error:
             raise EnvError(f"the Ray actor of {self.held} died: {error}") from None
 
-    def _is_ready(self, ref: object) -> bool:
+    def _is_ready(self, ref: object, since: float) -> bool:
         """Wait for a result or for the actor's end, with an eye on the siblings; False: the time is up."""
-        deadline = float("inf") if self.hang_timeout_s is None else time.monotonic() + self.hang_timeout_s
-        while not self.ray.wait([ref], timeout=max(0.0, min(POLL_S, deadline - time.monotonic())))[0]:
-            if time.monotonic() > deadline:
+        while not self.ray.wait([ref], timeout=POLL_S)[0]:
+            if self.hang_timeout_s is not None and time.monotonic() - since > self.hang_timeout_s:
                 return False
             for worker in self.siblings:
                 worker.check()

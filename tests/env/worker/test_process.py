@@ -172,6 +172,21 @@ def test_hanging_worker_times_out_and_the_others_go_on(kind):
     env.close()
 
 
+@pytest.mark.parametrize("timeout", [None, 0.05])
+def test_hanging_worker_is_found_while_others_get_ready(kind, timeout):
+    env = kind(slow(3, sleeper=2, sleep_s=60), wait_num=1, timeout=timeout, hang_timeout_s=0.5)
+    env.reset()
+
+    def play(limit_s=20):
+        ids, start = list(range(3)), time.monotonic()
+        while time.monotonic() < start + limit_s:
+            ids = [info["env_id"] for info in env.step(np.zeros(len(ids), int), ids)[4]]
+
+    with pytest.raises(EnvError, match=r"did not finish .* in 0.5 s and was killed; env 2 was at work"):
+        play()
+    env.close()
+
+
 def test_worker_that_takes_no_commands_times_out():
     class Painter(Slow):
         action_space = spaces.Box(0, 255, (1000, 1000), np.uint8)
