@@ -25,6 +25,8 @@ from argosy.policy.rollouts import scaled_head
 class ActorConfig(AlgorithmConfig):
     """Settings of the actor, the same for every algorithm that has such a one."""
 
+    bounded_mean: ClassVar[bool] = False
+    """Whether tanh keeps a Gaussian's mean within the bounds of actions."""
     log_std_init: float = limited(0.0, ge=-10.0, le=2.0)
     """Continuous actions: initial logarithm of the deviation, which does not depend on the observation."""
     gsde_steps: int | None = limited(None, ge=1)
@@ -48,6 +50,7 @@ class ActorConfig(AlgorithmConfig):
             "log_std_init": self.log_std_init,
             "action_scaling": self.action_scaling,
             "action_bound_method": self.action_bound_method,
+            "bounded_mean": self.bounded_mean,
         }
 
     def build_policy(self, task: Task, default_net: NetConfig) -> ActorCriticPolicy:

@@ -8,8 +8,8 @@ Details that matter:
 3. An action's advantage is its value minus that of an action drawn from the policy.
 4. The policy imitates the data's actions, each weighted by exp(advantage / temperature), at most `max_weight`: it is
    held near the data without a model of who made them, so that it learns from its own experience as well.
-5. The Gaussian's deviation does not depend on the observation; evaluating takes the mean. Draws are cut at the bounds
-   of actions, beyond which critics have seen nothing.
+5. The Gaussian's mean is kept within the bounds of actions by tanh, its deviation does not depend on the observation;
+   evaluating takes the mean. Draws are cut at the bounds, beyond which critics have seen nothing.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from argosy.policy import ActorCriticPolicy
 class AWACConfig(ActorConfig, CriticsConfig):
     """Hyper-parameters of AWAC; docs/glossary.md explains each at length."""
 
+    bounded_mean = True  # detail 5
     temperature: float = limited(1.0, gt=0.0)
     """Advantage that makes an action e times as important to imitate (detail 4)."""
     max_weight: float = limited(100.0, gt=0.0)

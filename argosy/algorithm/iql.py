@@ -7,7 +7,8 @@ Details that matter:
 2. V learns from the minimum of the target critics (clipped double Q).
 3. The policy imitates the data's actions, each weighted by exp(advantage / temperature), at most `max_weight`.
 4. Targets of Q and weights of the policy come from V as it was before the update.
-5. The Gaussian's deviation does not depend on the observation; evaluating takes the mean, or the likeliest choice.
+5. The Gaussian's mean is kept within the bounds of actions by tanh, its deviation does not depend on the observation;
+   evaluating takes the mean, or the likeliest choice.
 6. `discount` is gamma^k, 0 where the episode terminated; a truncated one bootstraps from its true last observation.
 """
 
@@ -36,6 +37,7 @@ from argosy.policy import ActorCriticPolicy
 class IQLConfig(ActorConfig, CriticsConfig):
     """Hyper-parameters of IQL; docs/glossary.md explains each at length."""
 
+    bounded_mean = True  # detail 5
     value_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=3e-4))
     """Optimiser of V."""
     expectile: float = limited(0.7, gt=0.0, lt=1.0)

@@ -111,12 +111,12 @@ class CategoricalHead(nn.Module):
 class GaussianHead(nn.Module):
     """Features -> a diagonal Gaussian over `shape`, its deviation independent of the observation.
 
-    The distribution's parameter is the mean [..., A]; A is the flattened action.
+    The distribution's parameter is the mean [..., A], by tanh within [-1, 1] if it is bounded; A is an action's size.
     """
 
-    def __init__(self, in_features: int, shape: tuple[int, ...], log_std_init: float) -> None:
+    def __init__(self, in_features: int, shape: tuple[int, ...], log_std_init: float, bounded: bool = False) -> None:
         super().__init__()
-        self.shape = shape
+        self.shape, self.bounded = shape, bounded
         size = int(np.prod(shape))
         self.output: nn.Module = Linear(in_features, size)
         self.log_std = nn.Parameter(torch.full((size,), log_std_init))
@@ -124,11 +124,11 @@ class GaussianHead(nn.Module):
     def forward(self, features: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         """Features -> mean [..., A]; there is nothing to mask."""
         mean: torch.Tensor = self.output(features)
-        return mean
+        return mean.tanh() if self.bounded else mean
 
     def from_output(self, mean: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
-        """The linear layer gives the mean."""
-        return mean
+        """Mean from what the linear layer gave, for acting."""
+        return np.tanh(mean) if self.bounded else mean
 
     def act(self, mean: np.ndarray, rng: Rng, evaluating: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Draw an action per row; take the mean where `evaluating` [B]. -> (act [B, *shape], logp [B])."""
@@ -164,9 +164,11 @@ class GaussianHead(nn.Module):
         return torch.stack((of_mean * (-2.0 * distribution[..., 1, :]).exp(), 2.0 * of_log_std), dim=-2)
 
 
-def _action_head(space: Space, in_features: int, log_std_init: float) -> CategoricalHead | GaussianHead:
+def _action_head(
+    space: Space, in_features: int, log_std_init: float, bounded_mean: bool
+) -> CategoricalHead | GaussianHead:
     if isinstance(space, spaces.Box):
-        return GaussianHead(in_features, space.shape, log_std_init)
+        return GaussianHead(in_features, space.shape, log_std_init, bounded_mean)
     if isinstance(space, spaces.Discrete):
         return CategoricalHead(in_features, (int(space.n),), single=True)
     sizes = cast(spaces.MultiDiscrete, space).nvec
@@ -265,6 +267,7 @@ class ActorCriticPolicy(NetPolicy):
         action_space: Discrete, MultiDiscrete (one axis) or Box.
         net: shape of the networks; `shared_backbone` matters here.
         log_std_init: initial logarithm of a Gaussian actor's deviation.
+        bounded_mean: whether tanh keeps a Gaussian's mean within [-1, 1], where actions are scaled to that.
         critic: whether there is a value function; imitation needs none.
         value_scaling: whether its last layer predicts scaled returns, see `ScaledLinear`; None: no.
         action_scaling: see `Policy`.
@@ -283,6 +286,7 @@ class ActorCriticPolicy(NetPolicy):
         net: NetConfig | None = None,
         *,
         log_std_init: float = 0.0,
+        bounded_mean: bool = False,
         critic: bool = True,
         value_scaling: Scaling | None = None,
         action_scaling: bool | None = None,
@@ -302,7 +306,9 @@ class ActorCriticPolicy(NetPolicy):
         self.critic: Backbone | None = None
         if critic:
             self.critic = self.actor if net.shared_backbone else Backbone(observation_space, net, self.no_input)
-        self.action_head = _action_head(action_space, self.actor.out_features, log_std_init)
+        self.action_head = _action_head(
+            action_space, self.actor.out_features, log_std_init, bounded_mean and bool(self.action_scaling)
+        )
         if self.critic is not None:
             width = self.critic.out_features
             self.value_head = ScaledLinear(width, 1, value_scaling) if value_scaling else Linear(width, 1)

@@ -59,15 +59,16 @@ class KeptNoise(Exploration):
 
 
 class MeanAndFeatures(nn.Module):
-    """Features [..., F] -> [..., A + F]: means, and the features beside, as acting needs both."""
+    """Features [..., F] -> [..., A + F]: means, by tanh if they are bounded, and the features, as acting needs both."""
 
-    def __init__(self, in_features: int, action_dim: int) -> None:
+    def __init__(self, in_features: int, action_dim: int, bounded: bool = False) -> None:
         super().__init__()
-        self.mean = Linear(in_features, action_dim)
+        self.mean, self.bounded = Linear(in_features, action_dim), bounded
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """[..., F] -> [..., A + F]."""
-        return torch.cat((self.mean(features), features), dim=-1)
+        mean = self.mean(features)
+        return torch.cat((mean.tanh() if self.bounded else mean, features), dim=-1)
 
 
 def log_std_of(features: torch.Tensor, log_std: torch.Tensor) -> torch.Tensor:
@@ -118,10 +119,10 @@ class StateDependentGaussianPolicy(SquashedGaussianPolicy):
 class StateDependentHead(GaussianHead):
     """A `GaussianHead` whose deviation depends on the features; parameters [..., A + F] are means and features."""
 
-    def __init__(self, in_features: int, shape: tuple[int, ...], log_std_init: float) -> None:
+    def __init__(self, in_features: int, shape: tuple[int, ...], log_std_init: float, bounded: bool) -> None:
         super().__init__(in_features, shape, log_std_init)
         self.size = self.log_std.numel()
-        self.output = MeanAndFeatures(in_features, self.size)
+        self.output = MeanAndFeatures(in_features, self.size, bounded)
         self.log_std = nn.Parameter(torch.full((in_features, self.size), log_std_init))
 
     def mode(self, params: torch.Tensor) -> torch.Tensor:
@@ -165,7 +166,8 @@ class StateDependentActorCriticPolicy(ActorCriticPolicy):
     ) -> None:
         super().__init__(observation_space, action_space, net, log_std_init=log_std_init, **options)
         width = self.actor.out_features
-        self.action_head = StateDependentHead(width, action_space.shape or (), log_std_init)
+        bounded = isinstance(self.action_head, GaussianHead) and self.action_head.bounded
+        self.action_head = StateDependentHead(width, action_space.shape or (), log_std_init, bounded)
         orthogonal_(self.action_head, 0.01)
         self.explore_by(KeptNoise(width, self.action_dim, noise_steps))
 

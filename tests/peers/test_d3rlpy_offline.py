@@ -24,23 +24,28 @@ def critics(critic, name, count=2):
 
 def actor(policy, name, *heads):
     return layers(
-        [*policy.actor.trunk, policy.head],
+        [*policy.actor.trunk, policy.head if hasattr(policy, "head") else policy.action_head.output],
         [*(f"{name}.{layer}" for layer in HIDDEN), tuple(f"{name}.{head}" for head in heads)],
     )
 
 
 def test_iql():
-    """Critics, V and the actor's weights; its Gaussian's mean is squashed there, as it is not in argosy."""
+    """The logarithm of the deviation is a sigmoid from -5 to 2 there."""
     recorded = load("d3rlpy_offline-iql")
     algorithm = IQL.make(IQLConfig(expectile=0.8, temperature=0.5, max_weight=1.5), TASK)
     critic = critics(algorithm.critic, "q_funcs")
     value = members(algorithm.value.q, [[f"value_func.{layer}"] for layer in (*HIDDEN, "_fc")])
-    take_over([*critic, *value, *critics(algorithm.critic_target, "targ_q_funcs")], recorded)
+    policy = actor(algorithm.policy, "policy", "_mu")
+    take_over([*policy, *critic, *value, *critics(algorithm.critic_target, "targ_q_funcs")], recorded)
+    log_std = torch.from_numpy(recorded.weights["policy._logstd"][0])
+    algorithm.policy.action_head.log_std.data = -5 + 7 * log_std.sigmoid()
     algorithm.critic_optim, algorithm.value_optim = Gradients(critic), Gradients(value)
+    algorithm.actor_optim = Gradients(policy)
     stats = algorithm.update(recorded.batch)
     recorded.losses["critics"] = recorded.losses["critic"] - recorded.losses["value"]
     algorithm.critic_optim.check(recorded, "critics")
     algorithm.value_optim.check(recorded, "value")
+    algorithm.actor_optim.check(recorded, "actor")
     assert stats.weight_mean == pytest.approx(recorded.losses["weight"], rel=1e-5)
 
 

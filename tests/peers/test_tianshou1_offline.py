@@ -170,7 +170,7 @@ def test_discrete_bcq():
     algorithm = made(DiscreteBCQ, DiscreteBCQConfig(threshold=0.5), DISCRETE)
     online = likely(algorithm.policy, "online")
     take_over([*online, *likely(algorithm.policy_target, "target")], recorded)
-    allowed = algorithm.policy.analyze(algorithm.prepare(recorded.batch)).mask
+    allowed = algorithm.policy.analyze(algorithm.prepare(recorded.batch)).choices
     assert 0.1 < allowed.float().mean() < 0.9  # some actions are unlikely
     algorithm.optim = Gradients(online)
     stats = algorithm.update(recorded.batch)

@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from argosy.data import Batch
 from argosy.net import NetConfig
 from argosy.ops import fisher_product, flat_gradient
 from argosy.policy import ActorCriticPolicy, RolloutRequest
+from argosy.policy.state_dependent import StateDependentActorCriticPolicy
 
 OBS = spaces.Box(-1, 1, (3,), np.float32)
 
@@ -41,6 +44,26 @@ def test_stored_log_probabilities_are_those_that_analyze_finds(space):
         now = policy.analyze(Batch(obs=torch.from_numpy(obs), act=torch.from_numpy(result.action)))
         assert result.analyzed_result.logp == pytest.approx(now.logp.detach().numpy(), abs=1e-5)
         assert result.analyzed_result.logp.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("high", "scaling", "bounded"), [(3.0, None, True), (3.0, False, False), (np.inf, None, False)]
+)
+@pytest.mark.parametrize("kind", ["plain", "gsde"])
+def test_a_bounded_mean_keeps_to_the_bounds_where_actions_are_scaled_to_them(kind, high, scaling, bounded):
+    cls = {"plain": ActorCriticPolicy, "gsde": partial(StateDependentActorCriticPolicy, noise_steps=4)}[kind]
+    space = spaces.Box(-high, high, (2,), np.float32)
+    policy = cls(OBS, space, NetConfig(hidden_sizes=(16,)), bounded_mean=True, action_scaling=scaling)
+    with torch.no_grad():
+        for parameter in policy.action_head.output.parameters():
+            parameter.add_(3.0 * torch.randn_like(parameter))
+    obs = observations(50)
+    mean = policy(Batch(obs=obs)).act.detach().numpy()
+    assert (np.abs(mean).max() <= 1.0) == bounded
+    result = policy.rollout(RolloutRequest(obs=obs, is_evaluation=np.ones(50, dtype=bool)))
+    assert result.action == pytest.approx(mean, abs=1e-5)
+    now = policy.analyze(Batch(obs=torch.from_numpy(obs), act=torch.from_numpy(result.action)))
+    assert result.analyzed_result.logp == pytest.approx(now.logp.detach().numpy(), abs=1e-4)
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)

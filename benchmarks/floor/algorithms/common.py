@@ -45,13 +45,16 @@ class EnsembleLayerNorm(nn.Module):
 class Gaussian(nn.Module):
     """Densities of actions, whose deviation does not depend on the observation."""
 
-    def __init__(self, size_in: int = OBS, size_out: int = ACT, layer: Callable[[], nn.Module] = nn.ReLU) -> None:
+    def __init__(
+        self, size_in: int = OBS, size_out: int = ACT, layer: Callable[[], nn.Module] = nn.ReLU, bounded: bool = False
+    ) -> None:
         super().__init__()
         self.net, self.log_std = mlp(size_in, 64, size_out, layer), nn.Parameter(torch.zeros(size_out))
+        self.bounded = bounded
 
     def forward(self, obs: torch.Tensor) -> torch.Tensor:
         mean: torch.Tensor = self.net(obs)
-        return mean
+        return mean.tanh() if self.bounded else mean
 
     def logp(self, mean: torch.Tensor, act: torch.Tensor) -> torch.Tensor:
         scaled = (act - mean) * (-self.log_std).exp()

@@ -115,7 +115,7 @@ def bcq(seed: int) -> Run:
 
 def iql(seed: int) -> Run:
     torch.manual_seed(seed)
-    actor, critic, value = Gaussian(), Critics(2, OBS + ACT, 64), mlp(OBS, 64, 1)
+    actor, critic, value = Gaussian(bounded=True), Critics(2, OBS + ACT, 64), mlp(OBS, 64, 1)
     critic_target = frozen(critic)
     optims = [Adam(net.parameters(), lr=3e-4) for net in (actor, critic, value)]
     step = follow(critic_target, critic, TAU)
@@ -141,7 +141,7 @@ def iql(seed: int) -> Run:
 
 def awac(seed: int) -> Run:
     torch.manual_seed(seed)
-    actor, critic = Gaussian(), Critics(2, OBS + ACT, 64)
+    actor, critic = Gaussian(bounded=True), Critics(2, OBS + ACT, 64)
     critic_target = frozen(critic)
     optims = [Adam(net.parameters(), lr=3e-4) for net in (actor, critic)]
     step = follow(critic_target, critic, TAU)
