@@ -154,7 +154,7 @@ def write_doc(found: Mapping[str, Mapping[str, Any]]) -> None:
         "| data | algorithm | argosy: interquartile mean, 95 % interval (seeds) | d3rlpy 2.8.1 |",
         "| --- | --- | --- | --- |",
     ]
-    for name in sorted(found):
+    for name in sorted(name for name in found if (RESULTS / f"{name}.json").exists()):
         row = json.loads((RESULTS / f"{name}.json").read_text())
         ours, asked = [final_return(seed) for seed in row["seeds"]], wanted(row)
         theirs = [seed["return_mean"] for seed in found[name].values() if seed["asked"] == asked]
