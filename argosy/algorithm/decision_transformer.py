@@ -41,8 +41,8 @@ class DecisionTransformerConfig(AlgorithmConfig):
 
     optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=1e-4, max_grad_norm=0.25))
     """Optimiser of the transformer."""
-    gamma: float = 1.0
-    """Discount of the returns that it is told (detail 1)."""
+    gamma: float = limited(1.0, ge=1.0, le=1.0)
+    """Returns that it is told are not discounted: while it acts, expected rewards are taken off them (details 1, 3)."""
     context: int = limited(20, ge=1)
     """Steps K that it attends to."""
     heads: int = limited(1, ge=1)
