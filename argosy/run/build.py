@@ -13,6 +13,7 @@ from argosy.collect import AsyncCollector, Collector
 from argosy.collect.labels import LabellingCollector
 from argosy.data import ReplayBuffer, VectorReplayBuffer
 from argosy.env import VectorEnv, VectorEnvNormReward, make_vector_env
+from argosy.env.tasks import atari_game
 from argosy.errors import CheckpointError, ConfigError
 from argosy.experiment import Experiment
 from argosy.logger import Logger
@@ -103,6 +104,12 @@ def _check(experiment: Experiment) -> None:
     if experiment.env.norm_rew and (experiment.data is not None or goals):
         source = "goals in hindsight" if goals else "a data set"
         raise ConfigError(f"env.norm_rew is True, but the rewards of {source} are not in its units; leave it out")
+    both = experiment.data is not None and experiment.collects and not cls.expert_rows
+    if both and experiment.env.reward_clip and atari_game(experiment.task):
+        raise ConfigError(
+            "env.reward_clip is True, but the rewards of a data set are the game's own, and both would be learned from;"
+            " env.reward_clip=False leaves the env's as they are"
+        )
     if experiment.data is None and (not experiment.collects or cls.expert_rows):
         raise ConfigError(
             f"{experiment.algorithm} learns from a data set; which? --data FILE (in Python: data=), for instance one "

@@ -138,6 +138,16 @@ def test_rewards_that_no_env_paid_cannot_be_normalised(tmp_path):
             argosy.build(preset("dqn", "bitflip:BitFlip", env={"norm_rew": True}, **changes))
 
 
+def test_clipped_rewards_of_a_game_do_not_join_those_of_a_data_set(tmp_path):
+    pytest.importorskip("ale_py")
+    data = {"data": str(tmp_path / "x.hdf5"), "trainer": {"offline_updates": 10}}
+    with pytest.raises(ConfigError, match=r"env.reward_clip is True, but the rewards of a data set are the game's own"):
+        argosy.build(preset("discrete_bcq", "ALE/Pong-v5", **data))
+    for changes in ({"env": {"reward_clip": False}}, {"trainer": {}}):  # neither, or nothing but the data set
+        with pytest.raises(ConfigError, match=r"x.hdf5"):
+            argosy.build(preset("discrete_bcq", "ALE/Pong-v5", **{**data, **changes}))
+
+
 @contextlib.contextmanager
 def argosy_trainer(**changes):
     made = argosy.build(preset("dqn", "CartPole-v1", **{**QUICK, **changes}))
