@@ -38,6 +38,23 @@ def test_sizes_ranges_ends_and_returns(tmp_path, part_rows, monkeypatch):
     assert text.count("█" * 30) == 2  # two returns, two bars of one episode
 
 
+@pytest.mark.parametrize(("terminated", "rows", "episodes"), [(True, 1, "1"), (False, 0, "0")])
+def test_a_single_row_has_a_card(tmp_path, terminated, rows, episodes):
+    """A last row without an end has no successor, and is left out."""
+    given = {name: column[:1] for name, column in columns().items() if name != "next_observations"}
+    given["terminals"], given["timeouts"] = np.array([terminated]), np.array([False])
+    card = card_of(write_hdf5(tmp_path / "a.hdf5", given))
+    lines = list(card.lines())
+    assert f"rows     {rows} transitions, {episodes} episodes" in lines
+    assert ("wrong    it holds no transitions" in lines) == ("rew      float32, empty, mean 0" in lines) == (rows == 0)
+
+
+def test_where_cuts_are_found_the_last_row_ends_no_episode(tmp_path):
+    given = {name: column for name, column in columns().items() if name != "timeouts"}
+    card = card_of(write_hdf5(tmp_path / "a.hdf5", given))
+    assert (card.terminated, card.truncated, card.unfinished, card.lengths) == (1, 1, 1, [4, 3])
+
+
 @pytest.mark.parametrize("part_rows", [3, 1 << 14])
 def test_what_is_wrong_is_said(tmp_path, part_rows, monkeypatch):
     monkeypatch.setattr("argosy.data.datasets.source.PART_ROWS", part_rows)

@@ -93,7 +93,8 @@ class Card:
         for name, column in self.columns.items():
             mean = f", mean {column.total / max(1, self.rows):.4g}" if name == "rew" else ""
             if name.split(".")[0] != "obs_next":
-                reach = f"{column.low.min():.4g} .. {column.high.max():.4g}" if math.prod(column.shape) else "empty"
+                known = column.rows and math.prod(column.shape)
+                reach = f"{column.low.min():.4g} .. {column.high.max():.4g}" if known else "empty"
                 shape = f"{column.shape} " if column.shape else ""
                 yield f"{name:<8} {shape}{column.dtype}, {reach}{mean}"
         pieces = f", {self.unfinished:,} without an end" if self.unfinished else ""
@@ -150,6 +151,8 @@ def make_card(source: Source, progress: Progress | None = None) -> Card:
 
 def _breaks(part: Batch) -> int:
     """Count the rows of a part, but the last one, that the next one does not follow though their episode goes on."""
+    if len(part.terminated) < 2:
+        return 0
     differs = np.zeros(len(part.terminated) - 1, np.bool_)
     for (_, after), (_, seen) in zip(tree.leaves(part.obs_next), tree.leaves(part.obs), strict=True):
         one, other = np.asarray(after)[:-1], np.asarray(seen)[1:]

@@ -108,6 +108,8 @@ def open_columns(path: str, kind: str, columns: Mapping[str, Columns]) -> Source
             )
 
     finds_cuts = "truncated" not in columns
+    if finds_cuts and rows:
+        cut = np.append(none[1:], not terminated[-1])  # nobody knows whether the last episode ended there
 
     def read(size: int) -> Iterator[Batch]:
         for start in range(0, rows, size):
