@@ -58,8 +58,8 @@ def nearest_setting(name: str, known: Iterable[str]) -> str:
     Without any, those of the section of that name, or the one that is spelt most like it.
     """
     spelt = {flag: flag.removeprefix("--").replace("-", "_") for flag in dict.fromkeys(known)}
-    asked = name.removeprefix("--").replace("-", "_").lower()
-    for ours in _OURS.get(asked.rpartition(".")[2], ()):
+    asked = name.removeprefix("--").removeprefix("config.").replace("-", "_").lower()  # as files have it
+    for ours in (asked, *_OURS.get(asked.rpartition(".")[2], ())):
         exact = [flag for flag, plain in spelt.items() if plain == ours]
         dotted = [flag for flag, plain in spelt.items() if plain.endswith(f".{ours}")]
         offered = exact if exact and len(dotted) < 2 else dotted
@@ -67,4 +67,4 @@ def nearest_setting(name: str, known: Iterable[str]) -> str:
             return f"did you mean {' or '.join(map(repr, sorted(offered)))}?"
     if inside := [flag for flag, plain in spelt.items() if plain.startswith(f"{asked}.")]:
         return f"it is a section of {', '.join(sorted(inside))}"
-    return nearest(name, spelt)
+    return nearest(name if name.startswith("--") else asked, spelt)

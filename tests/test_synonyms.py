@@ -73,3 +73,7 @@ def test_what_is_offered_exists():
 
 def test_without_a_synonym_the_spelling_counts():
     assert nearest_setting("gama", ["gamma", "tau"]) == "did you mean 'gamma'?"
+    assert nearest_setting("config.gamma", ["gamma", "tau"]) == "did you mean 'gamma'?"  # as it stands in config.json
+    assert (
+        nearest_setting("config.temperature", ["buffer.priority.alpha", "temperature"]) == "did you mean 'temperature'?"
+    )
