@@ -104,6 +104,10 @@ class FQE:
             if trainer.test_collector is None and trainer.save_best_fn is not None:
                 trainer.save_best_fn(trainer.algorithm.policy)
 
+    def progress(self) -> int:
+        """Return the updates of its critic so far."""
+        return 0 if self._judge is None else self._judge.updates
+
     def state_dict(self) -> State:
         """Return what a checkpoint keeps."""
         return {"best": self.best, "judge": self._saved if self._judge is None else self._judge.state_dict()}

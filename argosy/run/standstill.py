@@ -14,6 +14,7 @@ from types import FrameType, TracebackType
 from argosy.env.worker.process import env_stacks
 from argosy.errors import CheckpointError
 from argosy.files import append
+from argosy.run.callbacks import FQE
 from argosy.stacks import shown, thread_stack
 from argosy.trainer.base import BaseTrainer
 from argosy.trainer.checkpoint import collectors_of
@@ -54,16 +55,18 @@ class Watch:
         self._thread = threading.Thread(target=self._look, name="standstill", daemon=True)
 
     def follow(self, trainer: BaseTrainer, judged_steps: Callable[[], int]) -> None:
-        """Take from now on for progress what a trainer does: steps, of tests too, and changes of its policy.
+        """Take from now on for progress what a trainer does: steps, of tests too, changes of its policy, its judgement.
 
         `judged_steps` counts the steps of evaluations that the trainer knows nothing of.
         """
         collectors = list(collectors_of(trainer).values())
         parameters = list(trainer.algorithm.policy.parameters())
+        judges = [callback for callback in trainer.callbacks if isinstance(callback, FQE)]
         self._progress = lambda: (
             judged_steps(),
             trainer.state.update_step,
             *(collector.collect_step for collector in collectors),
+            *(judge.progress() for judge in judges),
             *(parameter._version for parameter in parameters),  # grows with each step of an optimiser
         )
 

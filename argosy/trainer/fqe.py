@@ -103,7 +103,7 @@ class FittedQ:
             loss = (self.critic.value(batch, batch.act)[0] - target).square().mean()
             self._optim.step(loss)
             self._follow()
-        self.updates += updates
+            self.updates += 1
         return float(loss.detach())
 
     def value(self) -> float:

@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 
 import argosy
+from argosy.algorithm.optim import Optim
 from argosy.env import register
 from argosy.errors import ConfigError
 from argosy.presets import preset
 from argosy.run import standstill
+from argosy.run.callbacks import FQE
 from argosy.run.standstill import PHASES, Watch
 
 SHORT = {"step_per_epoch": 40, "step_per_collect": 10, "episode_per_test": 2, "start_steps": 10, "batch_size": 8}
@@ -113,6 +115,23 @@ def test_a_test_that_is_long_counts_as_moving(tmp_path, capsys):
         trainer.test_collector.env.close()
     assert capsys.readouterr().err == ""
     assert not list(tmp_path.iterdir())
+
+
+def test_a_long_fitted_q_evaluation_counts_as_moving(tmp_path, capsys, monkeypatch):
+    data = tmp_path / "data.hdf5"
+    argosy.collect_data(argosy.train(experiment(None), runs=tmp_path, show_progress=False).run_dir, data, steps=40)
+    capsys.readouterr()
+    changes = {"data": str(data), "gamma": 0.5}
+    trainer = argosy.build(experiment(None).replaced(changes), callbacks=[FQE(updates=100)])
+    step = Optim.step
+    monkeypatch.setattr(Optim, "step", lambda self, loss: (time.sleep(0.015), step(self, loss))[1])
+    try:
+        with Watch(1.0, tmp_path / "watched") as watch:
+            watch.follow(trainer, lambda: 0)
+            next(trainer)
+    finally:
+        trainer.test_collector.env.close()
+    assert capsys.readouterr().err == ""
 
 
 def test_a_compilation_is_named(tmp_path, capsys):
