@@ -11,6 +11,7 @@ import json
 import os
 import re
 import socket
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -57,11 +58,13 @@ def append(path: Path, line: str) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, where they are not there."""
+    """Make a folder and those above it, where they are not there, and see that it can be written to."""
     try:
         path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            pass
     except OSError as error:
-        raise ConfigError(f"the folder {str(path)!r} cannot be made: {error}; give another one") from error
+        raise ConfigError(f"the folder {str(path)!r} cannot be made or used: {error}; give another one") from error
 
 
 @contextlib.contextmanager

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
-import weakref
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from argosy.config import Checked, limited
 from argosy.data import Hindsight, Priority, VectorReplayBuffer
 from argosy.env.tasks import GoalRules
 from argosy.errors import ConfigError
-from argosy.files import make_folder
 from argosy.process import usable_device
 
 
@@ -52,8 +48,8 @@ class BufferConfig(Checked):
     device: str | None = None
     """Keep the transitions on this device, e.g. cuda, where samples are tensors then; None: in host memory."""
     storage_dir: str | None = None
-    """Keep the transitions in memory-mapped files in a folder of their own below this one, for buffers larger than
-    memory; removed when the run ends. None: in memory."""
+    """Keep the transitions in memory-mapped files in this folder, for buffers larger than memory; they have no names,
+    and are gone when the run ends, in whatever way. None: in memory."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -75,20 +71,16 @@ class BufferConfig(Checked):
         """Return an empty replay buffer for `rows` environments; `rules` of its goals, for hindsight."""
         if self.size < rows:
             raise ConfigError(f"buffer.size is {self.size}, less than one transition for each of {rows} envs")
-        folder = None if self.storage_dir is None else _scratch_folder(self.storage_dir)
-        buffer = VectorReplayBuffer(
+        return VectorReplayBuffer(
             self.size,
             rows,
             **self.stored,
             priority=self.priority if self.priority.alpha else None,
             hindsight=None if rules is None else self.hindsight.build(rules),
             device=None if self.device is None else usable_device(self.device),
-            storage_dir=None if folder is None else folder.name,
+            storage_dir=self.storage_dir,
             seed=seed,
         )
-        if folder is not None:
-            weakref.finalize(buffer, folder.cleanup)
-        return buffer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,12 +166,3 @@ class LoggerConfig:
     """Project at Weights & Biases."""
     mlflow: str | None = None
     """Send metrics to MLflow: a server, http://HOST:5000, or a data base without one, sqlite:///FILE (None: not)."""
-
-
-def _scratch_folder(parent: str) -> tempfile.TemporaryDirectory[str]:
-    """Make a folder that no other buffer has; it goes with its object, or with the process."""
-    make_folder(Path(parent))
-    try:
-        return tempfile.TemporaryDirectory(prefix="buffer-", dir=parent, ignore_cleanup_errors=True)
-    except OSError as error:
-        raise ConfigError(f"nothing can be written in {parent!r} (buffer.storage_dir): {error}") from error

@@ -60,8 +60,8 @@ def test_a_function_that_makes_no_env_is_named_when_it_is_called(name):
 @pytest.mark.parametrize(
     ("command", "says"),
     [
-        ("train dqn --task CartPole-v1 --runs {file}/x --quiet", "the folder .* cannot be made: .*give another one"),
-        ("train dqn --task CartPole-v1 --runs /proc/1 --quiet", "the folder .* cannot be made: .*give another one"),
+        ("train dqn --task CartPole-v1 --runs {file}/x --quiet", "cannot be made or used: .*give another one"),
+        ("train dqn --task CartPole-v1 --runs /proc/1 --quiet", "cannot be made or used: .*give another one"),
         ("train ppo --task : --quiet", "':' names no module"),
         ("launch {file}", "is no Python file: its name does not end in .py"),
         ("launch {folder}", "there is no file"),

@@ -84,7 +84,7 @@ def test_two_runs_of_one_second_get_two_folders(tmp_path, monkeypatch):
 def test_a_place_that_cannot_be_written_to_is_named(tmp_path):
     file = tmp_path / "file"
     file.write_text("")
-    with pytest.raises(ConfigError, match=r"the folder '.*' cannot be made: .*Not a directory"):
+    with pytest.raises(ConfigError, match=r"the folder '.*' cannot be made or used: .*Not a directory"):
         argosy.train("dqn", "CartPole-v1", runs=file, show_progress=False)
     with pytest.raises(CheckpointError, match=r"'.*/result\.json' cannot be written: .*Not a directory"):
         write_atomically(file / "result.json", b"{}")

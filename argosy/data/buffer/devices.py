@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
+import tempfile
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -14,6 +17,7 @@ import torch
 from argosy.data.buffer.columns import Array, Column, ColumnMaker
 from argosy.data.buffer.rings import IntArray, Rings
 from argosy.errors import ConfigError, DataError
+from argosy.files import make_folder
 from argosy.process import usable_device
 
 NOT_ON_DEVICES = frozenset(("uint16", "uint32", "uint64", np.dtype("g").name, np.dtype("G").name))
@@ -26,7 +30,10 @@ def column_maker(device: str | None, storage_dir: str | PathLike[str] | None) ->
         raise ConfigError(f"device is {device!r} and storage_dir {str(storage_dir)!r}; choose one of them")
     if device is not None:
         return partial(DeviceColumn, device=usable_device(str(device)))
-    return Column if storage_dir is None else partial(MappedColumn, directory=str(storage_dir))
+    if storage_dir is None:
+        return Column
+    make_folder(Path(storage_dir))
+    return partial(MappedColumn, directory=str(storage_dir))
 
 
 def adopted(column: Column, rings: Rings, rows: Array | int) -> bool:
@@ -40,21 +47,31 @@ def adopted(column: Column, rings: Rings, rows: Array | int) -> bool:
 
 
 class MappedColumn(Column):
-    """A column in a file `directory`/`name`.bin, for buffers larger than memory. The operating system pages it."""
+    """A column in a file without a name in `directory`, for buffers larger than memory: the system pages it.
+
+    The file goes with the column, or with the process, however that ends.
+    """
 
     def __init__(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], slots: int, *, directory: str) -> None:
         self.directory = directory
         super().__init__(name, shape, dtype, slots)
 
     def _empty(self, slots: int) -> Array:
-        directory = Path(self.directory)
-        directory.mkdir(parents=True, exist_ok=True)
-        size = slots * int(np.prod(self.shape)) * self.dtype.itemsize
-        if size > shutil.disk_usage(directory).free:  # a full disk would kill the process at some later write
-            raise DataError(f"{self.name} needs {size / 2**30:.1f} GiB in {directory}; there is less free space")
-        path = directory / f"{self.name.replace('/', '_')}.bin"
-        path.unlink(missing_ok=True)  # a column that grows copies from the old file, which stays open
-        return np.asarray(np.memmap(path, self.dtype, "w+", shape=(slots, *self.shape)))
+        size, free = slots * int(np.prod(self.shape)) * self.dtype.itemsize, shutil.disk_usage(self.directory).free
+        with tempfile.TemporaryFile(dir=self.directory) as file:
+            try:
+                if size > free:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                if size and hasattr(
+                    os, "posix_fallocate"
+                ):  # or a disk that fills up kills the process at a later write
+                    os.posix_fallocate(file.fileno(), 0, size)
+            except OSError as error:
+                raise DataError(
+                    f"{self.name} needs {size / 2**30:.3g} GiB in {self.directory}, where {free / 2**30:.3g} GiB are "
+                    f"free ({error.strerror}); make room, or the buffer smaller"
+                ) from error
+            return np.asarray(np.memmap(file, self.dtype, "w+", shape=(slots, *self.shape)))
 
 
 class DeviceColumn(Column):

@@ -81,10 +81,11 @@ class ReplayBuffer(Storage):
         priority: draw by priority instead of uniformly.
         hindsight: give a part of each sample goals that were achieved later.
         device: keep the columns on this torch device, e.g. "cuda"; samples are tensors there. None: numpy arrays.
-        storage_dir: keep the columns in memory-mapped files in this folder, for buffers larger than memory.
+        storage_dir: keep the columns in memory-mapped files in this folder, for buffers larger than memory. The files
+            have no names and go with the buffer; `save_hdf5` keeps what they hold.
 
     Raises:
-        ConfigError: a size or `stack_num` below 1, or both `device` and `storage_dir`.
+        ConfigError: a size or `stack_num` below 1, or both `device` and `storage_dir`, or this cannot be written to.
     """
 
     def __init__(
