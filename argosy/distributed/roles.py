@@ -272,15 +272,15 @@ def _seated(
         agent,
         None if process is None else lambda fields: process(fields, reader.policy),
     )
-    is_inline, random_segments = agent.inference == "inline", 0
-    if is_inline and context.incarnation == 0 and fleet.policies[agent.policy].learns:
+    random_segments = 0
+    if context.incarnation == 0 and fleet.policies[agent.policy].learns and fleet.samples(agent):
         per_round = seat.rows * agent.sample_steps * fleet.actors.count * fleet.actors.ring
         random_segments = -(-fleet.policies[agent.policy].experiment.trainer.start_steps // per_round)
     return Seated(
         Player(seat, reader.policy, stream, deterministic=agent.deterministic),
         recorder,
         _outbox(fleet, agent, sender, context),
-        reader if is_inline else None,
+        reader if agent.inference == "inline" else None,
         random_segments,
         throttled=any(fleet.policies[name].waits for name in fleet.samples(agent)),
     )

@@ -112,6 +112,20 @@ def test_it_teaches_whoever_gets_its_experience(tmp_path):
         dataclasses.replace(description, sync=True)
 
 
+@pytest.mark.parametrize("sends", [True, False])
+def test_who_feeds_a_learner_acts_at_random_first_and_asks_no_policy_worker(sends, tmp_path):
+    """A seat that sends nothing has no first steps that could end."""
+    agents = (
+        AgentSpec(agents="0", policy="own", sample_steps=8, inference="shared", samples=None if sends else ()),
+        AgentSpec(agents="1", policy="other", samples=None if sends else ("own",), sample_steps=8),
+    )
+    own = PolicySpec(experiment=experiment("dqn", trainer={"start_steps": 40_000}), workers=1)
+    description = duel(scripted(), agents=agents, policies={"own": own, "other": scripted()})
+    with FleetRun(description, tmp_path / "run", interval_s=0.05) as run:
+        worker = next(s.workers["policy.own.0"] for s in run if s.env_steps["own"] >= 400)
+    assert (worker["rows"] == 0.0) == sends
+
+
 def test_it_plays_where_others_learn_in_turn_with_acting(tmp_path):
     assert FleetRun(duel(scripted(), sync=True), tmp_path / "run").run().reason == "updates reached"
 

@@ -102,6 +102,11 @@ class Seated:
     sent_at_token: int = -1
     """Token of the parameters with which the last segment was made."""
 
+    @property
+    def acts_randomly(self) -> bool:
+        """Whether the policy is not asked yet."""
+        return self.recorder.seq < self.random_segments
+
     def renew(self, seat: Seat) -> None:
         """Play and record on at a seat of new environments."""
         self.player.renew(seat)
@@ -208,13 +213,13 @@ class ActorWorker:
     def _ask(self, group: Group[Seated]) -> None:
         for seated in group.seated:
             # Inline answers must come from the newest parameters and are made when they are needed.
-            if seated.reader is None:
+            if seated.reader is None and not seated.acts_randomly:
                 seated.player.ask()
 
     def _step(self, group: Group[Seated]) -> None:
         actions: list[np.ndarray] = []
         for seated in group.seated:
-            if seated.recorder.seq < seated.random_segments:
+            if seated.acts_randomly:
                 actions.append(seated.player.act_randomly(group.rng.numpy))
                 continue
             if seated.reader is not None:
