@@ -69,9 +69,9 @@ def main() -> None:
         "observation_scaler": StandardObservationScaler() if asked["norm_obs"] else None,
     }
     if asked.get("actor_schedule") == "linear":
-        shared["actor_optim_factory" if hasattr(config, "actor_optim_factory") else "optim_factory"] = AdamFactory(
-            lr_scheduler_factory=LinearFactory(asked["updates"])
-        )
+        given = inspect.signature(config).parameters
+        name = "actor_optim_factory" if "actor_optim_factory" in given else "optim_factory"
+        shared[name] = AdamFactory(lr_scheduler_factory=LinearFactory(asked["updates"]))
     algorithm = config(**nets, **shared, **asked["settings"]).create(False)
     start = time.perf_counter()
     algorithm.fit(
