@@ -5,7 +5,7 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
-from argosy.algorithm import BC, DQN, IQL, BCConfig, DQNConfig, IQLConfig, Task
+from argosy.algorithm import BC, DQN, BCConfig, DQNConfig, Task
 from argosy.data import Batch, ReplayBuffer
 from argosy.errors import CallbackError, ConfigError, DataError
 from argosy.net import NetConfig
@@ -82,13 +82,13 @@ def test_continuous_actions_are_those_that_the_env_would_get():
     obs = rng.normal(size=(400, 2)).astype(np.float32)
     data = ReplayBuffer.from_data(obs, act, -np.square(act[:, 0] - 0.3), ends, ends & False, ends, obs)
     task = Task(observation_space=Box(-9, 9, (2,)), action_space=Box(-2, 2, (1,)), net=SMALL)
-    iql = IQL.make(IQLConfig(gamma=0.5), task, seed=0)
+    bc = BC.make(BCConfig(gamma=0.5), task, seed=0)
     with torch.no_grad():
-        for parameter in iql.policy.parameters():
+        for parameter in bc.policy.parameters():
             parameter.mul_(20.0)  # so that actions reach beyond the bounds, where the env cuts them
-    judge = FittedQ(iql, data)
+    judge = FittedQ(bc, data)
     judge.fit(600, 64)
-    env_act, _ = iql.policy.predict(obs)
+    env_act, _ = bc.policy.predict(obs)
     assert np.abs(env_act).max() == pytest.approx(2.0)
     assert judge.value() == pytest.approx(-np.square(env_act[:, 0] / 2 - 0.3).mean(), abs=0.1)
 
