@@ -10,6 +10,8 @@ Details that matter:
    held near the data without a model of who made them, so that it learns from its own experience as well.
 5. The Gaussian's mean is kept within the bounds of actions by tanh, its deviation does not depend on the observation;
    evaluating takes the mean. Draws are cut at the bounds, beyond which critics have seen nothing.
+6. Critics have layer normalisation after every hidden linear layer, as ReBRAC's: without it their values of draws that
+   the data lack can grow without end, since the target asks for them again (not in the paper).
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from argosy.algorithm.critics import CriticsConfig, CriticsStats, action_critic,
 from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
+from argosy.net.regularise import add_dropout_and_layer_norm
 from argosy.ops.offline import advantage_weight
 from argosy.policy import ActorCriticPolicy
 
@@ -73,7 +76,9 @@ class AWAC(Algorithm[AWACConfig, AWACStats]):
         """Make actor, critics and the algorithm."""
         net = task.net or cls.default_net
         policy = config.build_policy(task, net)
-        return cls(config, policy, action_critic(policy, net, config.num_critics, config.value_scaling))
+        critic = action_critic(policy, net, config.num_critics, config.value_scaling)
+        add_dropout_and_layer_norm(critic.q, 0.0)  # detail 6
+        return cls(config, policy, critic)
 
     def update(self, batch: TransitionBatch) -> AWACStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""

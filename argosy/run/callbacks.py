@@ -59,8 +59,8 @@ class EarlyStop(_Counts):
             self.best, self.since = mean, 0
             return
         self.since += 1
-        if self.since >= self.tests:
-            trainer.state.stopped = True
+        if self.since >= self.tests:  # a run that is made longer waits anew
+            trainer.state.stopped, self.since = True, 0
 
 
 class FQE:

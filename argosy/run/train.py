@@ -190,7 +190,7 @@ def _to_go_on(experiment: Experiment, folder: RunFolder, trainer: LocalTrainer, 
     state, settings = trainer.state, experiment.trainer
     if not extends:
         if trainer.is_over and folder.result.is_file():
-            how = "it reached its target return" if state.stopped else f"{trainer.position:,} {experiment.unit}"
+            how = "a test ended it" if state.stopped else f"{trainer.position:,} {experiment.unit}"
             raise ConfigError(
                 f"the run {str(folder.path)!r} has finished ({how}); to go on with it, say how long: "
                 f"{resume_command(folder.path, '--total-steps', 'N')} (in Python: total_steps=N)"

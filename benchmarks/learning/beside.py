@@ -115,7 +115,7 @@ def wanted(row: Mapping[str, Any]) -> dict[str, Any]:
         "updates": row["seeds"][0]["updates"],
         "batch": experiment["trainer"]["batch_size"],
         "hidden": experiment["net"]["hidden_sizes"],
-        "layer_norm": row["algorithm"] == "rebrac",
+        "layer_norm": row["algorithm"] in {"rebrac", "awac"},
         "norm_obs": experiment["net"]["norm_obs"],
         "settings": SETTINGS[row["algorithm"]](experiment["config"]),
         "episodes": EPISODES,

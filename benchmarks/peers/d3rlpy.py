@@ -84,7 +84,7 @@ ROWS = {
     "update_td3_bc": partial(prepare, TD3PlusBCConfig),
     "update_rebrac": partial(prepare, ReBRACConfig, layer_norm=True),
     "update_iql": partial(prepare, IQLConfig),
-    "update_awac": partial(prepare, AWACConfig),
+    "update_awac": partial(prepare, AWACConfig, layer_norm=True),
     "update_cql": partial(prepare, CQLConfig, soft_q_backup=True),
     "update_bcq": partial(prepare, BCQConfig, n_action_samples=10),
     # its default, a squared error; argosy's likelihood of a Gaussian learns the deviation, too

@@ -77,3 +77,13 @@ def test_takes_the_best_actions_that_there_are_and_none_beyond():
     fast = {"actor_optim": OptimConfig(lr=0.003), "critic_optim": OptimConfig(lr=0.003)}
     taken = learn_what_ends(make(temperature=0.1, **fast), 300)
     assert all(-0.12 < act < 0.25 for act in taken)  # the data have -0.2 in the mean
+
+
+def test_layer_normalisation_bounds_what_critics_say_of_anything():
+    algorithm = make()
+    with torch.no_grad():
+        far = batch(64)
+        obs, act = algorithm.prepare(far), torch.full((64, 2), 1e6)
+        value = algorithm.critic.value(obs, act)
+    bound = algorithm.critic.q[-1].weight.norm(dim=1).amax() * math.sqrt(NET.hidden_sizes[-1]) + 1.0
+    assert value.abs().amax() <= bound  # of a layer normalised to a deviation of 1

@@ -269,6 +269,8 @@ class VectorEnvNormReward(VectorEnvWrapper):
     def _normalised(
         self, rew: NDArray[np.float32], done: NDArray[np.bool_], rows: NDArray[np.int64]
     ) -> NDArray[np.float32]:
+        if rew.ndim > 1:
+            raise EnvError(f"rewards of shape {rew.shape[1:]} per env can't be normalised; one number per step can")
         returns = self.returns[rows] * self.gamma + rew
         _update(self.return_rms, returns, rows, "rew")
         self.returns[rows] = np.where(done, 0.0, returns)

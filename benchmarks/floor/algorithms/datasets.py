@@ -12,6 +12,7 @@ from floor.algorithms.common import (
     TAU,
     Adam,
     Critics,
+    EnsembleLayerNorm,
     Gaussian,
     Rows,
     Run,
@@ -141,7 +142,7 @@ def iql(seed: int) -> Run:
 
 def awac(seed: int) -> Run:
     torch.manual_seed(seed)
-    actor, critic = Gaussian(bounded=True), Critics(2, OBS + ACT, 64)
+    actor, critic = Gaussian(bounded=True), Critics(2, OBS + ACT, 64, between=lambda: [EnsembleLayerNorm(2, 64)])
     critic_target = frozen(critic)
     optims = [Adam(net.parameters(), lr=3e-4) for net in (actor, critic)]
     step = follow(critic_target, critic, TAU)

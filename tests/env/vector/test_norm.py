@@ -132,6 +132,13 @@ def test_not_a_number_is_named_by_env():
         rewards.step(np.zeros(2, int))
 
 
+def test_rewards_of_several_numbers_are_refused():
+    env = VectorEnvNormReward(told(([0, 1], [np.array([1.0, 2.0])])))
+    env.reset()
+    with pytest.raises(EnvError, match=r"rewards of shape \(2,\) per env can't be normalised"):
+        env.step(np.zeros(1, int))
+
+
 class Parts(gym.Env):
     """A Tuple of a Dict (a vector that counts by tens, an image) and a mask."""
 
