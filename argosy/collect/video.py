@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -111,16 +112,22 @@ def fps_of(env: VectorEnv) -> float:
 
 
 def check_video_path(path: str | Path) -> None:
-    """Check that a film can be written there, before anything is played.
+    """Check that a film can be written there, before anything is played, and make its folder.
 
     Raises:
-        ConfigError: the file's ending is neither .gif nor .mp4.
+        ConfigError: the file's ending is neither .gif nor .mp4, or nothing can be written to its folder.
         MissingExtraError: the writer for it is not installed.
     """
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise ConfigError(f"the film {str(path)!r} ends in {suffix!r}; it must be one of {', '.join(SUFFIXES)}")
     require("PIL.Image" if suffix == ".gif" else "imageio_ffmpeg", "video")
+    folder = Path(path).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise ConfigError(f"no film can be written to {str(folder)!r}: {error.strerror or error}") from error
 
 
 def write_video(path: str | Path, frames: Sequence[np.ndarray], fps: float) -> Path:
@@ -134,7 +141,6 @@ def write_video(path: str | Path, frames: Sequence[np.ndarray], fps: float) -> P
     if not len(frames):
         raise ConfigError("a film needs at least one frame")
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".gif":
         _write_gif(path, frames, fps)
     else:

@@ -73,3 +73,6 @@ def test_what_cannot_be_filmed_is_refused(tmp_path):
         VideoRecorder(tmp_path, suffix=".avi")
     with pytest.raises(ConfigError, match="every is 0"):
         VideoRecorder(tmp_path, every=0)
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"no film can be written to '.*file': File exists"):
+        VideoRecorder(tmp_path / "file")

@@ -43,6 +43,7 @@ def batch(n: int = 2, **changes) -> Batch:
         ({"obs": np.array([[None] * 3] * 2)}, "obs has dtype object"),
         ({"obs": {"image": np.ones((2, 3))}}, r"obs has the keys \['image'\]; the buffer stores one array"),
         ({"act": np.zeros(2)}, "act has dtype float64; the buffer stores int64"),
+        ({"act": np.array([1, 2**63], np.uint64)}, "act holds 9223372036854775808, beyond what the buffer's int64"),
         ({"act": np.zeros((2, 1), np.int64)}, r"act has shape \(2, 1\)"),
         ({"rew": np.array([1.0, np.nan])}, r"rew is NaN in sub-buffer \(environment\) \[1\]; nothing was stored"),
         ({"rew": np.ones(3)}, r"rew has shape \(3,\); the buffer stores \(2,\)"),

@@ -128,6 +128,9 @@ class Column:
             if self.dtype.kind == "b" and array.dtype.kind in "iu" and np.isin(array, (0, 1)).all():  # as in data sets
                 return array.astype(np.bool_)
             raise DataError(f"{self.name} has dtype {array.dtype}; the buffer stores {self.dtype}")
+        narrows = self.dtype.kind in "iu" and not np.can_cast(array.dtype, self.dtype)
+        if narrows and (lost := array != array.astype(self.dtype)).any():
+            raise DataError(f"{self.name} holds {array[lost][0]}, beyond what the buffer's {self.dtype} can hold")
         return array
 
     def put(self, index: IntArray | slice, value: Array | int) -> None:
