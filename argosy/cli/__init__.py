@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ArgosyError as error:
         if debug:
             raise
-        print(f"argosy: error: {error}", file=sys.stderr)
+        print("\n".join([f"argosy: error: {error}", *getattr(error, "__notes__", ())]), file=sys.stderr)
         return 2 if isinstance(error, USER_ERRORS) else 1
     except BrokenPipeError:  # `argosy ... | head` has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -13,7 +13,7 @@ from typing import Any
 
 from argosy.algorithm import Algorithm, algorithm_name
 from argosy.env.tasks import TaskOf
-from argosy.errors import ArgosyError, ConfigError
+from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.files import write_atomically
 from argosy.presets import preset
@@ -162,7 +162,11 @@ def _train(
         with profiled(folder.path) if profile else contextlib.nullcontext():
             interrupted = _loop(experiment.trainer.checkpoint_epochs, checkpoints, trainer)
         checkpoints.save(trainer)
-        return best.result(interrupted)
+        try:
+            return best.result(interrupted)
+        except BaseException as error:
+            error.add_note(f"the training is saved, evaluate it with: {resume_command(folder.path)}")
+            raise
 
 
 def _loop(every: int | None, checkpoints: Checkpoints, trainer: LocalTrainer) -> bool:
@@ -177,10 +181,7 @@ def _loop(every: int | None, checkpoints: Checkpoints, trainer: LocalTrainer) ->
                 if due and not trainer.is_over:
                     due = not checkpoints.save(trainer)
     except BaseException as error:  # a second Ctrl-C, too
-        how = checkpoints.failed(error, trainer)
-        if isinstance(error, ArgosyError):
-            raise type(error)(f"{error}\n{how}") from error
-        error.add_note(how)
+        error.add_note(checkpoints.failed(error, trainer))
         raise
     return not trainer.is_over
 

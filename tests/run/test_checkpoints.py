@@ -19,6 +19,7 @@ from argosy.collect import Collector
 from argosy.errors import CheckpointError, ConfigError, DataError
 from argosy.run import checkpoints
 from argosy.run.folder import RunFolder
+from argosy.run.result import BestPolicy
 from argosy.trainer.statefile import read_state
 
 LONG = {"trainer": {**QUICK["trainer"], "max_epoch": 4}}
@@ -198,6 +199,19 @@ def test_what_fails_again_before_the_first_checkpoint_is_to_begin_anew(tmp_path,
 def test_a_copy_beside_the_checkpoints_is_none_of_them(run):
     shutil.copy(run.checkpoint, run.path / "checkpoint-1 (copy).safetensors")
     assert argosy.resume(run.path, total_steps=1000, show_progress=False).env_steps == 1000
+
+
+def test_who_interrupts_the_last_evaluation_reads_how_to_go_on(tmp_path, monkeypatch):
+    def press(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BestPolicy, "result", press)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            quick(tmp_path)
+    (note,) = caught.value.__notes__
+    assert note.startswith("the training is saved, evaluate it with: argosy resume")
+    assert argosy.resume(only_run(tmp_path).path, show_progress=False).test_episodes > 0
 
 
 @pytest.mark.parametrize(

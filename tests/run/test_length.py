@@ -82,7 +82,7 @@ def test_a_callback_that_raises_leaves_a_run_to_go_on_from(tmp_path):
         CallbackError, match=r"on_update of Stops raised KeyError(.|\n)*go on with: argosy resume"
     ) as raised:
         quick(tmp_path, callbacks=["test_length:Stops"])
-    *_, run, trust = str(raised.value).split()
+    *_, run, trust = raised.value.__notes__[0].split()
     assert trust == "--trust"
     assert RunFolder.find(run).experiment().callbacks == ("test_length:Stops",)
     Stops.raises = False

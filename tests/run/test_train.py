@@ -199,7 +199,7 @@ def test_a_nan_reward_names_env_step_and_field_and_keeps_the_training(tmp_path, 
     settings = {**QUICK, "env": {"num_envs": 1, "test_num_envs": 1}, "trainer": trainer}
     with pytest.raises(EnvError, match=r"(?s)env 0 gave rew = nan in step 1 of.*go on with: argosy resume") as error:
         argosy.train("dqn", "nan_env:Nan", runs=tmp_path / "runs", show_progress=False, **settings)
-    folder = str(error.value).split()[-2]  # before --trust, as the env is code of one's own
+    folder = error.value.__notes__[0].split()[-2]  # before --trust, as the env is code of one's own
     assert RunFolder.find(folder).path.parts[-3] == "nan_env-Nan"
     whole = argosy.resume(folder, show_progress=False)
     assert whole.env_steps == 600
