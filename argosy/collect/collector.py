@@ -291,9 +291,7 @@ class Collector:
         if works.all():
             return rows, done
         self._stale[rows.env_ids[~works]] = True
-        is_done = np.zeros(len(rows), dtype=bool)
-        is_done[done] = True
-        return rows.take(works), np.flatnonzero(is_done[works])
+        return rows.take(works), np.flatnonzero(np.isin(np.flatnonzero(works), done))
 
     def _start(self, quota: np.ndarray | None, reset_kwargs: Mapping[str, object]) -> Rows:
         """Reset the envs that need it and return the rows of those that take part."""
