@@ -43,6 +43,7 @@ NO_CODE = (
     "logger.mlflow",
 )
 """Settings in which a colon means something else than code."""
+_GO_ON = ", or go on in the env after some updates from the data: trainer.offline_updates=N"
 _MOST_THREADS = 4096
 """That can be meant."""
 _CODE = "(code)"
@@ -131,7 +132,7 @@ class Experiment(Checked):
                 if (value := attrgetter(setting)(self)) != default:
                     raise ConfigError(
                         f"{setting} is {value}, but {self.algorithm} learns from a data set here and collects nothing; "
-                        "leave it out, or go on in the env after `trainer.offline_updates` updates"
+                        "leave it out" + _GO_ON * (not setting.startswith("buffer.")) * cls.goes_online
                     )
         elif self.trainer.offline_updates or self.trainer.data_share is not None:
             self._check_both_sources(cls)
@@ -142,8 +143,10 @@ class Experiment(Checked):
                 "be >= 1"
             )
         if self.expert is not None and not (cls.needs_expert and self.collects):
-            why = "collects nothing here" if cls.needs_expert else "learns from what its own actions bring"
-            raise ConfigError(f"expert is {self.expert!r}, but {self.algorithm} {why}; leave it out")
+            why = "collects nothing here" if cls.needs_expert else "asks no expert"
+            raise ConfigError(
+                f"expert is {self.expert!r}, but {self.algorithm} {why}; leave it out" + _GO_ON * cls.needs_expert
+            )
 
     def _check_both_sources(self, cls: type[Algorithm[Any, Any]]) -> None:
         """Check a run that learns from a data set first, and then goes on in the env."""

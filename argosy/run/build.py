@@ -25,7 +25,7 @@ from argosy.run.saved import find_policy, read_saved
 from argosy.run.warm import warm_start
 from argosy.trainer import OfflineToOnlineTrainer, OfflineTrainer, OffpolicyTrainer, OnpolicyTrainer
 from argosy.trainer.callbacks import listed, make_callbacks
-from argosy.trainer.fqe import can_be_judged
+from argosy.trainer.fqe import can_be_judged, check_judgeable
 from argosy.trainer.parts import make_algorithm, make_buffer
 
 LocalTrainer = OnpolicyTrainer | OffpolicyTrainer | OfflineTrainer
@@ -64,7 +64,9 @@ def build(
             taken = warm_start(algorithm, experiment.init)
             if show_progress:
                 sys.stderr.write(f"init: {taken}\n")
-        if not tests and can_be_judged(algorithm.policy) and not any(isinstance(one, FQE) for one in callbacks):
+        if any(isinstance(one, FQE) for one in callbacks):
+            check_judgeable(algorithm.policy, experiment.data)
+        elif not tests and can_be_judged(algorithm.policy):
             callbacks.append(FQE())
         parts: dict[str, Any] = {
             "algorithm": algorithm,

@@ -18,7 +18,7 @@ from argosy.run.folder import RunFolder
 from argosy.run.play import film_policy
 from argosy.trainer.base import BaseTrainer
 from argosy.trainer.checkpoint import data_of, save_checkpoint
-from argosy.trainer.fqe import FittedQ
+from argosy.trainer.fqe import FittedQ, check_judgeable
 
 
 class _Counts:
@@ -85,14 +85,15 @@ class FQE:
         if self._judge is not None:
             return
         data = data_of(trainer)
-        if data is None:
-            raise ConfigError("fqe judges a policy by a data set, and this run has none; give it one with --data FILE")
+        check_judgeable(trainer.algorithm.policy, data)
+        assert data is not None
         self._judge = FittedQ(trainer.algorithm, data)
         if self._saved is not None:
             self._judge.load_state_dict(self._saved)
 
     def on_epoch(self, trainer: BaseTrainer, stats: EpochStats) -> None:
         """Fit the critic to what the policy has become, and log what it says."""
+        self.on_step(trainer)  # an epoch that goes on after an interruption may have no step left
         assert self._judge is not None
         loss = self._judge.fit(self.updates, self.batch_size)
         value = self._judge.value()

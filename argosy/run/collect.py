@@ -58,8 +58,8 @@ def collect_data(
         DataError: the file cannot be written.
         MissingExtraError: h5py is not installed.
     """
-    if steps < 1:
-        raise ConfigError(f"steps is {steps}; it must be >= 1")
+    if not isinstance(steps, int) or steps < 1:
+        raise ConfigError(f"steps is {steps!r}; it must be a whole number >= 1")
     if not 0 <= eps <= 1:
         raise ConfigError(f"eps is {eps}; it must be >= 0 and <= 1")
     check_seed(seed)

@@ -162,9 +162,8 @@ def check_bounds(path: str, act: np.ndarray, space: Space, first_row: int = 0) -
     if outside.any():
         row = int(outside.argmax())
         raise DataError(
-            f"data is {path!r}, where {int(outside.sum()):,} of {len(act):,} actions are out of bounds, the first in "
-            f"row {first_row + row}: {act[row]}; the task has {space}. To cut them to the bounds: "
-            "argosy data convert SRC DST --task TASK --clip"
+            f"data is {path!r}, where the action in row {first_row + row} is out of bounds: {act[row]}; the task has "
+            f"{space}. To cut all to the bounds: argosy data convert SRC DST --task TASK --clip"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import random
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,8 @@ import torch
 from argosy.collect import Collector
 from argosy.collect.state import HasState
 from argosy.config import from_plain
-from argosy.data import ReplayBuffer
-from argosy.data.tree import State
+from argosy.data import ReplayBuffer, tree
+from argosy.data.tree import State, host
 from argosy.errors import MALFORMED, ArgosyError, CheckpointError, DataError, told
 from argosy.trainer.base import BaseTrainer, TrainerState
 from argosy.trainer.offline import OfflineTrainer
@@ -49,7 +50,7 @@ def save_checkpoint(path: str | Path, trainer: BaseTrainer) -> None:
     data = data_of(trainer)
     if data is not None:
         # As with the envs: the sampler starts anew in both runs
-        state["data_rows"] = len(data)
+        state["data"] = _digest(data)
         state["sampler_seed"] = trainer.algorithm.rng.draw_seed()
         data.seed(state["sampler_seed"])
         state["algorithm"] = trainer.algorithm.state_dict()  # it has given the seed
@@ -94,9 +95,10 @@ def _restore(path: str | Path, state: State, trainer: BaseTrainer) -> None:
         if name not in collectors:
             raise CheckpointError(f"{str(path)!r} holds a {name}; this trainer has none")
     data = data_of(trainer)
-    if data is not None and state["data_rows"] != len(data):
+    if data is not None and (digest := _digest(data)) != (wanted := state["data"]):
+        rows = "others" if digest["rows"] == wanted["rows"] else f"{digest['rows']:,}"
         raise CheckpointError(
-            f"{str(path)!r} is of a training from {state['data_rows']} transitions, the data set has {len(data)}"
+            f"{str(path)!r} is of a training from {wanted['rows']:,} transitions, the data set has {rows}"
         )
     from_plain(TrainerState, state["trainer"], "trainer")  # it says what is wrong
     _restore_but_data(state, trainer)
@@ -157,6 +159,15 @@ def data_of(trainer: BaseTrainer) -> ReplayBuffer | None:
     if isinstance(trainer, OfflineTrainer):
         return trainer.buffer
     return trainer.data if isinstance(trainer, OfflineToOnlineTrainer | OnpolicyTrainer) else None
+
+
+def _digest(data: ReplayBuffer) -> State:
+    """Return what tells data sets apart: rows, and a checksum of rewards and actions; they are small."""
+    slots, checksum = data.rings.all_stored(), 0
+    for name in ("rew", "act"):
+        for _, leaf in tree.leaves(data.get(slots, name, stack_num=1)):
+            checksum = zlib.crc32(host(leaf).tobytes(), checksum)
+    return {"rows": len(data), "checksum": checksum}
 
 
 def _global_rng_state() -> State:

@@ -44,6 +44,15 @@ def can_be_judged(policy: Policy) -> bool:
     return not policy.is_recurrent and isinstance(policy.action_space, spaces.Discrete | spaces.Box)
 
 
+def check_judgeable(policy: Policy, data: object) -> None:
+    """Raise ConfigError where there is no data set (None), or the policy is none that this can judge."""
+    if data is None:
+        raise ConfigError("fqe judges a policy by a data set, and this run has none; give it one with --data FILE")
+    if not can_be_judged(policy):
+        what = "a policy with memory" if policy.is_recurrent else f"actions of {policy.action_space}"
+        raise ConfigError(f"fitted Q evaluation cannot judge {what}; it judges Discrete and Box actions, no memory")
+
+
 class FittedQ:
     """A critic of an algorithm's policy, fitted to a data set.
 
@@ -61,9 +70,7 @@ class FittedQ:
     def __init__(self, algorithm: Algorithm, data: ReplayBuffer, *, tau: float = 0.05, seed: int = 0) -> None:
         self.algorithm, self.data, self._rng = algorithm, data, np.random.default_rng(seed)
         policy = algorithm.policy
-        if not can_be_judged(policy):
-            what = "a policy with memory" if policy.is_recurrent else f"actions of {policy.action_space}"
-            raise ConfigError(f"fitted Q evaluation cannot judge {what}; it judges Discrete and Box actions, no memory")
+        check_judgeable(policy, data)
         with seeded(seed):
             self.critic = action_critic(policy, NetConfig(hidden_sizes=(256, 256)), 1)
         self.target = frozen_copy(self.critic)

@@ -200,7 +200,7 @@ def test_data_convert_checks_and_clips(tmp_path, capsys):
     np.savez(tmp_path / "a.npz", obs=zero, act=act, rew=np.ones(20), terminals=ends, timeouts=ends & False)
     source, file = str(tmp_path / "a.npz"), tmp_path / "a.hdf5"
     assert cli.main(["data", "convert", source, str(file), "--task", "Pendulum-v1"]) == 1
-    assert "1 of 20 actions are out of bounds, the first in row 7: [2.5]" in capsys.readouterr().err
+    assert "the action in row 7 is out of bounds: [2.5]" in capsys.readouterr().err
     assert not file.exists()
     assert cli.main(["data", "convert", source, str(file), "--task", "Pendulum-v1", "--clip"]) == 0
     assert capsys.readouterr().out.splitlines() == ["rows     20 transitions (npz)", f"file     {file}"]

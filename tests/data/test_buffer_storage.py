@@ -25,6 +25,7 @@ from argosy.data import (
     VectorReplayBuffer,
 )
 from argosy.data.buffer.state import save_state
+from argosy.data.datasets import open_source
 from argosy.errors import DataError
 
 h5py = pytest.importorskip("h5py")
@@ -326,6 +327,47 @@ def test_tianshou_file_of_a_vector_buffer_without_obs_next(tmp_path):
     assert batch.act.tolist() == [3, 4, 5, 6, 2, 3]
     assert batch.obs_next[:, 1, 0].tolist() == [3, 5, 6, 6, 3, 3]  # of episode ends the file does not know it
     assert buffer.unfinished_index().tolist() == []  # what was running there does not go on here
+
+
+def test_tianshou_data_without_obs_next_leaves_out_the_rows_whose_successor_nobody_knows(tmp_path):
+    """Ring 0: 3 (terminates), then 4, 5, 6, cut there by the recording; ring 1: 2, 3 (terminates)."""
+    ring = {
+        "_extend_offset": np.array([0, 4, 8]),
+        "_offset": np.array([0, 4]),
+        "_lengths": np.array([4, 2]),
+        "last_index": np.array([2, 5]),
+    }
+    write_tianshou(tmp_path / "v.hdf5", ring, with_next=False, size=8, prioritised=False)
+    for flag, cut in ((False, [False, False, True, False, False]), (True, [False] * 5)):
+        with h5py.File(tmp_path / "v.hdf5", "a") as file:
+            file["_meta/truncated"][2], file["_meta/done"][2] = flag, flag
+        with open_source(tmp_path / "v.hdf5") as source:
+            assert source.notes == ("1 rows at which an episode was cut are left out: it has no 'obs_next'",)
+            rows = Batch.cat(list(source.parts()))
+            buffer = source.load()
+        assert rows.act.tolist() == [3, 4, 5, 2, 3]
+        assert rows.terminated.tolist() == [True, False, False, False, True]
+        assert rows.truncated.tolist() == [False, False, True, False, False]
+        assert rows.cut.tolist() == cut  # whether the env cut it, or only the recording stopped
+        assert rows.obs_next[[1, 2, 3], 0].tolist() == [5, 6, 3]
+        assert (len(buffer), buffer.stack_num, buffer.ignore_obs_next) == (5, 2, True)
+        assert buffer[:].obs_next[[1, 2, 3], 1, 0].tolist() == [5, 6, 3]
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda file: file["_meta"].pop("terminated"), r"no 'terminated' or no 'truncated' in it.*dones alone do not"),
+        (lambda file: file.attrs.update({"_index": -3}), "the next row comes into slot -3 of 6"),
+    ],
+)
+def test_tianshou_files_of_old_or_with_a_wrong_place_are_refused(tmp_path, damage, message):
+    ring = {"_index": 2, "_size": 6, "last_index": np.array([1])}
+    write_tianshou(tmp_path / "o.hdf5", ring, with_next=True, size=6, prioritised=False)
+    with h5py.File(tmp_path / "o.hdf5", "a") as file:
+        damage(file)
+    with pytest.raises(DataError, match=message), open_source(tmp_path / "o.hdf5") as source:
+        source.load()
 
 
 def test_from_hdf5_datasets(tmp_path):

@@ -7,7 +7,7 @@ pytest.importorskip("h5py")
 
 from filed import atari_rows, columns, write_hdf5, write_minari, write_records
 
-from argosy.data import Batch, VectorReplayBuffer
+from argosy.data import Batch, ReplayBuffer, VectorReplayBuffer
 from argosy.data.datasets import open_source
 from argosy.data.datasets.card import histogram, make_card
 
@@ -106,6 +106,22 @@ def test_the_end_of_a_buffer_s_ring_is_no_end_of_an_episode(tmp_path):
     buffer.save_hdf5(tmp_path / "a.hdf5")
     card = card_of(tmp_path / "a.hdf5")
     assert (card.returns, card.terminated, card.truncated, card.unfinished) == ([3.0, 5.0], 2, 0, 1)
+
+
+def test_actions_in_another_scale_than_the_file_says_are_noted(tmp_path):
+    buffer = ReplayBuffer(3)
+    for act in (0.5, -2.0, 1.0):
+        one = np.zeros(1, np.float32)
+        done = {"terminated": act == 1.0, "truncated": False}
+        buffer.add(Batch(obs=one, act=one + np.float32(act), rew=1.0, obs_next=one, **done))
+    buffer.save_hdf5(tmp_path / "a.hdf5")
+    lines = list(card_of(tmp_path / "a.hdf5").lines())
+    assert "act      (1,) float32, -2 .. 1, in the policy's scale" in lines
+    assert any(line.startswith("note     act reaches 2 and is taken to be in the policy's scale") for line in lines)
+    given = {**columns(), "actions": columns()["actions"] * 9}
+    lines = list(card_of(write_hdf5(tmp_path / "b.hdf5", given)).lines())
+    assert any(line.startswith("act ") and line.endswith(", in the env's scale") for line in lines)
+    assert not any(line.startswith("note") for line in lines)
 
 
 def test_observations_without_elements_are_said(tmp_path):

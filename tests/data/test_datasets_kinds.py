@@ -134,7 +134,7 @@ def test_hdf5_of_nested_observations(tmp_path, given):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"actions": None}, r"is an HDF5 file, but no data set: it holds|no 'actions' or 'act'"),
+        ({"actions": None}, r"there is no 'actions' or 'act' in it, which must say the action of every row"),
         ({"rewards": None}, r"there is no 'rewards' or 'rew' in it, which must say the reward"),
         ({"terminals": None}, r"there is no 'terminals' or 'terminated' in it.*dones alone do not say"),
         ({"timeouts": None, "next_observations": None}, r"neither 'timeouts' nor 'next_observations'.*add 'timeouts'"),

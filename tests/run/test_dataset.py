@@ -164,6 +164,9 @@ def test_another_data_set_under_the_same_name_is_noticed(result, tmp_path):
     argosy.collect_data(result.run_dir, tmp_path / "a.hdf5", steps=120)
     with pytest.raises(CheckpointError, match=r"is of a training from 100 transitions, the data set has 120"):
         argosy.resume(done.run_dir, show_progress=False)
+    argosy.collect_data(result.run_dir, tmp_path / "a.hdf5", steps=100, seed=1)
+    with pytest.raises(CheckpointError, match=r"is of a training from 100 transitions, the data set has others"):
+        argosy.resume(done.run_dir, show_progress=False)
 
 
 # the data
@@ -276,7 +279,7 @@ def test_files_of_other_programs_are_learned_from_as_they_are(tmp_path):
 def test_numbers_that_cannot_be_learned_from_are_named(tmp_path):
     at = np.arange(20)[:, None]
     for changes, message in (
-        ({"actions": np.where(at == 7, 2.1, 0.0)}, r"1 of 20 actions are out of bounds, the first in row 7: \[2.1\]"),
+        ({"actions": np.where(at == 7, 2.1, 0.0)}, r"the action in row 7 is out of bounds: \[2.1\]"),
         ({"observations": np.where(at == 3, np.nan, np.zeros((20, 3)))}, r"obs holds NaN .* row 3"),
         ({"observations": np.zeros((20, 4)), "next_observations": np.zeros((20, 4))}, r"where obs has \(4,\) float64"),
         ({"rewards": np.full(20, np.inf)}, r"rew holds NaN or infinite .* row 0"),

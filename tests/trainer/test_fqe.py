@@ -5,6 +5,7 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
+import argosy
 from argosy.algorithm import BC, DQN, BCConfig, DQNConfig, Task
 from argosy.data import Batch, ReplayBuffer
 from argosy.errors import CallbackError, ConfigError, DataError
@@ -190,9 +191,28 @@ def test_data_in_which_no_episode_begins_are_refused():
         FittedQ(choosing(1), data)
 
 
-def test_a_run_without_data_is_refused_at_its_first_step(tmp_path):
-    import argosy
+@pytest.mark.parametrize(
+    ("algorithm", "settings", "message"),
+    [
+        ("dqn", {}, "fqe judges a policy by a data set, and this run has none"),
+        ("ppo", {}, "fqe judges a policy by a data set, and this run has none"),
+        ("bc", {"data": "nowhere.npz", "net": {"memory": "gru"}}, "cannot judge a policy with memory"),
+    ],
+)
+def test_a_run_that_cannot_be_judged_is_refused_before_it_begins(tmp_path, algorithm, settings, message):
+    with pytest.raises(ConfigError, match=message):
+        argosy.train(algorithm, "CartPole-v1", runs=tmp_path, callbacks=["fqe"], show_progress=False, **settings)
 
-    trainer = {"max_epoch": 1, "step_per_epoch": 40, "start_steps": 10, "batch_size": 8, "episode_per_test": 1}
+
+def test_a_trainer_without_data_is_told_at_its_first_step():
+    trainer = argosy.build(argosy.preset("dqn", "CartPole-v1"), callbacks=[FQE()])
     with pytest.raises(CallbackError, match=r"fqe judges a policy by a data set, and this run has none"):
-        argosy.train("dqn", "CartPole-v1", trainer=trainer, runs=tmp_path, callbacks=["fqe"], show_progress=False)
+        next(trainer)
+
+
+def test_an_epoch_that_was_interrupted_after_its_last_step_is_judged(no_horizons):
+    """What goes on there makes no step in which the critic could be made."""
+    callback = FQE(updates=2, batch_size=8)
+    callback.on_epoch(trained([]), None)
+    assert callback.progress() == 2
+    assert callback.best > -np.inf

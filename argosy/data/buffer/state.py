@@ -280,7 +280,8 @@ def _read_tianshou(file: HDF5Tree) -> Stored:
     """Read Tianshou's layout: all columns in `_meta`, ring state beside it.
 
     Priorities and sub-buffers are pickled there and are not read: every row gets the largest priority. A file without
-    `obs_next` knows no true successor of an episode's last row, so that row's own observation stands for it.
+    `obs_next` knows no true successor of an episode's last row, so that row's own observation stands for it, which is
+    only right where that terminates (a data set leaves out the others, see `open_buffer`).
     """
     meta = file.group("_meta")
     if "_extend_offset" in file:
@@ -289,6 +290,8 @@ def _read_tianshou(file: HDF5Tree) -> Stored:
     else:
         sizes = [int(file.attrs["maxsize"])]
         head = file.attrs["_insertion_idx" if "_insertion_idx" in file.attrs else "_index"]  # since 2.0, and before
+        if not 0 <= head <= sizes[0]:
+            raise DataError(f"it says that the next row comes into slot {head} of {sizes[0]}")
         counts, last = np.array([file.attrs["_size"]]), np.array([head - 1]) % sizes[0]
     rows = len(meta.dataset("done")) if "done" in meta else 0
     if sum(sizes) > max(rows, _EMPTY_SLOTS) or (np.asarray(counts) > sizes).any() or counts.min() < 0:
@@ -302,6 +305,11 @@ def _read_tianshou(file: HDF5Tree) -> Stored:
     if counts.sum() == 0:
         return Stored(sizes, options, {"rings": rings.state_dict(), "columns": {}})
     done = meta.array("done")
+    if "terminated" not in meta or "truncated" not in meta:  # as Tianshou wrote it before 0.5
+        raise DataError(
+            "there is no 'terminated' or no 'truncated' in it, which must say whether an episode ended or was only cut "
+            "(dones alone do not)"
+        )
     order = []
     for ring in range(rings.num):
         offset, count = int(rings.offset[ring]), int(counts[ring])

@@ -21,6 +21,11 @@ FIELDS = ("obs", "act", "rew", "obs_next")
 BINS = 10
 _BAR = 30
 _SHOWN_DIMENSIONS = 8
+TOLERANCE = 1e-3
+ODD_SCALE = (
+    "{name} reaches {reach:.4g} and is taken to be in the policy's scale, where the bounds of a Box are -1 and 1; "
+    "if it is in the env's, let the file say so: its attribute action_scale = 'env'"
+)
 _MAX_DIMENSIONS = 4096
 """Of larger arrays, as images are, dimensions are not told apart."""
 
@@ -84,6 +89,11 @@ class Card:
     wrong: list[str] = field(default_factory=list)
     """What is wrong with it, in sentences."""
 
+    @property
+    def scale(self) -> str:
+        """What actions in a Box count in."""
+        return "the env's scale" if self.attributes.get("action_scale") == "env" else "the policy's scale"
+
     def lines(self) -> Iterator[str]:
         """Yield the card as lines of text."""
         yield f"data     {self.path} ({self.format}, {self.bytes / 2**20:,.1f} MiB)"
@@ -96,7 +106,8 @@ class Card:
                 known = column.rows and math.prod(column.shape)
                 reach = f"{column.low.min():.4g} .. {column.high.max():.4g}" if known else "empty"
                 shape = f"{column.shape} " if column.shape else ""
-                yield f"{name:<8} {shape}{column.dtype}, {reach}{mean}"
+                scale = f", in {self.scale}" if name.split(".")[0] == "act" and column.dtype.kind == "f" else ""
+                yield f"{name:<8} {shape}{column.dtype}, {reach}{mean}{scale}"
         pieces = f", {self.unfinished:,} without an end" if self.unfinished else ""
         yield f"ends     {self.terminated:,} terminated, {self.truncated:,} truncated{pieces}"
         if self.returns:
@@ -146,6 +157,11 @@ def make_card(source: Source, progress: Progress | None = None) -> Card:
     card.unfinished += sums.length > 0
     card.returns = [value for value in card.returns if math.isfinite(value)]
     card.wrong += _wrong(card)
+    for name, column in card.columns.items():
+        is_policy_scale = name.split(".")[0] == "act" and card.attributes.get("action_scale") != "env"
+        reach = max(np.abs(column.low).max(initial=0), np.abs(column.high).max(initial=0))
+        if is_policy_scale and column.dtype.kind == "f" and 1 + TOLERANCE < reach < math.inf:
+            card.notes += (ODD_SCALE.format(name=name, reach=reach),)
     return card
 
 

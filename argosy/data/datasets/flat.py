@@ -20,6 +20,7 @@ from argosy.data.datasets.source import (
     as_flags,
     as_rewards,
     check_lengths,
+    known_ends,
     lazy_columns,
     read_rows,
     read_steps,
@@ -69,7 +70,7 @@ def _first_names(names: Iterable[str]) -> dict[str, str]:
 
 def has_columns(names: list[str]) -> bool:
     """Say whether a file with these names is one of these."""
-    return all(any(name in names for name in NAMES[field]) for field in ("obs", "act"))
+    return any(name in names for field in ("obs", "act") for name in NAMES[field])
 
 
 def open_columns(path: str, kind: str, columns: Mapping[str, Columns]) -> Source:
@@ -93,19 +94,11 @@ def open_columns(path: str, kind: str, columns: Mapping[str, Columns]) -> Source
         for field in ("terminated", "truncated")
     }
     terminated, truncated = ends["terminated"], ends["truncated"]
-    notes = []
-    left_out = cut = none
+    without_next, cut = None, none
     if not with_next and rows:
-        # nobody knows the successor of a row at which the recording of an episode stops, but the row before it is one
-        left_out = truncated & ~terminated
-        left_out[-1] |= not terminated[-1]
-        ended = truncated
-        truncated = np.append(left_out[1:], False) & ~terminated
-        cut = truncated & ~np.append(ended[1:], False)
-        if left_out.any():
-            notes.append(
-                f"{int(left_out.sum()):,} rows at which an episode was cut are left out: it has no 'next_observations'"
-            )
+        last = terminated | truncated
+        last[-1] = True
+        without_next = known_ends(terminated, truncated, last)
 
     finds_cuts = "truncated" not in columns
     if finds_cuts and rows:
@@ -126,16 +119,15 @@ def open_columns(path: str, kind: str, columns: Mapping[str, Columns]) -> Source
             )
             if finds_cuts:
                 part.truncated = part.truncated | ~(_equal_rows(part.obs_next, following) | part.terminated)
-            kept = ~left_out[start:stop]
-            yield part if kept.all() else part[kept]
+            yield part if without_next is None else without_next.put_into(part, start)
 
     return Source(
         path=path,
         format=kind,
-        rows=rows - int(left_out.sum()),
+        rows=rows if without_next is None else int(without_next.known.sum()),
         read=read,
         attributes={"action_scale": "env"},
-        notes=tuple(notes),
+        notes=() if without_next is None else without_next.notes(NAMES["obs_next"][0]),
     )
 
 

@@ -10,7 +10,7 @@ from argosy.data.batch import Batch
 from argosy.data.buffer.replay import ReplayBuffer
 from argosy.data.buffer.rings import Rings
 from argosy.data.buffer.state import Stored, is_tianshou, read_state
-from argosy.data.datasets.source import Source, as_flags, as_rewards, read_rows, read_steps
+from argosy.data.datasets.source import Ends, Source, as_flags, as_rewards, known_ends, read_rows, read_steps
 from argosy.data.hdf5 import HDF5Tree
 from argosy.data.tree import flatten
 
@@ -27,6 +27,11 @@ def open_buffer(root: HDF5Tree) -> Source:
     """Return the transitions of a buffer's file, sub-buffer after sub-buffer."""
     stored = read_state(root, HDF5Tree.lazy)
     attributes = {name: root.attrs[name] for name in root.attrs if name not in ("argosy_buffer", "options")}
+    rows, ends = int(stored.state["rings"]["count"].sum()), None
+    if is_tianshou(root) and rows and "obs_next" not in root.group("_meta"):
+        names, columns, rings = ("terminated", "truncated"), stored.state["columns"], _rings(stored)
+        terminated, truncated = (as_flags(columns[name].read(0, rows), name) for name in names)
+        ends = known_ends(terminated, truncated, rings.stop[rings.all_stored()])
 
     def whole() -> ReplayBuffer:
         columns = stored.state if is_tianshou(root) else {"columns": root.group("columns").values(HDF5Tree.mapped)}
@@ -36,17 +41,23 @@ def open_buffer(root: HDF5Tree) -> Source:
         path=root.path,
         close=root.close,
         format="Tianshou" if is_tianshou(root) else "argosy",
-        rows=int(stored.state["rings"]["count"].sum()),
-        read=lambda size: _read(stored, size),
-        whole=whole,
+        rows=rows if ends is None else int(ends.known.sum()),
+        read=lambda size: _read(stored, ends, size),
+        whole=whole if ends is None or ends.known.all() else None,
         options={name: stored.options[name] for name in _KEPT if name in stored.options},
         attributes={} if is_tianshou(root) else attributes,
+        notes=() if ends is None else ends.notes("obs_next"),
     )
 
 
-def _read(stored: Stored, size: int) -> Iterator[Batch]:
+def _rings(stored: Stored) -> Rings:
     rings = Rings(stored.sizes)
     rings.load_state_dict(stored.state["rings"])
+    return rings
+
+
+def _read(stored: Stored, ends: Ends | None, size: int) -> Iterator[Batch]:
+    rings = _rings(stored)
     slot = rings.all_stored()
     stop, cut = rings.stop[slot], rings.cut[slot]
     columns, rows = stored.state["columns"], len(stop)
@@ -55,7 +66,7 @@ def _read(stored: Stored, size: int) -> Iterator[Batch]:
     following = columns.get("obs_next")
     known = next(map(len, flatten(following).values()), -1)
     ends_only = stored.options.get("ignore_obs_next", False) and known != rows
-    ends = np.concatenate([[0], np.cumsum(stop)])
+    stops = np.concatenate([[0], np.cumsum(stop)])
     for start in range(0, rows, size):
         end = min(start + size, rows)
         at_end = stop[start:end]
@@ -72,8 +83,8 @@ def _read(stored: Stored, size: int) -> Iterator[Batch]:
         if ends_only:  # the next row's, but for the last rows of segments
             found = Batch(obs_next=after, copy=True)
             if at_end.any():
-                found[at_end] = Batch(obs_next=read_rows(following, int(ends[start]), int(ends[end])))
+                found[at_end] = Batch(obs_next=read_rows(following, int(stops[start]), int(stops[end])))
             part.obs_next = found.obs_next
         else:
             part.obs_next = read_rows(following, start, end)
-        yield part
+        yield part if ends is None else ends.put_into(part, start)

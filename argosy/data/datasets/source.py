@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -100,7 +100,8 @@ class Source:
                 return buffer
             buffer = ReplayBuffer(self.rows, **self.options)
             for part in self.parts(progress):
-                buffer.add_steps(part, len(part.rew), part.get("cut"))
+                if len(part.rew):  # else all of it was left out
+                    buffer.add_steps(part, len(part.rew), part.get("cut"))
         return buffer
 
 
@@ -189,6 +190,38 @@ def read_steps(columns: Columns, start: int, stop: int, rows: int) -> tuple[Any,
     seen = Batch(rows=read_rows(columns, start, min(stop + 1, rows)))
     following = seen[1:] if stop < rows else Batch.cat([seen[1:], seen[-1:]])
     return seen[: stop - start].rows, following.rows
+
+
+class Ends(NamedTuple):
+    """How episodes end in n rows of which the successors are not known but from the rows that follow them."""
+
+    known: np.ndarray
+    """[n] Whether what came after a row is known: the others are left out, and the rows before them are last ones."""
+    truncated: np.ndarray
+    cut: np.ndarray
+
+    def put_into(self, part: Batch, start: int) -> Batch:
+        """Return the rows from `start` on of which the successors are known, with the ends of episodes as they are."""
+        here = slice(start, start + len(part.rew))
+        part.truncated, part.cut = self.truncated[here], self.cut[here]
+        return part if self.known[here].all() else part[self.known[here]]
+
+    def notes(self, name: str) -> tuple[str, ...]:
+        """Say, where it is so, that rows are left out as the file lacks the array `name`."""
+        left_out = int((~self.known).sum())
+        lacks = f"rows at which an episode was cut are left out: it has no {name!r}"
+        return (f"{left_out:,} {lacks}",) if left_out else ()
+
+
+def known_ends(terminated: np.ndarray, truncated: np.ndarray, last: np.ndarray) -> Ends:
+    """Find the rows whose successors are not known, of flags [n]; `last` are those that the next row does not follow.
+
+    Nobody knows what came after the row at which the recording of an episode stops, but the row before it is one whose
+    successor is known.
+    """
+    unknown = last & ~terminated
+    before = np.append(unknown[1:], False) & ~last
+    return Ends(~unknown, before, before & ~np.append(truncated[1:], False))
 
 
 def check_lengths(columns: Columns, rows: int, name: str) -> None:
