@@ -73,6 +73,6 @@ class A2C(SummedLoss[A2CConfig, A2CStats]):
             loss_value=loss_value,
             entropy=entropy,
             grad_norm=grad_norm,
-            explained_variance=explained_variance(rows.value, rows.returns),
+            explained_variance=explained_variance(rows.value, rows.returns, rows.get("mask")),
         )
         return A2CStats(**stats)

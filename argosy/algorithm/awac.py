@@ -78,7 +78,7 @@ class AWAC(Algorithm[AWACConfig, AWACStats]):
         policy = config.build_policy(task, net)
         critic = action_critic(policy, net, config.num_critics, config.value_scaling)
         add_dropout_and_layer_norm(critic.q, 0.0)  # detail 6
-        return cls(config, policy, critic)
+        return cls(config, policy, critic.to(task.device))
 
     def update(self, batch: TransitionBatch) -> AWACStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""

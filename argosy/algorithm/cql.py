@@ -34,6 +34,7 @@ from argosy.data import Sampling, TransitionBatch
 from argosy.net import EnsembleCritic
 from argosy.policy import SquashedGaussianPolicy
 
+MOST_MULTIPLIER = 1e6
 # Shapes: B batch, A action dim, K critics, N draws of each kind. With memory, [B] becomes [T, B].
 
 
@@ -97,9 +98,11 @@ class CQL(SAC):
         weighted = self.config.conservative_weight * gap_K
         multiplier = torch.ones_like(self.log_multiplier)
         if self.config.lagrange:  # detail 3
-            multiplier = self.log_multiplier.exp().clamp(max=1e6)
+            multiplier = self.log_multiplier.exp()
             weighted = weighted - self.config.threshold
             self.multiplier_optim.step(-multiplier * weighted.detach().mean())
+            with torch.no_grad():
+                self.log_multiplier.clamp_(max=math.log(MOST_MULTIPLIER))
         conservative = multiplier.detach() * weighted.sum()
         metrics = {"loss_conservative": conservative, "gap": gap_K.mean(), "multiplier": multiplier}
         return critics._replace(loss=critics.loss + conservative, metrics=metrics)

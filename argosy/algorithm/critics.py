@@ -97,7 +97,7 @@ def finished(
 
 
 def action_critic(
-    policy: Policy, net: NetConfig, size: int, scaling: Scaling | None = None, *, atoms: int = 1
+    policy: Policy, net: NetConfig, size: int, scaling: Scaling | None = None, *, atoms: int | None = None
 ) -> EnsembleCritic:
     """Make Q [K, ...] of what a policy sees and does: of an action in a Box, or of all choices [K, ..., A].
 

@@ -21,6 +21,7 @@ from argosy.algorithm.dqn import DQN, LOSSES, DQNConfig
 from argosy.algorithm.q_learning import QLearningStats
 from argosy.config import limited
 from argosy.data import TransitionBatch
+from argosy.errors import ConfigError
 from argosy.net import NetConfig
 from argosy.ops import categorical_log_prob
 from argosy.policy.likely import LikelyPolicy
@@ -36,6 +37,14 @@ class DiscreteBCQConfig(DQNConfig):
     """Share of the likeliest action's probability from which an action may be taken (detail 1)."""
     logits_penalty: float = limited(0.01, ge=0.0)
     """What the mean square of the imitation's logits costs (detail 2)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.munchausen_alpha:
+            raise ConfigError(
+                f"DiscreteBCQConfig.munchausen_alpha is {self.munchausen_alpha}, but actions that may not be taken have"
+                " no log-probability; it must be 0.0 (DQN has it, also on data)"
+            )
 
     def build_policy(self, task: Task, net: NetConfig) -> LikelyPolicy:
         """Make a policy that imitates, too, or take the task's own."""

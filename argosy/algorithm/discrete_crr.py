@@ -31,6 +31,7 @@ from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
 from argosy.ops.choice import of_index
 from argosy.ops.offline import advantage_weight, conservative_gap
 from argosy.policy import ActorCriticPolicy
+from argosy.policy.actor_critic import FORBIDDEN
 
 # Shapes: B batch, A actions, K critics. With memory, [B] becomes [T, B].
 
@@ -110,7 +111,8 @@ class DiscreteCRR(Algorithm[DiscreteCRRConfig, DiscreteCRRStats]):
         q_KBA = self.critic.value(batch)  # noqa: N806
         q_KB = of_index(q_KBA, batch.act)  # noqa: N806
         td_error = self.critic.scaled(q_KB) - self.critic.scaled(target)
-        gap_KB = conservative_gap(q_KBA, q_KB, probs_BA > 0.0)  # noqa: N806
+        is_allowed_BA = now.params.detach() > FORBIDDEN / 2  # noqa: N806
+        gap_KB = conservative_gap(q_KBA, q_KB, is_allowed_BA)  # noqa: N806
         loss_KB = td_error.square() + self.config.conservative_weight * gap_KB  # noqa: N806  # detail 4
         loss = batch_mean((batch.weight * loss_KB).sum(dim=0), batch)
         critics = CriticLoss(loss, q_KB.detach().mean(dim=0), td_error.detach().abs().mean(dim=0), target)

@@ -54,7 +54,7 @@ class DQNConfig(QLearningConfig):
     """Deviation with which the layers' noise starts, e.g. 0.5; 0: no noise (detail 7)."""
     munchausen_alpha: float = limited(0.0, ge=0.0, le=1.0)
     """Share of the action's log-probability in the reward, e.g. 0.9; 0: the plain target (detail 8)."""
-    munchausen_tau: float = limited(0.03, gt=0.0)
+    munchausen_tau: float = limited(0.03, ge=1e-6)
     """Temperature of the policy whose log-probabilities these are (detail 8)."""
     munchausen_low: float = limited(-1.0, le=0.0)
     """Least value of tau times a log-probability (detail 8)."""

@@ -87,11 +87,12 @@ class GAIL(PPO):
                 "give the trainer a data set: --data FILE, or OnpolicyTrainer(data=...)"
             )
         expert = self.prepare(_alone(rollout.expert))
-        taken = self.policy.map_action_inverse(self.policy.map_action(to_numpy(rollout.act)))  # detail 4
-        rollout.act = torch.as_tensor(taken, device=self.device)
-        with torch.no_grad():  # of both as the env took them: the density of an unclipped draw would tell them apart
+        for rows in (rollout, expert):  # as the env took them: an unclipped draw would tell them apart (detail 4)
+            taken = self.policy.map_action_inverse(self.policy.map_action(to_numpy(rows.act)))
+            rows.act = torch.as_tensor(taken, device=self.device)
+        with torch.no_grad():
             own_logp, expert_logp = self.policy.analyze(rollout).logp, self.policy.analyze(expert).logp
-        metrics = self._learn_reward(_rows(rollout, own_logp), _rows(expert, expert_logp))
+        metrics, steps = self._learn_reward(_rows(rollout, own_logp), _rows(expert, expert_logp))
         with torch.no_grad():
             score = self._score(rollout)
         changed = as_tensors(batch, self.device)
@@ -99,11 +100,10 @@ class GAIL(PPO):
         stats = super().update(changed)
         mask = changed.get("mask")
         metrics["reward_mean"] = (changed.rew if mask is None else changed.rew[mask]).mean().item()
-        steps = stats.gradient_steps + self.config.reward_steps
-        return GAILStats(**{**vars(stats), **metrics, "gradient_steps": steps})
+        return GAILStats(**{**vars(stats), **metrics, "gradient_steps": stats.gradient_steps + steps})
 
-    def _learn_reward(self, own: AdvantageBatch, expert: AdvantageBatch) -> dict[str, float]:
-        """Learn to tell rows [N, ...] of the policy from those [E, ...] of the expert. -> metrics."""
+    def _learn_reward(self, own: AdvantageBatch, expert: AdvantageBatch) -> tuple[dict[str, float], int]:
+        """Learn to tell rows [N, ...] of the policy from those [E, ...] of the expert. -> metrics, steps."""
         steps, found = min(self.config.reward_steps, len(own), len(expert)), []
         order = torch.randperm(len(own), generator=self.rng.torch).to(self.device).tensor_split(steps)
         for rows, expert_rows in zip(order, torch.arange(len(expert)).tensor_split(steps), strict=True):
@@ -112,7 +112,7 @@ class GAIL(PPO):
             self.reward_optim.step(loss)
             found.append(torch.stack((loss.detach(), (theirs > 0).float().mean(), (mine < 0).float().mean())))
         names = ("loss_reward", "expert_accuracy", "own_accuracy")
-        return dict(zip(names, torch.stack(found).mean(dim=0).tolist(), strict=True))
+        return dict(zip(names, torch.stack(found).mean(dim=0).tolist(), strict=True)), steps
 
     def _logit(self, rows: AdvantageBatch) -> torch.Tensor:
         """Logit of D [N] of rows: obs, act, with AIRL obs_next, terminated and logp, too."""

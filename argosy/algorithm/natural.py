@@ -74,7 +74,7 @@ class NaturalGradient(PolicyGradient[NaturalConfigT, StatsT]):
             error = (critic_units(self.policy, self.policy.analyze(mb).value) - mb.returns).square()
             loss_value = batch_mean(error, mb)
             grad_norm = self.optim.step(loss_value)
-        explained = explained_variance(rows.value, rows.returns)
+        explained = explained_variance(rows.value, rows.returns, rows.get("mask"))
         stats = self._finish(**metrics, loss_value=loss_value, grad_norm=grad_norm, explained_variance=explained)
         return self.stats_type(**stats, gradient_steps=1 + config.critic_steps)
 

@@ -1,10 +1,12 @@
-"""Natural policy gradient (Kakade, 2001; as in Rajeswaran et al., 2017, https://arxiv.org/abs/1703.02660).
+"""Natural policy gradient (Kakade, 2001; Rajeswaran et al., 2017, https://arxiv.org/abs/1703.02660).
 
 Details that matter:
 
 1. The actor moves by `step_size` times the natural gradient F^-1 g: g is the gradient of mean(logp * adv), F the
    Fisher matrix, the Hessian of the mean KL divergence from the acting policy. No matrix is made: products with F come
    from two backward passes, F^-1 g from `cg_steps` steps of conjugate gradients; `damping` is added to F's diagonal.
+   The step's length is Kakade's, fixed; Rajeswaran et al. choose it so that the policy changes as much as asked for
+   (TRPO does, and checks it).
 2. Advantages are generalised (https://arxiv.org/abs/1506.02438), from values of the critic before the update. A
    truncated episode bootstraps from its true last observation, a terminated one from nothing.
 3. Advantages are normalised over the rollout.

@@ -8,8 +8,9 @@ Details that matter:
    too, by a head that nobody acts on, and so gets the critic's features; the divergence from what the policy was before
    the phase, weighted by `beta_clone`, keeps its actions as they were. The critic learns on from the same rows.
 3. Returns are those that were estimated when the rollouts came in, kept in units of reward; critic and actor learn them
-   in those of the critic's last layer (see `ScaledLinear`), as these are by then. What the policy was is a copy of it,
-   made at the phase's beginning.
+   in those of the critic's last layer (see `ScaledLinear`), as these are by then. Observations are kept as they came,
+   too, and normalised, if they are, as the policy does by then. What it was is a copy, made at the phase's beginning.
+   Minibatches of all rollouts come in random order, each from one of them.
 4. Advantages are generalised and normalised per minibatch. A truncated episode bootstraps from its true last
    observation, a terminated one from nothing.
 5. The rollouts of an unfinished phase belong to the state: they are saved and restored.
@@ -17,7 +18,7 @@ Details that matter:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,12 +28,12 @@ from argosy.algorithm.actor_critic import ActorCriticConfig, ActorCriticStats, S
 from argosy.algorithm.base import batch_mean, batch_standardised
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import limited
-from argosy.data import AdvantageBatch, Batch, TrajectoryBatch, tree
+from argosy.data import AdvantageBatch, Batch, TrajectoryBatch, as_tensors, tree
 from argosy.errors import ConfigError
 from argosy.net import frozen_copy
 from argosy.ops import explained_variance
 from argosy.policy.phasic import PhasicAnalysis, PhasicPolicy
-from argosy.policy.rollouts import advantage_rows, critic_units, minibatches, scaled_head
+from argosy.policy.rollouts import advantage_rows, critic_units, minibatches, rows_to_learn, scaled_head
 
 # Shapes: T time, B envs, N = T * B rows of the rollout, M rows of a minibatch. With memory, [M] becomes [T, M].
 
@@ -97,8 +98,9 @@ class PPG(SummedLoss[PPGConfig, PPGStats]):
     def update(self, batch: TrajectoryBatch) -> PPGStats:
         """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp; maybe mask."""
         config = self.config
-        rows = advantage_rows(self.policy, self.prepare(batch), config.gamma, config.gae_lambda)
-        explained, head = explained_variance(rows.value, rows.returns), scaled_head(self.policy)
+        rollout, head = self.prepare(batch), scaled_head(self.policy)
+        rows = advantage_rows(self.policy, rollout, config.gamma, config.gae_lambda)
+        explained = explained_variance(rows.value, rows.returns, rows.get("mask"))
         if head is not None:  # detail 3
             rows.returns = head.unscaled(rows.returns)
         history, norms = [], []
@@ -107,6 +109,9 @@ class PPG(SummedLoss[PPGConfig, PPGStats]):
                 loss, means = self._policy_loss(mb)
                 norms.append(self.optim.step(loss))
                 history.append(means.detach())
+        if self.policy.normaliser is not None:  # detail 3
+            raw = Batch(obs=as_tensors(batch.obs, self.device))
+            rows = Batch({**vars(rows), "obs": rows_to_learn(self.policy, rollout, raw).obs})
         self.kept.rollouts.append(rows)
         aux = []
         if len(self.kept.rollouts) >= config.rollouts_per_phase:
@@ -141,19 +146,31 @@ class PPG(SummedLoss[PPGConfig, PPGStats]):
 
     def _auxiliary_phase(self, before: PhasicPolicy) -> list[torch.Tensor]:
         """Distil (detail 2); `before` is the policy at its beginning. -> squared error and divergence of each step."""
-        config, history = self.config, []
+        config, history, normaliser = self.config, [], self.policy.normaliser
+        rollouts = self.kept.rollouts
+        if normaliser is not None:
+            rollouts = [Batch({**vars(rows), "obs": normaliser(rows.obs)}) for rows in rollouts]
         for _ in range(config.aux_epochs):
-            for rows in self.kept.rollouts:
-                for mb in minibatches(self.policy, rows, config.batch_size, self.rng):
-                    now = self.policy.analyze(mb)
-                    with torch.no_grad():
-                        acted = before.analyze(mb).distribution
-                    error = (now.auxiliary_value - critic_units(self.policy, mb.returns)).square()
-                    terms = torch.stack((error, now.kl_from(acted), self._value_error(now, mb)))
-                    means = batch_mean(terms, mb)
-                    self.optim.step(0.5 * means[0] + config.beta_clone * means[1] + config.value_coef * means[2])
-                    history.append(means[:2].detach())
+            for mb in self._mixed(rollouts):
+                now = self.policy.analyze(mb)
+                with torch.no_grad():
+                    acted = before.analyze(mb).distribution
+                error = (now.auxiliary_value - critic_units(self.policy, mb.returns)).square()
+                terms = torch.stack((error, now.kl_from(acted), self._value_error(now, mb)))
+                means = batch_mean(terms, mb)
+                self.optim.step(0.5 * means[0] + config.beta_clone * means[1] + config.value_coef * means[2])
+                history.append(means[:2].detach())
         return history
+
+    def _mixed(self, rollouts: Sequence[Batch]) -> Iterator[Batch]:
+        """Yield the minibatches of rollouts in random order, so that none is always the last one."""
+        left = [minibatches(self.policy, rows, self.config.batch_size, self.rng) for rows in rollouts]
+        while left:
+            at = int(torch.randint(len(left), (), generator=self.rng.torch))
+            if (mb := next(left[at], None)) is None:
+                del left[at]
+            else:
+                yield mb
 
 
 class KeptRows:

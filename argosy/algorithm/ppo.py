@@ -125,7 +125,7 @@ class PPO(PolicyGradient[PPOConfig, PPOStats]):
             loss=means @ self.term_weights,
             **dict(zip(TERMS, means, strict=True)),
             grad_norm=None if norms[0] is None else torch.stack([norm for norm in norms if norm is not None]).mean(),
-            explained_variance=explained_variance(rows.value, rows.returns),
+            explained_variance=explained_variance(rows.value, rows.returns, rows.get("mask")),
         )
         return PPOStats(**stats, gradient_steps=len(history))
 

@@ -59,7 +59,7 @@ class TRPO(NaturalGradient[TRPOConfig, TRPOStats]):
         before = now.distribution.detach()
         loss = -batch_mean((now.logp - mb.logp).exp() * mb.adv, mb)
         natural_gradient, curvature = self._natural_gradient(loss, now, mb)
-        step = -(2.0 * config.max_kl / curvature.clamp(min=1e-12)).sqrt() * natural_gradient
+        step = -(2.0 * config.max_kl / curvature.clamp(min=1e-30)).sqrt() * natural_gradient
         start, kl, share = [p.detach().clone() for p in parameters], torch.zeros_like(loss), 1.0
         for _ in range(config.max_backtracks):
             move(parameters, share * step)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 import numpy as np
 
-from argosy.collect.collector import Collector, Ended, show
+from argosy.collect.collector import Collector, Ended
 from argosy.collect.rows import Rows, put_rows
 from argosy.data import tree
 from argosy.env import AsyncVectorEnv, EnvPoolVectorEnv, Received
@@ -64,7 +65,8 @@ class AsyncCollector(Collector):
                 taking_part = quota > 0
             self._stale[done] = True
             if render is not None:
-                show(self.env, render)
+                self.env.render()
+                time.sleep(render)
             if remaining > 0:
                 self._send_reset(done[taking_part[done]], reset_kwargs)
                 on = np.concatenate([first, np.setdiff1d(stepped, done)])

@@ -28,12 +28,6 @@ STAGING_FROM = 4
 Ended: TypeAlias = list[tuple[np.ndarray, ...]]  # returns, lengths, successes of episodes, in order of their ends
 
 
-def show(env: VectorEnv, seconds: float) -> None:
-    """Render, and give time to look."""
-    env.render()
-    time.sleep(seconds)
-
-
 class Collector:
     """Steps a vector env with a policy, `num_envs` envs at a time, and writes into a buffer.
 
@@ -251,7 +245,8 @@ class Collector:
             done = self._record(rows, act, stored, outcome, ended)
             rows.advance(outcome[0], policy_state)
             if render is not None:
-                show(self.env, render)
+                self.env.render()
+                time.sleep(render)
             if quota is None:
                 remaining -= len(rows)
             elif done is not None:

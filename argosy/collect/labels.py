@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from argosy.collect.rows import Rows, begin_anew
 from argosy.data import tree
 from argosy.env.vector.protocol import StepReturn
 from argosy.policy import Policy, RolloutRequest
+from argosy.policy.explore import EpsilonGreedy
 
 
 class LabellingCollector(Collector):
@@ -25,6 +27,9 @@ class LabellingCollector(Collector):
 
     def __init__(self, *args: Any, expert: Policy, **options: Any) -> None:
         super().__init__(*args, **options)
+        if isinstance(expert.exploration, EpsilonGreedy):  # which also explores in tests, if `eps_test` says so
+            expert, exploration = copy.deepcopy((expert, expert.exploration))
+            exploration.eps_test = 0.0
         self.expert = expert
         self._expert_state = expert.first_states(self.env.num_envs)
 

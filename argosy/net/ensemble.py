@@ -94,8 +94,8 @@ class EnsembleCritic(nn.Module):
         config: kind, widths, activation and memory.
         size: K.
         skip: top-level keys of the observation that are no input.
-        atoms: N > 1: so many numbers instead of each value, e.g. quantiles; they are a last axis [..., N] of what
-            follows.
+        atoms: N: so many numbers instead of each value, e.g. quantiles; they are a last axis [..., N] of what follows.
+            None: one, without such an axis.
         scaling: whether the last layer predicts scaled returns, see `Scaled`; values are in units of reward anyway.
     """
 
@@ -107,13 +107,13 @@ class EnsembleCritic(nn.Module):
         size: int = 2,
         skip: Collection[str] = (),
         *,
-        atoms: int = 1,
+        atoms: int | None = None,
         scaling: Scaling | None = None,
     ) -> None:
         super().__init__()
         self.backbone = Backbone(space, replace(config, hidden_sizes=()), skip)
         width = self.backbone.out_features + action_dim
-        self.q = EnsembleMLP(size, width, config.hidden_sizes, atoms, config.activation, scaling)
+        self.q = EnsembleMLP(size, width, config.hidden_sizes, atoms or 1, config.activation, scaling)
         self.atoms, self.action_dim = atoms, action_dim
 
     def value(
@@ -138,7 +138,7 @@ class EnsembleCritic(nn.Module):
         x = torch.cat((self.backbone.features(sample), self.backbone.features_next(sample)), dim=-2)
         lead = act.shape[: x.dim() - 1]
         both = torch.cat((act.reshape(*lead, -1), act_next.reshape(*lead, -1)), dim=-2)
-        q, q_next = self.of_features(x, both, None).chunk(2, dim=-1 if self.atoms == 1 else -2)
+        q, q_next = self.of_features(x, both, None).chunk(2, dim=-1 if self.atoms is None else -2)
         return q, q_next
 
     def scaled(self, values: torch.Tensor) -> torch.Tensor:
@@ -162,7 +162,7 @@ class EnsembleCritic(nn.Module):
             x = torch.cat((x.expand(*act.shape[:-1], -1), act), dim=-1)
         lead = x.shape[:-1]
         q: torch.Tensor = self.q(x if x.dim() == 2 else x.flatten(0, -2), members)
-        q = q.reshape(-1, *lead) if self.atoms == 1 else q.reshape(-1, *lead, self.atoms)
+        q = q.reshape(-1, *lead) if self.atoms is None else q.reshape(-1, *lead, self.atoms)
         if act is None or self.action_dim:
             return q
         return of_index(q, act)

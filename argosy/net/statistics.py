@@ -128,6 +128,18 @@ class Scaled(nn.Module):
         std, mean = self.std, self.mean
         self.statistics.take_in(returns)
         self.statistics.merge()
+        self._move(std, mean)
+
+    @torch.no_grad()
+    def take_over(self, other: Scaled) -> None:
+        """Count in the units of another layer, as a target network does before it moves towards the online one."""
+        std, mean = self.std, self.mean
+        for name in ("count", "mean", "var"):
+            getattr(self.statistics, name).copy_(getattr(other.statistics, name))
+        self._move(std, mean)
+
+    def _move(self, std: torch.Tensor, mean: torch.Tensor) -> None:
+        """Keep the outputs, where that is asked for, though one unit was `std` and 0 stood for `mean` before."""
         if self.keeps_outputs:
             self.weight.mul_(std / self.std)
             self.bias.copy_((std * self.bias + mean - self.mean) / self.std)
@@ -143,3 +155,15 @@ class ScaledLinear(Scaled, Linear):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[..., in_features] -> [..., out_features]."""
         return self.unscaled(super().forward(x))
+
+
+def scaled_layers(module: nn.Module) -> list[Scaled]:
+    """Return the layers of a network that scale."""
+    return [part for part in module.modules() if isinstance(part, Scaled)]
+
+
+def moving_parts(module: nn.Module) -> list[torch.Tensor]:
+    """Return parameters and buffers of real numbers, but not the units of layers that scale."""
+    units = {id(buffer) for layer in scaled_layers(module) for buffer in layer.statistics.buffers()}
+    buffers = (buffer for buffer in module.buffers() if buffer.is_floating_point() and id(buffer) not in units)
+    return [*module.parameters(), *buffers]

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from argosy.net.backbone import Linear
+from argosy.net.statistics import moving_parts, scaled_layers
 from argosy.ops.kernels import foreach_copy_, foreach_lerp_
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
@@ -45,8 +46,8 @@ class TargetUpdate:
     def __init__(self, target: nn.Module, online: nn.Module, tau: float, every: int = 1) -> None:
         self.tau, self.every = tau, every
         self.calls = 0
-        self._target = [*target.parameters(), *(b for b in target.buffers() if b.is_floating_point())]
-        self._online = [*online.parameters(), *(b for b in online.buffers() if b.is_floating_point())]
+        self._target, self._online = moving_parts(target), moving_parts(online)
+        self._scaled = list(zip(scaled_layers(target), scaled_layers(online), strict=True))
 
     def __call__(self) -> None:
         """Count a call, and make a step if it is due."""
@@ -54,6 +55,8 @@ class TargetUpdate:
         if self.calls % self.every:
             return
         with torch.no_grad():
+            for layer, followed in self._scaled:
+                layer.take_over(followed)
             if self.tau == 1.0:
                 foreach_copy_(self._target, self._online)
             else:

@@ -22,7 +22,8 @@ def categorical_projection(probs: torch.Tensor, atoms: torch.Tensor, support: to
         [..., N] mass of each point of the support; its sum is that of `probs`.
     """
     low, high, steps = support[0], support[-1], len(support) - 1
-    place = (atoms.clamp(low, high) - low) * (steps / (high - low))  # in steps from the support's start
+    # in steps from the support's start; rounding may go beyond its end
+    place = ((atoms.clamp(low, high) - low) * (steps / (high - low))).clamp_(max=steps)
     left = place.floor().clamp_(max=steps - 1)
     to_right = probs * (place - left)
     mass, left = probs.new_zeros(*probs.shape[:-1], steps + 1), left.long()

@@ -9,6 +9,9 @@ import torch
 
 from argosy.errors import DataError
 
+RESIDUAL = 1e-5
+"""Share of the target's length that may be left of it when conjugate gradients stop early."""
+
 
 def flat_gradient(
     output: torch.Tensor, parameters: Sequence[torch.Tensor], weights: torch.Tensor | None = None
@@ -83,8 +86,9 @@ def conjugate_gradient(
     """
     residual = target.to(torch.float64, copy=True)
     x, direction, square = torch.zeros_like(residual), residual.clone(), residual @ residual
+    enough = RESIDUAL**2 * square
     for _ in range(iterations):
-        if square < 1e-10:  # nothing is left
+        if square <= enough:
             break
         with torch.enable_grad():
             image = product(direction.to(target.dtype)).double()

@@ -69,6 +69,11 @@ def carried_back(x: torch.Tensor, decay: torch.Tensor) -> torch.Tensor:
     return y
 
 
-def explained_variance(value: torch.Tensor, returns: torch.Tensor) -> torch.Tensor:
-    """Return 1 - Var(returns - value) / Var(returns), a scalar: 1 for a perfect critic, 0 for a constant one."""
+def explained_variance(value: torch.Tensor, returns: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+    """Return 1 - Var(returns - value) / Var(returns), a scalar: 1 for a perfect critic, 0 for a constant one.
+
+    Where there is a mask, it says which rows count.
+    """
+    if mask is not None:
+        value, returns = value[mask], returns[mask]
     return 1.0 - (returns - value).var(correction=0) / returns.var(correction=0).clamp(min=1e-8)

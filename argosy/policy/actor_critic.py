@@ -267,7 +267,7 @@ class ActorCriticPolicy(NetPolicy):
         action_space: Discrete, MultiDiscrete (one axis) or Box.
         net: shape of the networks; `shared_backbone` matters here.
         log_std_init: initial logarithm of a Gaussian actor's deviation.
-        bounded_mean: whether tanh keeps a Gaussian's mean within [-1, 1], where actions are scaled to that.
+        bounded_mean: whether tanh keeps a Gaussian's mean within [-1, 1], where these are the bounds.
         critic: whether there is a value function; imitation needs none.
         value_scaling: whether its last layer predicts scaled returns, see `ScaledLinear`; None: no.
         action_scaling: see `Policy`.
@@ -306,9 +306,8 @@ class ActorCriticPolicy(NetPolicy):
         self.critic: Backbone | None = None
         if critic:
             self.critic = self.actor if net.shared_backbone else Backbone(observation_space, net, self.no_input)
-        self.action_head = _action_head(
-            action_space, self.actor.out_features, log_std_init, bounded_mean and bool(self.action_scaling)
-        )
+        bounded = bounded_mean and bool(self.action_scaling) and self.action_bound_method != "tanh"
+        self.action_head = _action_head(action_space, self.actor.out_features, log_std_init, bounded)
         if self.critic is not None:
             width = self.critic.out_features
             self.value_head = ScaledLinear(width, 1, value_scaling) if value_scaling else Linear(width, 1)

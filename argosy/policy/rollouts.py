@@ -118,7 +118,7 @@ def minibatches(policy: Policy, rows: Batch, batch_size: int | None, rng: Rng) -
 
     With memory, they are shares of sequences of them [T, M, ...].
     """
-    count = rows.cut.numel() if policy.is_recurrent else len(rows)
+    count = int(rows.mask.sum()) if "mask" in rows else rows.cut.numel() if policy.is_recurrent else len(rows)
     shares, axis = max(count // (batch_size or count), 1), 0
     if shares == 1 and not policy.is_recurrent:
         yield rows

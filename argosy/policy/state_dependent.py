@@ -24,7 +24,7 @@ from argosy.ops import gaussian_entropy, gaussian_log_prob, gaussian_sample
 from argosy.policy.actor_critic import ActorCriticPolicy, GaussianHead
 from argosy.policy.base import RolloutRequest, RolloutResult
 from argosy.policy.explore import Exploration, States
-from argosy.policy.squashed_gaussian import LOG_STD_MAX, LOG_STD_MIN, SquashedGaussianAnalysis, SquashedGaussianPolicy
+from argosy.policy.squashed_gaussian import LOG_STD_MIN, SquashedGaussianAnalysis, SquashedGaussianPolicy
 from argosy.rng import Rng
 
 TINY = 1e-6
@@ -112,7 +112,7 @@ class StateDependentGaussianPolicy(SquashedGaussianPolicy):
     def _analysis(
         self, features: torch.Tensor, mask: torch.Tensor | None, act: torch.Tensor | None = None
     ) -> SquashedGaussianAnalysis:
-        log_std = log_std_of(features, self.log_std).clamp(LOG_STD_MIN, LOG_STD_MAX)
+        log_std = log_std_of(features, self.log_std).clamp(min=LOG_STD_MIN)
         return SquashedGaussianAnalysis(self.head.mean(features), log_std, self.action_shape)
 
 

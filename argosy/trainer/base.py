@@ -161,6 +161,7 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         elif self.stop_fn is not None:
             raise ConfigError("stop_fn judges test results, but there is no test_collector; give one")
         self.state = TrainerState()
+        self._since_log = TrainingStatsMean[TrainingStatsT](self.state.since_log)
         self._tell = listeners(self.callbacks)
         self._interrupted = False
         self._bar = ProgressBar(self.show_progress)

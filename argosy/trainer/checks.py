@@ -86,3 +86,11 @@ def pick_one(trainer: object, first: str, second: str, default: int) -> None:
     if one is None and other is None:
         setattr(trainer, first, default)
     check_range(trainer, first, second, ge=1)
+
+
+def check_data_is_uniform(data: ReplayBuffer) -> None:
+    """Check that a data set does not draw by priority: it is not part of a checkpoint, nor would its priorities be."""
+    if data.priorities is not None:
+        raise ConfigError(
+            "the data set draws by priority, which data sets do not; make it a ReplayBuffer or VectorReplayBuffer"
+        )

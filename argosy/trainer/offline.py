@@ -12,7 +12,7 @@ from argosy.data import ReplayBuffer
 from argosy.data.stats import TrainingStatsT
 from argosy.logger import ProgressBar
 from argosy.trainer.base import BaseTrainer, EpochRecord
-from argosy.trainer.checks import check_batch_size
+from argosy.trainer.checks import check_batch_size, check_data_is_uniform
 
 _CHUNK_ROWS = 1 << 16
 
@@ -34,6 +34,7 @@ class OfflineTrainer(BaseTrainer[TrainingStatsT]):
         super().__post_init__()
         self._sampling = self.algorithm.sampling
         check_batch_size(self.batch_size, self.buffer, fixed=True)
+        check_data_is_uniform(self.buffer)
         self._bar = ProgressBar(self.show_progress, unit="update")
         take_in_data(self.algorithm, self.buffer)
 

@@ -12,7 +12,7 @@ from argosy.data import Batch, ReplayBuffer, Sampling, as_tensors, tree
 from argosy.data.stats import TrainingStatsT
 from argosy.errors import ConfigError
 from argosy.trainer.base import EpochRecord
-from argosy.trainer.checks import check_batch_size
+from argosy.trainer.checks import check_batch_size, check_data_is_uniform
 from argosy.trainer.offline import take_in_data
 from argosy.trainer.offpolicy import OffpolicyTrainer
 
@@ -36,6 +36,7 @@ class OfflineToOnlineTrainer(OffpolicyTrainer[TrainingStatsT]):
         super().__post_init__()
         check_range(self, "offline_updates", ge=1)
         check_batch_size(self.batch_size, self.data, fixed=True)
+        check_data_is_uniform(self.data)
         buffer = self.train_collector.buffer
         if buffer is not None and (buffer.priorities is not None or buffer.hindsight is not None):
             what = "draws by priority" if buffer.priorities is not None else "changes goals in hindsight"

@@ -1,8 +1,11 @@
 """What holds for every algorithm."""
 
+import dataclasses
+
 import numpy as np
 import pytest
-from algorithm_checks import NUMBER, OBSERVATIONS, check_algorithm, observation_kinds
+import torch
+from algorithm_checks import NUMBER, OBSERVATIONS, check_algorithm, observation_kinds, observation_space
 from declared import cases, declared
 from gymnasium import spaces
 
@@ -111,3 +114,18 @@ def test_configs_check_their_ranges(name, field, value):
     config = algorithm_class(name).config_type
     with pytest.raises(ConfigError, match=rf"{config.__name__}\.{field} is {value!r}; it must be"):
         config(**{field: value})
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_part_is_where_the_task_says(case):
+    """ "meta" is a device on which nothing is computed, but that is not the CPU."""
+    name, config, space = CASES[case]
+    cls = algorithm_class(name)
+    (kind, *_) = observation_kinds(cls, space)
+    task = Task(observation_space=observation_space(kind, space), action_space=space, device="cpu")
+    algorithm = cls.make(config, task, seed=0)
+    on_device = cls.make(config, dataclasses.replace(task, device="meta"), seed=0)
+    for part, other in zip(vars(algorithm).values(), vars(on_device).values(), strict=True):
+        if isinstance(part, torch.nn.Module):
+            assert [p.shape for p in part.parameters()] == [p.shape for p in other.parameters()]
+            assert {p.device.type for p in other.parameters()} <= {"meta"}

@@ -8,7 +8,8 @@ from probes import BOX as PROBE_BOX
 from probes import FAST_CRITIC, Probed
 from stand_ins import BOX, NET, OBS, FixedCritic, batch, learn_what_ends, recorded
 
-from argosy.algorithm import AWAC, AWACConfig, OptimConfig, Task
+from argosy.algorithm import AWAC, IQL, AWACConfig, OptimConfig, Task
+from argosy.policy import RolloutRequest
 
 CASES = {
     "plain": (AWACConfig(), BOX),
@@ -87,3 +88,15 @@ def test_layer_normalisation_bounds_what_critics_say_of_anything():
         value = algorithm.critic.value(obs, act)
     bound = algorithm.critic.q[-1].weight.norm(dim=1).amax() * math.sqrt(NET.hidden_sizes[-1]) + 1.0
     assert value.abs().amax() <= bound  # of a layer normalised to a deviation of 1
+
+
+@pytest.mark.parametrize("cls", [AWAC, IQL])
+@pytest.mark.parametrize("method", ["clip", "tanh"])
+def test_the_mean_is_bounded_once(cls, method):
+    """What tanh maps to the bounds needs no other one before it, which would leave 76 % of them."""
+    task = Task(observation_space=OBS, action_space=spaces.Box(-2.0, 2.0, (1,), np.float32), net=NET)
+    policy = cls.make(cls.config_type(action_bound_method=method), task, seed=0).policy
+    with torch.no_grad():
+        policy.action_head.output.bias.fill_(9.0)
+    rows = RolloutRequest(obs=np.zeros((1, *OBS.shape), np.float32), is_evaluation=np.ones(1, bool))
+    assert policy.map_action(policy.rollout(rows).action)[0, 0] == pytest.approx(2.0, abs=1e-3)

@@ -1,3 +1,4 @@
+import dataclasses
 import math
 
 import numpy as np
@@ -102,8 +103,13 @@ def test_the_multiplier_rises_while_the_gap_is_too_wide(threshold, rises):
 def test_the_multiplier_is_bounded():
     algorithm = make(lagrange=True)
     with torch.no_grad():
-        algorithm.log_multiplier.fill_(50.0)
+        algorithm.log_multiplier.fill_(math.log(2e6))
+    algorithm.update(batch())
     assert algorithm.update(batch()).multiplier == pytest.approx(1e6)
+    algorithm.config = dataclasses.replace(algorithm.config, threshold=1e9)
+    for _ in range(3):
+        last = algorithm.update(batch()).multiplier
+    assert last < 1e6  # and comes back from there
 
 
 def test_of_a_terminated_row_the_successors_actions_do_not_count():

@@ -9,6 +9,7 @@ from stand_ins import NET, OBS, Recorder, batch, learn_two_of_three
 
 from argosy.algorithm import DiscreteBCQ, DiscreteBCQConfig, OptimConfig, Task
 from argosy.data import Batch
+from argosy.errors import ConfigError
 from argosy.policy import RolloutRequest
 from argosy.policy.likely import LikelyPolicy
 
@@ -103,3 +104,8 @@ def test_takes_the_better_choice_and_not_the_unknown_one():
     fast = {"optim": OptimConfig(lr=0.003)}
     assert learn_two_of_three(make(threshold=0.0, **fast), 150)[2] > 0.95
     assert learn_two_of_three(make(**fast), 150)[0] > 0.95
+
+
+def test_munchausen_s_bonus_is_refused():
+    with pytest.raises(ConfigError, match=r"munchausen_alpha is 0.9, but actions that may not be taken have no log"):
+        DiscreteBCQConfig(munchausen_alpha=0.9)

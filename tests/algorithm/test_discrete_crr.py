@@ -117,3 +117,13 @@ def test_takes_the_better_choice_and_not_the_unknown_one(improvement):
     fast = {"actor_optim": OptimConfig(lr=0.003), "critic_optim": OptimConfig(lr=0.003)}
     algorithm = make(improvement=improvement, temperature=0.2, conservative_weight=0.1, **fast)
     assert learn_two_of_three(algorithm, 200)[0] > 0.95
+
+
+def test_an_allowed_action_of_no_probability_counts_in_the_gap():
+    algorithm = make(conservative_weight=1.0)
+    algorithm.critic = algorithm.critic_target = FixedValues((0.0, 1.0, 2.0))
+    recorded(algorithm, "critic_optim", "actor_optim")
+    with torch.no_grad():
+        algorithm.policy.action_head.output.bias[0] = 200.0
+    stats = algorithm.update(batch(act=np.full(16, 2)))
+    assert stats.gap == pytest.approx(math.log(math.exp(-2.0) + math.exp(-1.0) + 1.0), rel=1e-4)

@@ -116,12 +116,15 @@ def test_it_comes_to_do_as_the_expert_does_whatever_the_env_pays(airl):
 
 def test_actions_beyond_the_bounds_do_not_betray_the_policy(monkeypatch):
     algorithm, seen = make(BOX), []
-    monkeypatch.setattr(algorithm, "_learn_reward", lambda own, expert: seen.append(own.act) or {**ZERO})
+    monkeypatch.setattr(
+        algorithm, "_learn_reward", lambda own, expert: seen.extend((own.act, expert.act)) or ({**ZERO}, 0)
+    )
     batch = rollout(algorithm)
-    batch.expert.act = np.zeros((32, 1), np.float32)
+    batch.expert.act = np.linspace(-3.0, 3.0, 32, dtype=np.float32)[:, None]  # nor an expert that was a Gaussian, too
     batch.act[:2] = 7.0  # the env took 1
     algorithm.update(batch)
     assert (seen[0].reshape(4, 8)[:2] == 1.0).all()
+    np.testing.assert_allclose(seen[1], batch.expert.act.clip(-1, 1), atol=1e-6)
     np.testing.assert_allclose(seen[0].reshape(4, 8, 1)[2:], batch.act[2:].clip(-1, 1), atol=1e-6)
 
 
@@ -140,8 +143,11 @@ def test_a_discriminator_that_cannot_tell_says_a_half():
 def test_fewer_rows_of_an_expert_than_steps_are_learned_from_all_the_same():
     algorithm = make()
     batch = rollout(algorithm)
+    before = algorithm.update(rollout(algorithm)).gradient_steps - algorithm.config.reward_steps
     batch.expert = batch.expert[:2]
-    assert math.isfinite(algorithm.update(batch).loss_reward)
+    stats = algorithm.update(batch)
+    assert math.isfinite(stats.loss_reward)
+    assert stats.gradient_steps == before + min(2, algorithm.config.reward_steps)
 
 
 def test_rows_that_a_mask_hides_are_not_learned_from():

@@ -141,3 +141,30 @@ def test_shared_layers_are_refused():
     task = Task(observation_space=OBS, action_space=spaces.Discrete(2), net=NetConfig(shared_backbone=True))
     with pytest.raises(ConfigError, match=r"net\.shared_backbone is True, but PPG lets actor and critic learn apart"):
         PPG.make(PPGConfig(), task)
+
+
+def test_observations_are_kept_as_they_came_and_normalised_as_the_policy_does_by_then():
+    net = NetConfig(hidden_sizes=(8,), norm_obs=True)
+    task = Task(observation_space=OBS, action_space=spaces.Discrete(2), net=net)
+    algorithm = PPG.make(PPGConfig(rollouts_per_phase=3, batch_size=None), task, seed=0)
+    given, seen = [], []
+    for i in range(2):
+        batch = rollout(algorithm, seed=i)
+        batch.obs = batch.obs + 5.0
+        given.append(batch.obs)
+        algorithm.update(batch)
+    kept = [rows.obs.reshape(6, 2, 1).numpy() for rows in algorithm.kept.rollouts]
+    np.testing.assert_array_equal(kept, given)
+    algorithm._mixed = lambda rollouts: seen.extend(rows.obs.clone() for rows in rollouts) or []
+    algorithm._auxiliary_phase(frozen_copy(algorithm.policy))
+    want = algorithm.policy.normaliser(torch.from_numpy(given[0]).flatten(0, 1))
+    torch.testing.assert_close(seen[0], want)
+    assert abs(seen[0].mean().item()) < 1.0
+
+
+def test_minibatches_of_a_phase_are_of_all_rollouts_in_random_order():
+    algorithm = make(batch_size=4)
+    rollouts = [Batch(x=torch.full((12,), float(i))) for i in range(4)]
+    order = [int(mb.x[0]) for mb in algorithm._mixed(rollouts)]
+    assert sorted(order) == sorted(list(range(4)) * 3)
+    assert order != sorted(order)

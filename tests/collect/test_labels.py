@@ -6,9 +6,10 @@ import pytest
 from gymnasium import spaces
 
 from argosy.collect.labels import LabellingCollector
-from argosy.data import VectorReplayBuffer
+from argosy.data import Batch, VectorReplayBuffer
 from argosy.env import DummyVectorEnv
-from argosy.policy import Policy, RandomPolicy, RolloutResult
+from argosy.policy import Policy, QPolicy, RandomPolicy, RolloutResult
+from argosy.policy.explore import EpsilonConfig
 
 
 class Told(gym.Env):
@@ -94,3 +95,13 @@ def test_an_expert_with_memory_remembers_the_episode(n_step):
     space = spaces.Discrete(5)
     data = collected(RandomPolicy(Told.observation_space, space), Counts(space, None), space, n_step)
     assert data.act.tolist() == (data.obs[..., 0].astype(int) + 1).tolist()
+
+
+def test_an_expert_that_explores_in_tests_does_not_where_it_labels():
+    space = spaces.Discrete(2)
+    expert = QPolicy(Told.observation_space, space)
+    expert.exploration = EpsilonConfig(eps_test=0.9).build(2)
+    data = collected(Says(space, lambda obs: np.zeros(len(obs), np.int64)), expert, space, n_step=20)
+    best = expert(Batch(obs=data.obs.reshape(-1, 2))).act
+    assert data.act.ravel().tolist() == best.tolist()
+    assert expert.exploration.eps_test == 0.9  # its owner's stays as it was

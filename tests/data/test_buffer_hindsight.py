@@ -16,6 +16,7 @@ from argosy.data import (
     Sampling,
     VectorReplayBuffer,
 )
+from argosy.data.buffer.hindsight import look_up
 from argosy.errors import DataError
 
 
@@ -239,3 +240,9 @@ def test_rewards_of_agents_are_refused():
     buffer.add(Batch(obs=goal, obs_next=goal, act=no, rew=np.ones((1, 2)), terminated=no, truncated=no))
     with pytest.raises(DataError, match="one reward per row"):
         buffer.sample(1)
+
+
+def test_returns_of_goals_that_were_not_pursued_are_refused():
+    hindsight = Hindsight(compute_reward_fn=reached, horizon=9, future_k=4.0)
+    with pytest.raises(DataError, match=r"'returns', which are of the goals that were pursued, with new goals"):
+        look_up(ReplayBuffer(6, hindsight=hindsight), np.arange(1), np.arange(1), Sampling(fields=("returns",)))

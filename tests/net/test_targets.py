@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from argosy.errors import ConfigError
-from argosy.net import NetConfig, TargetUpdate, frozen_copy, orthogonal_
+from argosy.net import NetConfig, ScaledLinear, TargetUpdate, frozen_copy, orthogonal_
 
 
 def layer(value):
@@ -78,3 +78,21 @@ def test_orthogonal_rows_have_the_gain_as_length():
 def test_net_config_checks_itself(bad):
     with pytest.raises(ConfigError, match=next(iter(bad))):
         NetConfig(**bad)
+
+
+@pytest.mark.parametrize("tau", [1.0, 0.005])
+def test_targets_keep_their_outputs_where_popart_s_statistics_move(tau):
+    """The weights move bit by bit, and their units at once: both apart would be outputs that nobody has learned."""
+    torch.manual_seed(0)
+    online, x = ScaledLinear(3, 2, "popart"), torch.randn(4, 3)
+    target = frozen_copy(online)
+    follow, before = TargetUpdate(target, online, tau), online(x).detach()
+    for returns in ([-900.0, -1100.0], [400.0, 7.0]):
+        online.take_in(torch.tensor(returns))
+        follow()
+        torch.testing.assert_close(target(x), before, rtol=1e-3, atol=1e-3)
+    assert target.statistics.count == 4
+    with torch.no_grad():
+        online.bias += 1.0
+    follow()
+    torch.testing.assert_close(target(x), before + tau * online.std, rtol=1e-3, atol=1e-2)

@@ -45,3 +45,11 @@ def test_mass_is_kept_and_so_is_the_mean_within_the_support(seed, count, sources
     assert (found >= 0).all()
     torch.testing.assert_close(found.sum(-1), probs.sum(-1))
     torch.testing.assert_close(found @ support, (probs * atoms).sum(-1))
+
+
+@pytest.mark.parametrize(("low", "high", "count"), [(0.0, 30.0, 51), (-3.0, 3.0, 51), (0.0, 63.0, 101)])
+def test_no_mass_is_negative_where_rounding_goes_beyond_the_end(low, high, count):
+    support = torch.linspace(low, high, count)
+    found = categorical_projection(torch.ones(1), torch.tensor([high + 1.0]), support)
+    assert found.min() >= 0.0
+    assert found[-1].item() == pytest.approx(1.0, abs=1e-5)

@@ -67,3 +67,11 @@ def test_moving_and_back():
     move(parameters, step)
     assert parameters[0].flatten()[1].item() == pytest.approx(before[0].flatten()[1].item() + 1.0)
     assert parameters[-1][-1].item() == pytest.approx(before[-1][-1].item() + len(step) - 1)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1.0, 1e6])
+def test_solutions_do_not_depend_on_the_target_s_scale(scale):
+    matrix, target = torch.tensor([[4.0, 1.0], [1.0, 3.0]]), torch.tensor([1.0, 2.0])
+    found, square = conjugate_gradient(lambda v: matrix @ v, scale * target)
+    assert (found / scale).tolist() == pytest.approx([1 / 11, 7 / 11])
+    assert square.item() == pytest.approx(scale**2 * 15 / 11)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from argosy.ops import gae, values_next
+from argosy.ops import explained_variance, gae, values_next
 from argosy.ops.returns import carried_back
 
 
@@ -107,3 +107,9 @@ def test_nobody_is_asked_for_values_where_nothing_was_cut_off():
 def test_the_last_row_counts_as_cut():
     found = values_next(column(1, 2), flags(False, False), flags(False, False), lambda at: torch.tensor([7.0]))
     assert found.flatten().tolist() == [2.0, 7.0]
+
+
+def test_explained_variance_of_the_rows_that_count():
+    value, returns = torch.tensor([[0.0, 1.0], [9.0, 2.0]]), torch.tensor([[0.0, 2.0], [-50.0, 4.0]])
+    mask = torch.tensor([[True, True], [False, True]])
+    assert explained_variance(value, returns, mask).item() == pytest.approx(0.75)

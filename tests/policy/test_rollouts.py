@@ -194,3 +194,11 @@ def test_a_mask_of_the_rollout_is_kept():
     assert found.mask.T.tolist() == [[False, False, True], [False, True, False]]
     rows.mask[1] = False  # nothing is left of the first sequence
     assert sequences(rows, 2, burn_in=1).mask.T.tolist() == [[False, True, False]]
+
+
+def test_rows_that_a_mask_hides_do_not_count_as_rows_of_a_minibatch():
+    policy = Adder()
+    rows = Batch(x=torch.arange(64).view(4, 16), cut=torch.zeros(4, 16, dtype=torch.bool))
+    rows.mask = torch.arange(4)[:, None].repeat(1, 16) < 2
+    rows.policy = Batch(state=torch.zeros(4, 16, 1))
+    assert len(list(minibatches(policy, rows, 8, Rng(0)))) == 4

@@ -188,3 +188,14 @@ def test_deviations_are_learned():
 def test_a_policy_of_another_kind_refuses_it():
     with pytest.raises(ConfigError, match=r"PPGConfig\.gsde_steps is 4"):
         PPGConfig(gsde_steps=4)
+
+
+def test_wide_noise_is_learned_from_as_it_is_drawn():
+    policy = make("squashed")
+    with torch.no_grad():
+        policy.log_std.fill_(2.0)
+    obs = torch.full((1, 3), 0.7)
+    features = policy.head(policy.actor.features(Batch(obs=obs)))[:, 2:]
+    analysis = policy.analyze(Batch(obs=obs, act=torch.zeros(1, 2)))
+    want = log_std_of(features, policy.log_std)
+    torch.testing.assert_close(analysis.log_std, want)

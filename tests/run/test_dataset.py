@@ -12,7 +12,7 @@ from short import OfflineDQN, quick
 
 import argosy
 from argosy.cli import main as cli
-from argosy.data import ReplayBuffer, sign_hdf5
+from argosy.data import Batch, Priority, ReplayBuffer, sign_hdf5
 from argosy.distributed.specs import PolicySpec
 from argosy.errors import CheckpointError, ConfigError, DataError
 from argosy.experiment import Experiment
@@ -212,6 +212,21 @@ def test_a_file_of_one_s_own_is_learned_from(tmp_path):
     assert built(tmp_path / "a.hdf5").buffer[:] == trainer.buffer[:]
     wide = np.zeros((20, 4))
     assert built(small(tmp_path / "b.hdf5", obs=wide, obs_next=wide)).buffer.obs.dtype == np.float32  # the task's
+
+
+def test_states_and_priorities_of_another_policy_stay_behind(tmp_path):
+    """Sequences start from zero, and rows are drawn alike."""
+    buffer = ReplayBuffer(20, priority=Priority(alpha=1.0))
+    for i in range(20):
+        obs = np.zeros(4, np.float32)
+        row = Batch(obs=obs, act=i % 2, rew=1.0, terminated=i % 5 == 4, truncated=False, obs_next=obs)
+        row.policy = Batch(state=np.full(7, 7.0, np.float32))
+        buffer.add(row)
+    buffer.update_weight(np.arange(1), np.full(1, 1e6))
+    buffer.save_hdf5(tmp_path / "a.hdf5")
+    data = built(tmp_path / "a.hdf5").buffer
+    assert data.priorities is None
+    assert not vars(data[:].policy)
 
 
 def test_data_of_another_form_is_refused_by_name(cartpole, pendulum, tmp_path):

@@ -8,11 +8,11 @@ from parts import Corridor, counting, envs
 
 from argosy.algorithm import AWAC, CQL, IQL, AWACConfig, CQLConfig, IQLConfig, ReBRAC, ReBRACConfig, Task
 from argosy.collect import Collector
-from argosy.data import Priority, ReplayBuffer
+from argosy.data import Batch, Priority, ReplayBuffer
 from argosy.env import DummyVectorEnv
 from argosy.errors import CheckpointError, ConfigError
 from argosy.net import NetConfig
-from argosy.trainer import OfflineToOnlineTrainer, load_checkpoint, save_checkpoint
+from argosy.trainer import OfflineToOnlineTrainer, OfflineTrainer, load_checkpoint, save_checkpoint
 
 QUIET = {"batch_size": 8, "verbose": False, "show_progress": False}
 
@@ -178,3 +178,16 @@ def test_a_buffer_that_draws_by_priority_is_refused():
     trainer.train_collector.buffer = ReplayBuffer(100, priority=Priority(alpha=0.5))
     with pytest.raises(ConfigError, match=r"buffer draws by priority, which a data set beside it does not"):
         make(algorithm=trainer.algorithm, train_collector=trainer.train_collector)
+
+
+def test_a_data_set_that_draws_by_priority_is_refused():
+    trainer = make()
+    data = ReplayBuffer(100, priority=Priority(alpha=0.5))
+    for i in range(50):
+        row = {"obs": np.zeros(3, np.float32), "act": 0, "rew": 0.0, "terminated": i % 5 == 4, "truncated": False}
+        data.add(Batch({**row, "obs_next": row["obs"]}))
+    message = r"the data set draws by priority, which data sets do not"
+    with pytest.raises(ConfigError, match=message):
+        OfflineTrainer(algorithm=trainer.algorithm, buffer=data, batch_size=8)
+    with pytest.raises(ConfigError, match=message):
+        make(algorithm=trainer.algorithm, data=data)

@@ -126,6 +126,8 @@ def look_up(buffer: ReplayBuffer, index: IntArray, final: IntArray, sampling: Sa
     for name in sampling.fields:
         if name not in MAKERS:
             raise DataError(f"a sample is to hold {name!r}, which nothing makes: {nearest(name, MAKERS)}")
+        if name == "returns" and buffer.hindsight is not None:
+            raise DataError("a sample is to hold 'returns', which are of the goals that were pursued, with new goals")
     like = buffer.fields["rew"].columns[()].like
     return {name: like(MAKERS[name](buffer, index, final, sampling)) for name in sampling.fields}
 

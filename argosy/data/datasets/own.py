@@ -34,8 +34,12 @@ def open_buffer(root: HDF5Tree) -> Source:
         ends = known_ends(terminated, truncated, rings.stop[rings.all_stored()])
 
     def whole() -> ReplayBuffer:
-        columns = stored.state if is_tianshou(root) else {"columns": root.group("columns").values(HDF5Tree.mapped)}
-        return ReplayBuffer.from_stored(stored._replace(state=stored.state | columns))
+        group = None if is_tianshou(root) else root.group("columns")
+        columns = stored.state["columns"] if group is None else group.values(HDF5Tree.mapped)
+        # whoever learns from them is another policy than the one that acted: states and priorities would be foreign
+        columns = {name: column for name, column in columns.items() if name != "policy"}
+        state = {"rings": stored.state["rings"], "columns": columns}
+        return ReplayBuffer.from_stored(stored._replace(options=stored.options | {"priority": None}, state=state))
 
     return Source(
         path=root.path,
