@@ -12,6 +12,7 @@ from argosy.net import NetConfig, frozen_copy
 OBS = spaces.Box(-10, 10, (1,), np.float32)
 SMALL = {"rollouts_per_phase": 1, "aux_epochs": 1, "batch_size": 16}
 
+FACES = ("normaliser",)
 CASES = {
     "discrete": (PPGConfig(**SMALL), spaces.Discrete(3)),
     "multi-discrete": (PPGConfig(**SMALL, repeat_per_collect=2, popart=True), spaces.MultiDiscrete([2, 3])),
