@@ -96,6 +96,8 @@ class AsyncCollector(Collector):
         for name, value in (("act", act), ("stored", stored), ("state", state)):
             if value is not None:
                 self._acted[name] = put_rows(self._acted.get(name), len(rows), ids, value)
+            elif name in self._acted:  # what was stored of actions before stays with them
+                tree.assign(self._acted[name], ids, None)
         self._async_env.send(env_act, ids)
         self._at_work[ids] = True
 

@@ -16,7 +16,7 @@ from argosy.data import Batch, ReplayBuffer, tree
 from argosy.data.stats import CollectStats
 from argosy.env import Obs, VectorEnv, as_vector_env, info_column
 from argosy.env.vector.border import Border
-from argosy.env.vector.protocol import StepReturn
+from argosy.env.vector.protocol import StepReturn, successes
 from argosy.errors import ConfigError
 from argosy.policy import Policy, RolloutRequest
 from argosy.policy.forward import act_randomly, mixed
@@ -134,6 +134,8 @@ class Collector:
             raise
         finally:
             self._may_stage = False
+        if quota is not None and getattr(self.env, "moves_left_out", False):
+            self._abandon()
         self._flush()
         elapsed = time.perf_counter() - start
         self.collect_time += elapsed
@@ -369,8 +371,7 @@ class Collector:
             return None
         done = np.flatnonzero(ended_rows)
         returns, lens = rows.returns[done], rows.lens[done]
-        success = info_column(info, "is_success", done)
-        ended.append((returns, lens, np.full(len(done), np.nan) if success is None else success))
+        ended.append((returns, lens, successes(info, done)))
         self.collect_episode += len(lens)
         if self._episode_hooks:
             last = None if slots is None else slots[done]

@@ -142,7 +142,7 @@ class Staging:
         self.buffer = buffer
         own_way = type(buffer).add is not ReplayBuffer.add  # a class that adds rows otherwise
         self.usable = not own_way and buffer.buffer_num == num_envs and not buffer.info_keys
-        self.steps = min(STEPS, buffer.maxsize // buffer.buffer_num)
+        self.steps = min(STEPS, int(buffer.rings.capacity.min()))
         self._columns: dict[str, _Column] = {}
         self._policy: dict[str, _Column] = {}
         self._filled = 0

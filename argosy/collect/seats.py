@@ -7,6 +7,7 @@ An actor worker sees only arenas. One wraps a vector env (one agent per env, all
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from gymnasium import spaces
 
 from argosy.data import tree
 from argosy.env import Environment, StepResult, VectorEnv
-from argosy.env.spaces import allocate, copy_rows, take, write
+from argosy.env.spaces import allocate, copy_rows, normal_form, take, write
 from argosy.env.vector.border import Border
 from argosy.env.vector.protocol import Infos, Obs
 from argosy.env.worker.group import FAILURES
@@ -144,7 +145,7 @@ class AgentArena:
 
     def __init__(self, envs: Sequence[Environment], spec_of_agent: Sequence[int]) -> None:
         self._envs = list(envs)
-        self._spaces: Sequence[Any] = envs[0].observation_spaces
+        self._spaces: Sequence[Any] = [normal_form(space) for space in envs[0].observation_spaces]
         self._discrete = [isinstance(space, spaces.Discrete) for space in envs[0].action_spaces]
         self.seats: list[Seat] = []
         self._borders: list[Border] = []
@@ -241,11 +242,13 @@ class AgentArena:
             if result.terminated and result.truncated:
                 raise EnvError(f"agent {agent}: terminated and truncated are both True")
             # What an agent is given before its first action of an episode follows from no action: not stored.
-            first = not pending[row]
+            first, over = not pending[row], result.terminated or result.truncated
+            if over:  # an env may use the same array again when it begins anew
+                result = dataclasses.replace(result, obs=copy.deepcopy(result.obs))
             if not first:
                 finished[seat_number].append((row, result))
                 pending[row] = False
-            if result.terminated or result.truncated:
+            if over:
                 self._done[number, agent] = True
             else:
                 write(seat.obs, row, result.obs)

@@ -14,7 +14,7 @@ from argosy.collect.seats import AgentArena, Arena, StackedArena, VectorArena
 from argosy.config import check_arguments
 from argosy.env import EnvConfig, Environment, make_environment, make_vector_env, registered_environments, task_spaces
 from argosy.env.agents.registry import environment_maker, environment_source, register
-from argosy.env.spaces import Space
+from argosy.env.spaces import Space, normal_form
 from argosy.env.wrappers import register_missing, wrapper_sources
 from argosy.errors import ConfigError
 from argosy.named import Maker, Source, given_code, take_code
@@ -70,7 +70,7 @@ class EnvSource:
         found: dict[int, tuple[Space, Space]] = {}
         with contextlib.closing(self._make_environment()) as env:
             for agent, spec in enumerate(self._specs(env)):
-                own = (env.observation_spaces[agent], env.action_spaces[agent])
+                own = (normal_form(env.observation_spaces[agent]), env.action_spaces[agent])
                 if found.setdefault(spec, own) != own:
                     raise ConfigError(
                         f"agent {agent} has the spaces {own}, another agent of {self.agents[spec].pattern!r} has "

@@ -53,6 +53,8 @@ class VideoRecorder(CollectHook):
 
     def on_step(self, event: StepEvent) -> None:
         """Take a picture."""
+        if self.env_id >= event.env.num_envs:
+            raise ConfigError(f"env_id is {self.env_id}; the envs are 0 to {event.env.num_envs - 1}")
         wanted = self.episodes % self.every == 0 and len(self._frames) < self.max_steps
         if wanted and self.env_id in event.env_ids:
             self._frames.append(picture(event.env, self.env_id))

@@ -362,7 +362,8 @@ def _of_many(method: Callable[[Any, Any, Info], Any]) -> GoalRule:
     """Let a method take many pairs of goals, which those of some envs take one by one."""
 
     def ask(achieved: Goals, desired: Goals) -> NDArray[Any]:
-        with contextlib.suppress(ValueError):  # "the truth value of an array ... is ambiguous"
+        # "the truth value of an array ... is ambiguous", "only 0-dimensional arrays can be converted"
+        with contextlib.suppress(ValueError, TypeError):
             found = np.asarray(method(achieved, desired, {}))
             if found.shape == achieved.shape[:1]:
                 return found

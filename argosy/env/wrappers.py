@@ -181,7 +181,8 @@ class FrameStack(_Seeing):
         self.observation_space = batch_space(box, num_stack)
 
     def _seen(self, obs: object, info: Info, *, is_first: bool) -> Array:
-        self._frames.extend([obs] * (self._frames.maxlen or 1) if is_first else [obs])
+        frame = np.array(obs)  # an env may use the same array again
+        self._frames.extend([frame] * (self._frames.maxlen or 1) if is_first else [frame])
         return np.stack(self._frames)  # type: ignore[arg-type]  # a deque is a sequence
 
 

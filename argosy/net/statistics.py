@@ -132,7 +132,10 @@ class Scaled(nn.Module):
 
     @torch.no_grad()
     def take_over(self, other: Scaled) -> None:
-        """Count in the units of another layer, as a target network does before it moves towards the online one."""
+        """Count in the units of another layer, as a target network does before it moves towards the online one.
+
+        Both moved apart, weights and units, would be outputs that nobody has learned.
+        """
         std, mean = self.std, self.mean
         for name in ("count", "mean", "var"):
             getattr(self.statistics, name).copy_(getattr(other.statistics, name))
@@ -157,13 +160,13 @@ class ScaledLinear(Scaled, Linear):
         return self.unscaled(super().forward(x))
 
 
-def scaled_layers(module: nn.Module) -> list[Scaled]:
-    """Return the layers of a network that scale."""
-    return [part for part in module.modules() if isinstance(part, Scaled)]
+def keeping_layers(module: nn.Module) -> list[Scaled]:
+    """Return the layers of a network that keep their outputs where their units change."""
+    return [part for part in module.modules() if isinstance(part, Scaled) and part.keeps_outputs]
 
 
 def moving_parts(module: nn.Module) -> list[torch.Tensor]:
-    """Return parameters and buffers of real numbers, but not the units of layers that scale."""
-    units = {id(buffer) for layer in scaled_layers(module) for buffer in layer.statistics.buffers()}
+    """Return parameters and buffers of real numbers, but not the units of layers that keep their outputs."""
+    units = {id(buffer) for layer in keeping_layers(module) for buffer in layer.statistics.buffers()}
     buffers = (buffer for buffer in module.buffers() if buffer.is_floating_point() and id(buffer) not in units)
     return [*module.parameters(), *buffers]

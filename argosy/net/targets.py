@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from argosy.net.backbone import Linear
-from argosy.net.statistics import moving_parts, scaled_layers
+from argosy.net.statistics import keeping_layers, moving_parts
 from argosy.ops.kernels import foreach_copy_, foreach_lerp_
 
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
@@ -47,7 +47,7 @@ class TargetUpdate:
         self.tau, self.every = tau, every
         self.calls = 0
         self._target, self._online = moving_parts(target), moving_parts(online)
-        self._scaled = list(zip(scaled_layers(target), scaled_layers(online), strict=True))
+        self._scaled = list(zip(keeping_layers(target), keeping_layers(online), strict=True))
 
     def __call__(self) -> None:
         """Count a call, and make a step if it is due."""

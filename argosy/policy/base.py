@@ -192,7 +192,7 @@ class Policy(nn.Module, ABC):
         """Take actions [B, *act] of the policy to the env's scale (new array; the stored action stays as it was)."""
         if self._box is not None:
             return self._box.to_env(act)
-        return act if self._action_start is None else act + self._action_start
+        return act.copy() if self._action_start is None else act + self._action_start
 
     def map_action_inverse(self, act: np.ndarray) -> np.ndarray:
         """Take actions [B, *act] of the env (e.g. random ones, or a data set's) to the policy's scale."""

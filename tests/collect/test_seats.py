@@ -129,3 +129,28 @@ def test_a_curriculum_stage_reaches_every_env():
     assert pays == [[0, 0], [0, 0], [5, 5], [5, 5]]
     with pytest.raises(EnvError, match="no curriculum stages"):
         VectorArena(DummyVectorEnv([Count])).set_curriculum_stage("5")
+
+
+class Reusing(Environment):
+    """One agent; observations 1, 2, 3 (the last one) in an array that is used again."""
+
+    observation_spaces = (spaces.Box(-1, 10, (1,), np.float32),)
+    action_spaces = (spaces.Discrete(2),)
+
+    def __init__(self):
+        self.array = np.zeros(1, np.float32)
+
+    def reset(self):
+        self.array[:] = 0
+        return [StepResult(self.array)]
+
+    def step(self, actions):
+        self.array += 1
+        return [StepResult(self.array, truncated=bool(self.array[0] == 3))]
+
+
+def test_last_observations_are_not_those_of_the_next_episode():
+    arena = AgentArena([Reusing()], [0])
+    arena.reset()
+    seen = [arena.step([np.zeros(1, int)])[0].obs_next.ravel().tolist() for _ in range(4)]
+    assert seen == [[1.0], [2.0], [3.0], [1.0]]

@@ -9,7 +9,7 @@ from argosy.collect import Collector
 from argosy.collect.rows import Staging
 from argosy.data import CachedReplayBuffer, ReplayBuffer, VectorReplayBuffer
 from argosy.env import DummyVectorEnv
-from argosy.policy import ActorCriticPolicy
+from argosy.policy import ActorCriticPolicy, RandomPolicy
 
 
 class Counting(VectorReplayBuffer):
@@ -43,3 +43,10 @@ def test_what_the_policy_stores_is_kept_also_after_random_actions() -> None:
     assert (logp[:, 4:] < 0.0).all()
     collector.collect(n_step=8, random=True)
     assert (buffer[:].policy.logp.reshape(2, 14)[:, 10:] == 0.0).all()
+
+
+def test_sub_buffers_of_different_sizes_are_staged_by_the_smallest() -> None:
+    env = DummyVectorEnv([lambda: gym.make("CartPole-v1")] * 2)
+    buffer = ReplayBuffer([10, 100])
+    Collector(RandomPolicy(env.single_observation_space, env.single_action_space), env, buffer).collect(n_step=200)
+    assert len(buffer) == 110

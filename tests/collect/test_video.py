@@ -76,3 +76,9 @@ def test_what_cannot_be_filmed_is_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match=r"no film can be written to '.*file': File exists"):
         VideoRecorder(tmp_path / "file")
+
+
+def test_an_env_that_is_not_there_is_named(tmp_path):
+    hook = VideoRecorder(tmp_path, env_id=7)
+    with pytest.raises(ConfigError, match=r"env_id is 7; the envs are 0 to \d"):
+        collector(hook).collect(n_step=4)

@@ -120,6 +120,25 @@ def test_frame_stack():
         FrameStack(Echo(spaces.Discrete(2)), 0)
 
 
+def test_frames_of_an_env_that_uses_its_array_again():
+    class Reusing(gym.Env):
+        observation_space, action_space = spaces.Box(0, 9, (1,), np.float32), spaces.Discrete(2)
+        array = np.zeros(1, np.float32)
+
+        def reset(self, *, seed=None, options=None):
+            self.array[:] = 0
+            return self.array, {}
+
+        def step(self, action):
+            self.array += 1
+            return self.array, 0.0, False, False, {}
+
+    env = FrameStack(Reusing(), 3)
+    assert env.reset()[0].ravel().tolist() == [0, 0, 0]
+    assert env.step(0)[0].ravel().tolist() == [0, 0, 1]
+    assert env.step(0)[0].ravel().tolist() == [0, 1, 2]
+
+
 def test_action_masks_of_infos_reach_the_observation():
     env = DummyVectorEnv([lambda: ActionMaskFromInfo(Echo(spaces.Discrete(3)), "mask")] * 2)
     assert set(env.single_observation_space.keys()) == {"obs", "action_mask"}

@@ -89,6 +89,8 @@ class SubBuffer:
             stored = self.slots
             return self.buffer[stored if index == slice(None) else np.sort(stored)[index]]
         slot = np.asarray(index)
+        if slot.dtype == np.bool_:
+            slot = np.flatnonzero(slot)
         if slot.size and (slot.min() < -self.maxsize or slot.max() >= self.maxsize):
             raise IndexError(f"index reaches from {slot.min()} to {slot.max()}; it has {self.maxsize} slots")
         return self.buffer[slot % self.maxsize + self.offset]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -216,7 +217,7 @@ class PettingZooParallelEnv(_JointEnv):
 
     def _seen(self, results: Results) -> tuple[Parts, Info]:
         told = {name: result for name, result in zip(self.agents, results, strict=True) if result is not None}
-        self._last |= {name: result.obs for name, result in told.items()}
+        self._last |= {name: copy.deepcopy(result.obs) for name, result in told.items()}
         info: Info = {"agents": {name: result.info for name, result in told.items()}, "alive": self._game.present}
         return dict(self._last), info
 

@@ -21,6 +21,7 @@ from argosy.env.check.finding import (
     Finding,
     StopCheckError,
     error,
+    is_legal,
     leaves,
     legal_action,
     mask_of,
@@ -266,8 +267,7 @@ def _check_extremes(env: Env) -> Iterator[Finding]:
     elif isinstance(space, spaces.MultiDiscrete):
         actions = [np.zeros_like(space.nvec) + space.start, space.nvec - 1 + space.start]
     for action in actions:
-        mask = mask_of(*env.reset())
-        if mask is not None and isinstance(space, spaces.Discrete) and not mask[action - space.start]:
+        if not is_legal(space, action, *env.reset()):
             continue
         with stopping("step", f"the action {action!r:.60}"):
             result = env.step(action)

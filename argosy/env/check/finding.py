@@ -65,11 +65,22 @@ def leaves(space: Space, obs: Any, name: str) -> Iterator[tuple[str, Space, obje
 
 
 def legal_action(space: Space, obs: object, info: Mapping[str, object]) -> object:
-    """Draw an action; of a Discrete space only one that an `action_mask` in the observation or the info allows."""
+    """Draw an action; of choices only those that an `action_mask` in the observation or the info allows."""
     mask = mask_of(obs, info)
-    if mask is None or not isinstance(space, spaces.Discrete):
-        return space.sample()
-    return space.sample(mask)
+    if mask is not None and isinstance(space, spaces.Discrete):
+        return space.sample(mask)
+    if mask is not None and isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
+        return space.sample(tuple(np.split(mask, np.cumsum(space.nvec)[:-1])))
+    return space.sample()
+
+
+def is_legal(space: Space, action: Any, obs: object, info: Mapping[str, object]) -> bool:
+    """Say whether the mask of an observation or info, if there is one, allows an action."""
+    mask = mask_of(obs, info)
+    if mask is None or not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
+        return True
+    firsts = np.cumsum(np.append(0, space.nvec.ravel()[:-1])) if isinstance(space, spaces.MultiDiscrete) else 0
+    return bool(mask[firsts + np.ravel(action - space.start)].all())
 
 
 def mask_of(obs: object, info: Mapping[str, object]) -> np.ndarray | None:

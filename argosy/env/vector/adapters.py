@@ -36,7 +36,10 @@ class GymVectorEnv:
 
     Raises:
         SpaceError: a space has no elements.
+        EnvError: at the first reset of some of its envs: it resets all of them.
     """
+
+    moves_left_out = True
 
     def __init__(self, env: ForeignVectorEnv[object, object, object]) -> None:
         self.env = env
@@ -84,7 +87,7 @@ class GymVectorEnv:
             self.seed(seed)
         options = dict(kwargs.pop("options", None) or {})
         ids = np.asarray(check_ids(id, self.num_envs))
-        if self._kept is not None and self._seeds is None and self._ended[ids].all():
+        if self._kept is not None and self._seeds is None and self._ended[ids].all() and not options:
             self._stale[ids] = self._ended[ids] = False
             return take(self._kept[0], ids), self._tidy(self._kept[1], ids)
         if len(ids) == self.num_envs:
@@ -94,14 +97,12 @@ class GymVectorEnv:
         else:
             if self._seeds is not None or not self._started:
                 raise EnvError(f"reset: envs {ids.tolist()}; the first reset (after seed) has to be of all envs")
-            mask = np.zeros(self.num_envs, np.bool_)
-            mask[ids] = True
-            obs, info = self.env.reset(options={**options, "reset_mask": mask})
+            obs, info = self._reset_some(ids, options)
         if id is not None:  # by name after their episodes' ends, as a collector does
             self._warn_of_lost_lives(ids, info)
         self._started = True
         self._stale[ids] = self._ended[ids] = False
-        return take(as_tree(self._foreign_space, obs), ids), self._tidy(info, ids)
+        return take(self._tree(obs), ids), self._tidy(info, ids)
 
     def step(self, action: object, id: Ids = None) -> StepReturn:
         """Step the envs `id` (all by default) with one action each.
@@ -127,10 +128,10 @@ class GymVectorEnv:
         self._ended = terminated | truncated
         if "lives" in info:
             self._lives = np.where(truncated, 0, info["lives"])
-        tree = as_tree(self._foreign_space, obs)
+        tree = self._tree(obs)
         if self._mode is AutoresetMode.SAME_STEP and self._ended.any():
             self._kept = tree, info
-            tree = self._with_last(tree, info)
+            tree, info = self._with_last(tree, info), self._with_last_told(info)
         self._stale = self._stale | self._ended
         rewards, infos = np.asarray(rew, np.float32), self._tidy(info, ids)
         if whole:
@@ -146,6 +147,25 @@ class GymVectorEnv:
         """Close the vector env; calling twice is allowed."""
         self.env.close()
 
+    def _tree(self, obs: object) -> Obs:
+        """Observations in normal form, in memory that the env does not write to at its next step."""
+        tree = as_tree(self._foreign_space, obs)
+        return tree if getattr(self.env.unwrapped, "copy", True) else take(tree, np.arange(self.num_envs))
+
+    def _reset_some(self, ids: NDArray[np.int64], options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Reset the envs `ids` alone."""
+        mask = np.zeros(self.num_envs, np.bool_)
+        mask[ids] = True
+        given = _Noticed({**options, "reset_mask": mask})
+        obs, info = self.env.reset(options=given)
+        if not given.is_read:
+            raise EnvError(
+                f"reset: {type(self.env.unwrapped).__name__} takes no notice of options['reset_mask'] and restarts all "
+                "its envs where one has ended; make_vector_env makes one that does not, or gymnasium.make_vec with "
+                "vectorization_mode='sync'"
+            )
+        return obs, info
+
     def _seeds_as_taken(self, seeds: list[int | None]) -> Any:
         """Return one seed per env as this kind takes them, or the first one where all envs have one generator."""
         if type(self.env).__module__.startswith("ale_py"):
@@ -159,6 +179,17 @@ class GymVectorEnv:
         for i in np.flatnonzero(self._ended):
             copy_rows(as_tree(self._foreign_space, last[i]), tree, int(i))
         return tree
+
+    def _with_last_told(self, info: dict[str, Any]) -> dict[str, Any]:
+        """Put what the done envs told of their last steps in the place of what they told of their resets."""
+        told = dict(info)
+        for key, last in info.get("final_info", {}).items():
+            if isinstance(last, np.ndarray) and len(last) == self.num_envs:
+                before = info.get(key)
+                is_alike = isinstance(before, np.ndarray) and before.shape == last.shape
+                told[key] = np.array(before, last.dtype) if is_alike else np.zeros_like(last)
+                told[key][self._ended] = last[self._ended]
+        return told
 
     def _with_fillers(self, action: object, ids: NDArray[np.int64]) -> NDArray[np.generic]:
         """Give the envs that are left out an action, too; those of them that must not be stepped are reset first."""
@@ -189,6 +220,24 @@ class GymVectorEnv:
         n = self.num_envs
         arrays = {k: v[ids] for k, v in info.items() if isinstance(v, np.ndarray) and len(v) == n}
         return {**arrays, "env_id": ids}
+
+
+class _Noticed(dict[str, Any]):
+    """Options that notice whether `reset_mask` was looked at."""
+
+    is_read = False
+
+    def __getitem__(self, key: str) -> Any:
+        self.is_read |= key == "reset_mask"
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.is_read |= key == "reset_mask"
+        return super().get(key, default)
+
+    def pop(self, key: str, *default: Any) -> Any:
+        self.is_read |= key == "reset_mask"
+        return super().pop(key, *default)
 
 
 def _flags(name: str, flags: object) -> NDArray[np.bool_]:

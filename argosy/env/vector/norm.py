@@ -250,6 +250,7 @@ class VectorEnvNormReward(VectorEnvWrapper):
         """Wait for started envs."""
         got = super().recv()
         moved = ~got.is_reset
+        self.returns[got.env_id[got.is_reset]] = 0.0
         rew = got.rew.copy()
         done = (got.terminated | got.truncated)[moved]
         if moved.any():

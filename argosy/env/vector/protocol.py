@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -110,6 +111,8 @@ def check_ids(ids: Ids, n: int) -> list[int]:
     """
     if ids is None:
         return list(range(n))
+    if np.asarray(ids).dtype == np.bool_:
+        raise EnvError("id is a mask of bool; it must name envs by their numbers: numpy.flatnonzero(mask)")
     listed = [int(i) for i in ids] if isinstance(ids, Iterable) else [int(ids)]
     if not listed or len(set(listed)) < len(listed) or not all(0 <= i < n for i in listed):
         raise EnvError(f"id is {listed}; it must name some of the envs 0 to {n - 1}, each once")
@@ -132,6 +135,18 @@ def env_seeds(seed: int | Iterable[int | None] | None, n: int) -> list[int | Non
     if len(seeds) != n:
         raise ConfigError(f"seed is a list of {len(seeds)}; {n} envs need as many seeds")
     return seeds
+
+
+def successes(info: Infos, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return what the infos of some rows say under `is_success` [n]; NaN where an env says nothing."""
+    if not isinstance(info, Mapping):
+        said = [entry.get("is_success") for entry in np.asarray(info)[rows]]
+        return np.array([math.nan if one is None else float(np.asarray(one).ravel()[0]) for one in said])
+    column, is_said = info.get("is_success"), info.get("_is_success")
+    if column is None:
+        return np.full(len(rows), math.nan)
+    found = column[rows].reshape(len(rows), -1)[:, 0].astype(np.float64)
+    return found if is_said is None else np.where(is_said[rows], found, math.nan)
 
 
 def info_column(info: Infos, key: str, ids: Ids = None) -> NDArray[np.generic] | None:

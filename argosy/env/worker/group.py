@@ -92,8 +92,7 @@ class EnvGroup:
                     array[row] = obs
                 else:
                     put(array, row, obs)
-                info["env_id"] = index
-                infos.append(info)
+                infos.append({**info, "env_id": index})  # an env may give the same dict again
         except FAILURES as error:
             index = int(current[0])
             if result is not None and (sentence := _sentence(self.envs[index - first].observation_space, result)):
@@ -135,7 +134,7 @@ class EnvGroup:
                         raise EnvError(sentence)
                     self.checked[index - self.first] = True
                 write(out.obs, row, obs)
-                info["env_id"] = index
+                info = {**info, "env_id": index}
             except EnvError as error:
                 raise EnvError(f"env {index}, reset: {error}") from error
             except FAILURES as error:

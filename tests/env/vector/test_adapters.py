@@ -6,8 +6,11 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
+from argosy.collect import Collector
+from argosy.data import Batch, VectorReplayBuffer
 from argosy.env import DummyVectorEnv, GymVectorEnv, VectorEnv, as_vector_env
 from argosy.errors import ConfigError, EnvError
+from argosy.policy import ForwardPolicy
 
 
 class Count(gym.Env):
@@ -128,13 +131,9 @@ def test_vector_envs_with_one_generator_for_all():
         env.seed(seed)
         firsts.append(env.reset()[0].tolist())
     assert firsts[0] == firsts[1] != firsts[2]
-    obs, _, terminated, _, _ = env.step(np.ones(3, int))
-    while not terminated.any():
-        obs, _, terminated, _, _ = env.step(np.ones(3, int))
-    done = np.flatnonzero(terminated)
-    first, _ = env.reset(done)
-    assert (abs(first) <= 0.05).all()
-    assert (abs(obs[done]).max(axis=1) > 0.2).all()
+    env.step(np.ones(3, int))
+    with pytest.raises(EnvError, match=r"CartPoleVectorEnv takes no notice of options\['reset_mask'\].*mode='sync'"):
+        env.reset([1])
     env.close()
 
 
@@ -204,3 +203,61 @@ def test_ale_with_a_game_per_life_is_warned_of():
         _, _, terminated, *_ = env.step(np.ones(1, int))
     with pytest.warns(UserWarning, match="later lives are never played"):
         env.reset([0])
+
+
+class Shared(Count):
+    """Its observation may always be the same array, and its last info says how it went."""
+
+    def __init__(self, index=0, reuses=True):
+        super().__init__(index)
+        self.reuses, self.array = reuses, np.zeros(3, np.float32)
+
+    def obs(self):
+        self.array[:] = super().obs()
+        return self.array if self.reuses else self.array.copy()
+
+    def step(self, action):
+        obs, rew, terminated, truncated, info = super().step(action)
+        return obs, rew, terminated, truncated, info | ({"is_success": self.index == 0} if terminated else {})
+
+
+class Looks(ForwardPolicy):
+    def forward(self, batch, state=None):
+        return Batch(act=np.zeros(len(batch.obs), np.int64))
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+@pytest.mark.parametrize("copy", [True, False])
+def test_what_is_collected_is_what_our_own_envs_give(mode, copy):
+    reuses = mode is not AutoresetMode.SAME_STEP  # there gymnasium itself keeps the array, and resets the env
+    makers, found = [lambda i=i: Shared(i, reuses) for i in range(2)], []
+    for env in (SyncVectorEnv(makers, copy=copy, autoreset_mode=mode), DummyVectorEnv(makers)):
+        buffer = VectorReplayBuffer(200, 2, info_keys=("t",))
+        collector = Collector(Looks(Count.observation_space, Count.action_space), env, buffer, seed=0)
+        stats = [collector.collect(n_step=40), collector.collect(n_episode=1), collector.collect(n_step=20)]
+        assert stats[0].success_rate == pytest.approx(6 / 11)
+        rows = buffer.rollout() if buffer.buffer_num else None
+        batch = buffer[:]
+        found.append((batch.obs[:40], batch.obs_next[:40], batch.info.t[:40], batch.terminated[:40]))
+        assert rows is not None
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one[:20], other[:20])
+
+
+def test_masks_are_no_numbers_of_envs():
+    env = DummyVectorEnv(counts(2))
+    with pytest.raises(EnvError, match=r"id is a mask of bool; .* numpy.flatnonzero\(mask\)"):
+        env.reset(np.array([True, False]))
+
+
+def test_later_episodes_are_given_their_options_in_every_mode():
+    class Placed(Count):
+        def reset(self, *, seed=None, options=None):
+            obs, info = super().reset(seed=seed)
+            return obs + (options or {}).get("x", 0), info
+
+    env = as_vector_env(SyncVectorEnv([Placed] * 2, autoreset_mode=AutoresetMode.SAME_STEP))
+    env.reset()
+    for _ in range(3):
+        env.step(np.zeros(2, int))
+    assert env.reset([0, 1], options={"x": 7})[0][:, 1].tolist() == [7, 7]

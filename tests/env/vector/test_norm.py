@@ -232,3 +232,23 @@ def test_wrappers_within_wrappers_are_saved_too(outer):
         rms, again = (getattr(e, "obs_rms", None) or e.return_rms for e in (one, two))
         assert rms.count == again.count > 0
         assert (rms.mean == again.mean).all()
+
+
+def test_a_dict_that_envs_share_does_not_mix_them_up():
+    told = {}
+
+    class Shares(gym.Env):
+        observation_space, action_space = spaces.Box(-1, 1, (1,), np.float32), spaces.Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            return np.zeros(1, np.float32), told
+
+        def step(self, action):
+            return np.zeros(1, np.float32), 1.0, False, False, told
+
+    env = VectorEnvNormReward(DummyVectorEnv([Shares] * 3), gamma=1.0)
+    env.reset()
+    for _ in range(5):
+        env.step(np.zeros(3, int))
+    assert env.returns.tolist() == [5.0, 5.0, 5.0]
+    assert told == {}
