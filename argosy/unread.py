@@ -70,6 +70,10 @@ def _rules(experiment: Experiment) -> Iterator[tuple[list[str], str]]:
         yield ["buffer.hindsight.horizon"], "buffer.hindsight.future_k is 0"
     if experiment.logger.wandb == "off":
         yield ["logger.wandb_project"], "logger.wandb is 'off'"
+    if getattr(experiment.config, "munchausen_alpha", None) == 0.0:
+        yield ["munchausen_tau", "munchausen_low"], "munchausen_alpha is 0"
+    if experiment.trainer.episode_per_test == 0:
+        yield ["stop.test_return"], "trainer.episode_per_test is 0"
     for field in dataclasses.fields(experiment.config):
         part = getattr(experiment.config, field.name)
         if isinstance(part, OptimConfig) and part.kind not in ("adam", "adamw"):

@@ -30,6 +30,7 @@ from argosy.unread import unread, warn_of_unread
         ("dqn", {"buffer.priority.beta": 0.7}, "buffer.priority.beta"),
         ("dqn", {"buffer.hindsight.horizon": 10}, "buffer.hindsight.horizon"),
         ("dqn", {"logger.wandb_project": "mine"}, "logger.wandb_project"),
+        ("dqn", {"munchausen_tau": 0.1}, "munchausen_tau"),
         ("dqn", {"optim.kind": "sgd", "optim.betas": (0.8, 0.9)}, "optim.betas"),
         ("dqn", {"optim.kind": "sgd", "optim.eps": 1e-3}, "optim.eps"),
         ("td3", {"ou_theta": 0.3}, "exploration.ou_theta"),

@@ -151,6 +151,8 @@ def remember_wrapper(call: str, cls: type[AlgorithmWrapper]) -> None:
 def _joined(stats: TrainingStats, metrics: Mapping[str, float]) -> TrainingStats:
     """Return the inner algorithm's numbers and the wrapper's."""
     cls: Any = type(stats)
+    if twice := metrics.keys() & {field.name for field in dataclasses.fields(stats)}:
+        raise ConfigError(f"the metric {min(twice)!r} is there already; a wrapper's needs a name that no other one has")
     joined: TrainingStats = _stats_class(cls, tuple(metrics))(
         **{field.name: getattr(stats, field.name) for field in dataclasses.fields(stats)}, **metrics
     )

@@ -64,6 +64,7 @@ def read_flags(args: Sequence[str], output: type[OutputT], command: str) -> tupl
         )
     trust_names([part for arg in (algorithm or "", *args) for part in (arg, arg.partition("=")[2])])
     asked = {} if file is None else own_settings(file, trust=trust)
+    asked |= {} if data is None else {"data": data}  # settings of collecting, but those asked for, say nothing then
     if config is not None:
         default = Experiment.load(config, trust=trust).replaced(asked)
         if algorithm not in (None, default.algorithm):
@@ -78,8 +79,6 @@ def read_flags(args: Sequence[str], output: type[OutputT], command: str) -> tupl
         default = _preset_for_help(algorithm) if task is None else preset(algorithm, task, **asked)
         source = f"preset: {preset_name(algorithm, default.task, default.net.memory)}"
     source += "" if file is None else f" and {file}"
-    if data is not None:  # settings of collecting then say nothing
-        default = default.replaced({"data": data})
     if wants_help:
         own, shared = help_of(default, output())
         print(help.page(command, str(default.algorithm), f"Defaults are those of the {source}.", own, shared))

@@ -43,7 +43,8 @@ def preset(algorithm: str | type[Algorithm[Any, Any]], task: TaskOf, **changes: 
     """
     family, name, task = task_family(task), algorithm_name(algorithm), environment_name(task)
     experiment = _by_family(name, task)[family]
-    if algorithm_class(name).kind != "offline":  # how good a policy becomes from data is up to the data
+    # how good a policy becomes from data is up to the data
+    if algorithm_class(name).kind != "offline" and experiment.replaced(changes).collects:
         experiment = _replaced(experiment, "tasks.toml", task, read_sections("tasks.toml"))
     changed = experiment.replaced(changes)
     file, own = _own_sections(name)

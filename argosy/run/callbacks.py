@@ -115,7 +115,7 @@ class FQE:
 
     def load_state_dict(self, state: State) -> None:
         """Go on where `state` was taken."""
-        self.best, self._saved = float(state["best"]), state["judge"]
+        self.best, self._saved, self._judge = float(state["best"]), state["judge"], None
 
 
 class _InFolder:

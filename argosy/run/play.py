@@ -120,8 +120,10 @@ def film_policy(
     stats = CollectStats()
     with contextlib.closing(env), computing_threads(experiment.threads):
         collector = Collector(policy, env, hooks=[camera], seed=seed)
-        with contextlib.suppress(_FilmFullError):
-            stats = collector.collect(n_episode=episodes)
+        with contextlib.suppress(_FilmFullError):  # one by one, so that those that have ended count
+            for _ in range(episodes):
+                ended = collector.collect(n_episode=1)
+                stats = CollectStats.merged([stats, ended]) or ended
     write_video(path, camera.frames, camera.fps)
     return stats
 

@@ -20,7 +20,7 @@ from argosy.run.build import LocalTrainer
 from argosy.run.callbacks import FQE
 from argosy.run.folder import RunFolder, draw_curve
 from argosy.run.saved import POLICY, read_saved
-from argosy.trainer.statefile import write_state
+from argosy.trainer.statefile import read_state, write_state
 
 TESTS, FITTED_Q, LAST = "tests", "fitted Q evaluation", "time: it is the last one"
 
@@ -102,6 +102,17 @@ class Result:
         return file.read_bytes() if file is not None and file.is_file() else None
 
 
+def drop_later_policy(folder: RunFolder, trainer: LocalTrainer) -> None:
+    """Remove a best policy of steps that the trainer, which goes on from an older checkpoint, has not made.
+
+    Where the run is repeated it comes again; where it takes another way it is none of its policies.
+    """
+    if folder.best_policy.is_file():
+        version = int(read_state(folder.best_policy, POLICY)["policy"]["version"])
+        if version > trainer.algorithm.policy.version:
+            folder.best_policy.unlink()
+
+
 class BestPolicy:
     """Keeps the best policy of a run, confirms that it has reached the target, and evaluates it in the end."""
 
@@ -137,9 +148,11 @@ class BestPolicy:
         state = self.trainer.state
         episodes, policy = self.experiment.stop.episodes, self.trainer.algorithm.policy
         chosen_by, success = TESTS, None
+        if not self.folder.best_policy.is_file():
+            self.save(policy)
         if self.env is None:
             chosen_by = FITTED_Q if any(isinstance(one, FQE) for one in self.trainer.callbacks) else LAST
-            if chosen_by == LAST or not self.folder.best_policy.is_file():
+            if chosen_by == LAST:
                 self.save(policy)
             policy = read_saved(self.folder.best_policy).policy(self.experiment.device)
             mean, std, episodes = math.nan, math.nan, 0

@@ -24,7 +24,7 @@ from argosy.run.folder import RunFolder, located, resume_command
 from argosy.run.loggers import make_loggers
 from argosy.run.machine import machine
 from argosy.run.profile import profiled
-from argosy.run.result import BestPolicy, Result
+from argosy.run.result import BestPolicy, Result, drop_later_policy
 from argosy.run.saved import write_description
 from argosy.run.standstill import Watch
 from argosy.run.threads import threads_of
@@ -141,6 +141,7 @@ def _train(
         checkpoints = Checkpoints(folder, experiment.trainer.keep_checkpoints)
         if from_checkpoint:
             checkpoints.load(trainer)
+            drop_later_policy(folder, trainer)
             experiment = _to_go_on(experiment, folder, trainer, extends)
         else:
             experiment = experiment.replaced({"threads": threads_of(experiment, trainer.algorithm)})
@@ -201,9 +202,10 @@ def _to_go_on(experiment: Experiment, folder: RunFolder, trainer: LocalTrainer, 
         raise ConfigError(
             f"total_steps is {settings.length:,}, but the run has made {trainer.position:,} {experiment.unit} already"
         )
-    if state.stopped:
-        state.stopped = False
+    target = experiment.stop.test_return
+    if state.stopped and target is not None and state.best_reward >= target:
         experiment = experiment.replaced({"stop.test_return": None})
+    state.stopped = False
     state.epoch = min(state.epoch, trainer.position // settings.step_per_epoch)  # of a last epoch that was short
     experiment.save(folder.config)
     return experiment

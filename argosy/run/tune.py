@@ -269,8 +269,10 @@ class Study:
     def _preset(self, trial: Trial) -> dict[str, Any]:
         """Return the settings of a trial that differ from the preset for its algorithm and task."""
         experiment = self.experiment.replaced(trial.settings)
-        usual = preset(experiment.algorithm, experiment.task).replaced({"data": experiment.data}).settings()
-        return {
+        memory = {"net.memory": experiment.net.memory} if experiment.net.memory else {}  # what presets go by, and data
+        data = {"data": experiment.data} if experiment.data else {}
+        usual = preset(experiment.algorithm, experiment.task, **memory, **data).settings()
+        return memory | {
             name: to_plain(value)
             for name, value in experiment.settings().items()
             if value != usual.get(name) and name.partition(".")[0] not in _OF_A_RUN

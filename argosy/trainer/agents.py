@@ -97,7 +97,8 @@ class AgentsTrainer:
     def __next__(self) -> Epoch:
         """Run one epoch and its test; returns by the name of each policy that learns what came of it."""
         learners, settings = self._learners.values(), self._lead.trainer
-        if self.epoch >= settings.epochs or all(learner.state.stopped for learner in learners):
+        aimed = [learner.state.stopped for learner in learners if learner.target is not None]
+        if self.epoch >= settings.epochs or (aimed and all(aimed)):
             raise StopIteration
         for learner in learners:
             learner.collected, learner.updates = [], TrainingStatsMean()
@@ -191,7 +192,7 @@ class _Learner:
         settings, self.algorithm = experiment.trainer, algorithm
         self._learning = make_learning(self.algorithm, experiment, producers)
         self.segment_steps = -(-settings.step_per_collect // sum(producers.values()))
-        self._start_steps, self._length, self._target = settings.start_steps, length, experiment.stop.test_return
+        self._start_steps, self._length, self.target = settings.start_steps, length, experiment.stop.test_return
         self.state = TrainerState()
         self.collected: list[CollectStats] = []
         self.updates = TrainingStatsMean[TrainingStats]()
@@ -218,7 +219,7 @@ class _Learner:
         """Count a test; return what came of the epoch."""
         self.state.count_test(tested)
         self.state.epoch = epoch
-        self.state.stopped = self._target is not None and tested.returns.mean() >= self._target
+        self.state.stopped = self.target is not None and tested.returns.mean() >= self.target
         return EpochStats(
             epoch=epoch,
             train_collect_stat=CollectStats.merged(self.collected),

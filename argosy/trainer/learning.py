@@ -128,8 +128,6 @@ class OffpolicyLearning:
     def take(self, segments: Sequence[Segment]) -> None:
         """Store the transitions, time by time."""
         warming_up = self._steps < self._start_steps
-        for segment in segments:
-            self._check_continuity(segment)
         ids = np.concatenate([self._rows[s.producer][s.rows] for s in segments])
         data = join_segments(segments)
         length = len(data.rew)
@@ -137,6 +135,8 @@ class OffpolicyLearning:
             for segment in segments:
                 self.take([segment])
             return
+        for segment in segments:
+            self._check_continuity(segment)
         mask = data.pop("mask", None)  # a buffer makes its own sequences, with what is before and behind
         self._algorithm.take_in(data.obs, mask)
         for t in range(length):

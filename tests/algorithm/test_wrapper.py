@@ -111,6 +111,12 @@ def test_a_wrapper_that_is_none_is_refused_when_the_experiment_is_made(wrap, mes
         Experiment(**{**vars(dqn), "wrap": wrap})
 
 
+def test_two_wrappers_of_one_metric_are_told_of():
+    around = make("dqn", "bonus:CountBonus(scale=0.5)", "bonus:CountBonus(scale=0.1)")
+    with pytest.raises(ConfigError, match=r"the metric 'bonus_mean' is there already"):
+        around.update(make_batch(around))
+
+
 def test_a_wrapper_is_no_algorithm():
     with pytest.raises(ConfigError, match=r"Twice goes around an algorithm: name it in `wrap`"):
         preset("bonus:Twice", "CartPole-v1")

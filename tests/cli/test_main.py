@@ -1,5 +1,6 @@
 """The command line: help, exit codes, errors of one line."""
 
+import json
 import subprocess
 import sys
 
@@ -235,3 +236,15 @@ def test_check_env_of_an_unknown_env_offers_the_nearest(capsys):
     code, line = error_of(capsys, "check-env", "CartPol-v1")
     assert code == 2
     assert "did you mean 'CartPole-v1'?" in line
+
+
+def test_a_preset_of_one_s_own_and_data_go_together(tmp_path):
+    """The file's settings of collecting stay, and what asks for data finds it."""
+    from argosy.cli.train import Output, read_flags
+
+    file = tmp_path / "own.json"
+    file.write_text(json.dumps({"trainer.offline_updates": 100, "buffer.size": 5000, "trainer.start_steps": 7}))
+    args = ["sac", "--task", "Pendulum-v1", "--preset", str(file), "--data", "d.hdf5"]
+    experiment, *_ = read_flags(args, Output, "train")
+    assert (experiment.data, experiment.trainer.offline_updates) == ("d.hdf5", 100)
+    assert (experiment.buffer.size, experiment.trainer.start_steps) == (5000, 7)

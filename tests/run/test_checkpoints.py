@@ -20,7 +20,8 @@ from argosy.errors import CheckpointError, ConfigError, DataError
 from argosy.run import checkpoints
 from argosy.run.folder import RunFolder
 from argosy.run.result import BestPolicy
-from argosy.trainer.statefile import read_state
+from argosy.run.saved import POLICY
+from argosy.trainer.statefile import read_state, write_state
 
 LONG = {"trainer": {**QUICK["trainer"], "max_epoch": 4}}
 
@@ -372,3 +373,19 @@ def test_a_checkpoint_waits_for_no_episode_that_never_ends():
         assert checkpoints.is_due(None, trainer)
         assert not checkpoints.is_due(0, trainer)
         assert checkpoints.is_due(7, trainer)
+
+
+def test_who_goes_on_from_an_older_checkpoint_ends_with_no_later_policy(run):
+    """The best policy of steps that are not made again is none of the run that takes another way."""
+    oldest = min(run.path.glob("checkpoint*"), key=step_of)
+    step = step_of(oldest)
+    state = read_state(oldest, "checkpoint")["trainer"]
+    for file in run.path.glob("checkpoint*"):
+        if file != oldest:
+            file.unlink()
+    oldest.replace(run.checkpoint)
+    best = read_state(run.best_policy, POLICY)["policy"]
+    write_state(run.best_policy, POLICY, {"policy": {**best, "version": 10**6}})
+    result = argosy.resume(run.path, total_steps=step + 10, show_progress=False)
+    assert result.env_steps < step + 20
+    assert read_state(run.best_policy, POLICY)["policy"]["version"] < state["update_step"] + 20

@@ -141,3 +141,10 @@ def test_the_readme_s_lines_are_right_for_a_policy_that_normalises(tmp_path, mon
 def test_a_misspelt_argument_is_refused(use, result, tmp_path):
     with pytest.raises(TypeError, match="vresion"):
         use(result.run_dir, *([tmp_path / "made.pt"] if use in (argosy.export, film) else []), vresion=3)
+
+
+def test_episodes_that_ended_before_the_film_was_full_count(result, tmp_path):
+    pytest.importorskip("pygame")
+    whole = film(result.run_dir, tmp_path / "a.gif", episodes=2)
+    stats = film(result.run_dir, tmp_path / "b.gif", episodes=2, max_steps=int(whole.lens[0]) + 3)
+    assert stats.lens.tolist() == whole.lens[:1].tolist()

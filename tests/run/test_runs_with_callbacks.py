@@ -43,6 +43,13 @@ def test_a_run_that_got_no_better_waits_anew_when_it_is_made_longer(tmp_path):
     assert argosy.resume(run, total_steps=2000, show_progress=False).env_steps == 5 * 200
 
 
+def test_a_target_that_was_not_reached_stays_when_a_run_is_made_longer(tmp_path):
+    stop = {**QUICK["stop"], "test_return": 495.0}
+    run = quick(tmp_path, trainer=LONG, stop=stop, callbacks=["early_stop(tests=1, at_least=1000)"]).run_dir
+    argosy.resume(run, total_steps=1000, show_progress=False)
+    assert json.loads((Path(run) / "config.json").read_text())["stop"]["test_return"] == 495.0
+
+
 def test_early_stop_goes_on_counting_after_a_resume():
     first, again = EarlyStop(tests=3), EarlyStop(tests=3)
     first.best, first.since = 7.0, 2

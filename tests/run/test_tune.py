@@ -7,6 +7,7 @@ import re
 import signal
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -210,3 +211,12 @@ def test_a_score_of_0_is_a_score(tmp_path, scripted):
     study = Study(tmp_path, short(), SPACE)
     assert study.run(3, 1)
     assert study.best.score == 0.0
+
+
+def test_the_best_preset_of_a_policy_with_memory_is_the_best_trial(tmp_path):
+    """What it leaves out is what the preset with memory says, not the one without."""
+    experiment = preset("dqn", "CartPole-v1", **{"net.memory": "gru"})
+    study = Study(tmp_path, experiment, {"trainer.batch_size": Range(choices=(128,))})
+    wanted = study.experiment.replaced({"trainer.batch_size": 128})
+    trial = SimpleNamespace(settings={"trainer.batch_size": 128})
+    assert preset("dqn", "CartPole-v1", **study._preset(trial)) == wanted

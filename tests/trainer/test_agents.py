@@ -45,6 +45,16 @@ def test_two_policies_learn_with_different_algorithms(game):
     assert trainer.run() == {}
 
 
+def test_who_has_no_target_does_not_keep_the_others_from_theirs():
+    policies = experiments("local turns", steps=64, max_epoch=4, step_per_epoch=640)
+    policies = {name: one.replaced({"stop.test_return": -1e6}) for name, one in policies.items()}
+    policies["second"] = policies["second"].replaced({"stop.test_return": None})
+    trainer = AgentsTrainer(policies, SEATS)
+    trainer.run()
+    trainer.close()
+    assert trainer.epoch == 1
+
+
 def test_steps_updates_and_episodes_are_counted():
     policies = experiments("local turns", steps=64, max_epoch=1, step_per_epoch=640)
     trainer = AgentsTrainer(policies, SEATS)

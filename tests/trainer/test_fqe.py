@@ -172,6 +172,11 @@ def test_it_goes_on_after_a_resume_as_if_nothing_had_been(no_horizons):
     again.load_state_dict(resumed.state_dict()["judge"])
     assert first.fit(5, 16) == again.fit(5, 16)
     assert first.value() == again.value()
+    used = FQE()  # a trainer that has run already, and goes back
+    used._judge = choosing_judge = FittedQ(choosing(1), corridor(), seed=7)
+    used.load_state_dict(callback.state_dict())
+    assert used._judge is not choosing_judge
+    assert used.state_dict()["judge"]["updates"] == first.updates
 
 
 def test_what_cannot_be_judged_is_named():

@@ -56,3 +56,26 @@ def test_batches_drawn_ahead_are_those_drawn_in_time(alpha):
         assert algorithm.num_updates == 30
     # drawn from the same buffer in the same order; only priorities are one update old
     assert torch.equal(*learned) == (alpha == 0.0)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_segments_of_unequal_lengths_that_come_together_go_on_from_those_before(together):
+    experiment = preset("dqn", "CartPole-v1")
+    observation_space, action_space = task_spaces("CartPole-v1")
+    algorithm = DQN.make(
+        experiment.config, Task(observation_space=observation_space, action_space=action_space), seed=0
+    )
+    learning = OffpolicyLearning(algorithm, experiment, {"a": 1, "b": 1}, seed=0, save_buffer=False)
+    recorders = [Recorder("a", 0, 1, SegmentSpec(sample_steps=3)), Recorder("b", 0, 1, SegmentSpec(sample_steps=2))]
+    waiting = [[], []]
+    for value in range(1, 13):
+        for own, recorder in zip(waiting, recorders, strict=True):
+            own += recorder.add(np.array([0]), transition(value))
+    for pair in zip(*waiting, strict=False):
+        for segments in [pair] if together else [[one] for one in pair]:
+            learning.take(segments)
+    rings = learning.buffer.rings
+    for ring, rows in ((0, 12), (1, 8)):
+        stops = rings.stop[rings.stored(ring)]
+        assert len(stops) == rows
+        assert not stops[:-1].any()
