@@ -16,6 +16,7 @@ def dqn(env: str, seed: int, **s: Any) -> tuple[Callable[[int], None], Callable[
         "tau": 1.0,
         "target_update_freq": s["target_every"],
         "max_grad_norm": None,
+        "double": False,  # SB3 has no other
         "exploration.eps_decay_steps": s["eps_steps"],
         "trainer.step_per_collect": s["envs"],
         "trainer.update_per_step": 2 / s["envs"],
@@ -24,7 +25,8 @@ def dqn(env: str, seed: int, **s: Any) -> tuple[Callable[[int], None], Callable[
 
 
 def sac(env: str, seed: int, **s: Any) -> tuple[Callable[[int], None], Callable[[Any], Any]]:
-    return _replaying("sac", env, seed, s, _rates(s))
+    temperature = {"alpha": 1.0, "alpha_optim.lr": s["lr"]}  # where the others begin, and how they go on
+    return _replaying("sac", env, seed, s, _rates(s) | temperature)
 
 
 def td3(env: str, seed: int, **s: Any) -> tuple[Callable[[int], None], Callable[[Any], Any]]:

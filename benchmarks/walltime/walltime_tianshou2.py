@@ -36,6 +36,8 @@ def dqn(env, seed, **s):
         gamma=s["gamma"],
         n_step_return_horizon=s["n_step"],
         target_update_freq=s["target_every"],
+        is_double=False,
+        huber_loss_delta=1.0,
     )
     before = 0
 
@@ -97,6 +99,7 @@ def ppo(env, seed, **s):
         optim=AdamOptimizerFactory(lr=s["lr"]),
         gamma=s["gamma"],
         max_grad_norm=0.5,
+        ent_coef=0.0,
     )
     rows = s["rollout"] * s["envs"]
     collector = Collector(algorithm, envs_of(env, seed, s["envs"]), VectorReplayBuffer(rows, s["envs"]))
@@ -137,19 +140,19 @@ def replaying(algorithm, env, seed, s, envs, updates, **more):
             steps -= s["start"]
             started = True
         if steps > 0:
-            algorithm.run_training(
-                OffPolicyTrainerParams(
-                    training_collector=collector,
-                    max_epochs=1,
-                    epoch_num_steps=steps,
-                    collection_step_num_env_steps=envs,
-                    update_step_num_gradient_steps_per_sample=updates,
-                    batch_size=s["batch"],
-                    verbose=False,
-                    show_progress=False,
-                    **more,
-                )
+            params = OffPolicyTrainerParams(
+                training_collector=collector,
+                max_epochs=1,
+                epoch_num_steps=steps,
+                collection_step_num_env_steps=envs,
+                update_step_num_gradient_steps_per_sample=updates,
+                batch_size=s["batch"],
+                verbose=False,
+                show_progress=False,
+                **more,
             )
+            # `run_training` would start all episodes anew, of which the longest then are of `steps / envs` steps
+            algorithm.create_trainer(params).run(reset_collectors=False)
 
     return train, acting(algorithm.policy)
 
