@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 
 from argosy.files import open_own, write_atomically
@@ -18,7 +18,8 @@ class JSONLLogger(SafeLogger):
     Args:
         path: the file; its folder is made. An existing file is continued.
         resume_step: drop the lines of an existing file that lie beyond this env step (they were written after the
-            checkpoint that the run goes on from). None keeps all.
+            checkpoint that the run goes on from), and what is logged at this step again first, as a test is that came
+            after the checkpoint. None keeps all.
     """
 
     def __init__(self, path: str | Path, *, resume_step: int | None = None) -> None:
@@ -29,7 +30,7 @@ class JSONLLogger(SafeLogger):
 
     def _write(self, metrics: Mapping[str, float], env_step: int, gradient_step: int) -> None:
         if self._fd is None:
-            self._fd = self._open()
+            self._fd = self._open(metrics.keys() if env_step == self._resume_step else set())
         row: dict[str, float | None] = {"env_step": env_step, "gradient_step": gradient_step}
         for key, value in metrics.items():
             number = float(value)
@@ -42,10 +43,12 @@ class JSONLLogger(SafeLogger):
             data = data[os.write(self._fd, data) :]
         self._torn = False
 
-    def _open(self) -> int:
+    def _open(self, again: Set[str]) -> int:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self._resume_step is not None and self.path.is_file():
-            rows = [row for row in read_jsonl(self.path) if (row["env_step"] or 0) <= self._resume_step]
+            known, step = read_jsonl(self.path), self._resume_step
+            rows = [row for row in known if (row["env_step"] or 0) <= step]
+            rows = [row for row in rows if row["env_step"] != step or not (again & row.keys())]
             write_atomically(self.path, "".join(json.dumps(row) + "\n" for row in rows).encode())
             self._resume_step = None
         return open_own(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)

@@ -1,5 +1,6 @@
 """Loggers write what can be read back, and none of them ends a training."""
 
+import contextlib
 import errno
 import json
 import math
@@ -242,3 +243,16 @@ def test_an_mlflow_that_is_down_is_tried_once_and_warned_about(monkeypatch):
     with pytest.warns(LoggerWarning, match=r"MlflowLogger.*refused"):
         log_steps(logger, 3)
     assert tries == ["http://127.0.0.1:1"]
+
+
+def test_what_is_logged_again_at_the_step_of_the_checkpoint_takes_the_place_of_the_old(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    with contextlib.closing(JSONLLogger(path)) as logger:
+        for step in (10, 20):
+            logger.log({"loss/total": 1.0}, env_step=step)
+            logger.log({"test/return_mean": float(step)}, env_step=step)
+    with contextlib.closing(JSONLLogger(path, resume_step=20)) as logger:
+        logger.log({"test/return_mean": 21.0}, env_step=20)
+    rows = read_jsonl(path)
+    assert [row["test/return_mean"] for row in rows if "test/return_mean" in row] == [10.0, 21.0]
+    assert [row["env_step"] for row in rows if "loss/total" in row] == [10, 20]
