@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import zlib
 from collections.abc import Iterator
 from typing import TypedDict
 
@@ -28,6 +29,16 @@ def check_seed(seed: int) -> None:
 def spawn_seeds(seed: int | None, count: int) -> list[int]:
     """Derive `count` independent 31-bit seeds from one (from the operating system's entropy if None)."""
     return [int(s) & 0x7FFFFFFF for s in np.random.SeedSequence(seed).generate_state(count)]
+
+
+def policy_seed(seed: int, name: str, *, is_first: bool) -> int:
+    """Return the seed of one of several policies: the first one's is that of a run with it alone.
+
+    Those of others hang on their names, or else policies with the same seed would begin alike and act in step.
+    """
+    if is_first:
+        return spawn_seeds(seed, 4)[0]
+    return int(np.random.SeedSequence([seed, zlib.crc32(name.encode())]).generate_state(1)[0]) & 0x7FFFFFFF
 
 
 @contextlib.contextmanager

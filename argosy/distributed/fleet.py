@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from argosy.collect.postprocess import NStep
+from argosy.collect.postprocess import GAE, NStep
 from argosy.collect.source import Agents, EnvSource
 from argosy.distributed.curriculum import CurriculumStage, check_stages
 from argosy.distributed.host.base import Resources
@@ -165,6 +165,18 @@ class Fleet:
                     raise ConfigError(
                         f"the agents {agent.agents!r} send {name!r} n-step transitions, but a replay buffer makes them "
                         "itself; set n_step in the algorithm's config instead"
+                    )
+                made = [one for one in (agent.postprocess, self.policies[name].process) if isinstance(one, GAE | NStep)]
+                learner = self.policies[name].learner
+                if made and learner.__module__.startswith("argosy.algorithm."):
+                    raise ConfigError(
+                        f"the agents {agent.agents!r} send {name!r} what {type(made[0]).__name__} makes, but "
+                        f"{learner.__name__} makes its returns and advantages itself; it is for algorithms of your own"
+                    )
+                if name != agent.policy and self.policies[name].staleness.rule == "drop":
+                    raise ConfigError(
+                        f"the agents {agent.agents!r} act by {agent.policy!r} and send {name!r} experience; its age is "
+                        "that of another policy, and the rule 'drop' cannot judge it; choose another staleness"
                     )
                 fed.add(name)
             if agent.inference != "inline" and self.policies[agent.policy].workers < 1:

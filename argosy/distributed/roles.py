@@ -36,7 +36,7 @@ from argosy.env.spaces import Space
 from argosy.errors import ConfigError
 from argosy.policy import Policy
 from argosy.process import num_cores
-from argosy.rng import Rng, spawn_seeds
+from argosy.rng import Rng, policy_seed, spawn_seeds
 from argosy.run.warm import warm_start
 from argosy.trainer.blob import encode
 from argosy.trainer.learning import Learning, make_learning
@@ -116,7 +116,8 @@ class Plan:
 
     def _what_it_plays(self, policy: str) -> tuple[Space, Space, int]:
         """Return a policy's spaces and its seed."""
-        return *self.spaces_of(policy), spawn_seeds(self.fleet.policies[policy].experiment.seed, 4)[0]
+        own, is_first = self.fleet.policies[policy].experiment.seed, policy == next(iter(self.fleet.policies))
+        return *self.spaces_of(policy), policy_seed(own, policy, is_first=is_first)
 
     def spaces_of(self, policy: str) -> tuple[Space, Space]:
         """Return the observation and the action space of a policy."""
@@ -161,6 +162,7 @@ def _trainer(plan: Plan, policy: str, rank: int, context: Context) -> Worker:
         context.connect(STORE),
         _state_file(plan, policy, rank),
         list(plan.producers(policy)),
+        length=fleet.ends.env_steps,
         capacity=_capacity(plan, policy, algorithm),
         sync=fleet.sync,
         incarnation=context.incarnation,
@@ -204,19 +206,21 @@ def _capacity(plan: Plan, policy: str, algorithm: Algorithm) -> int:
         steps = min(agent.sample_steps for agent in fleet.agents if policy in fleet.samples(agent))
         rollout = spec.experiment.trainer.step_per_collect
         per_batch = max(1, rollout // (steps * max(producers.values()))) if onpolicy else 1
-        return max(1, spec.staleness.max_lag * per_batch)
+        return max(0 if onpolicy else 1, spec.staleness.max_lag * per_batch)
     return 0 if onpolicy and not spec.corrects else 2 * len(producers)  # 0: see `PolicySpec.waits`
 
 
 def _policy_worker(plan: Plan, policy: str, index: int, context: Context) -> Worker:
     resources = plan.fleet.policies[policy].worker_resources
-    return PolicyWorker(_reader(plan, policy, resources, _derived_seed(plan.fleet, "policy", index, context), context))
+    seed = _derived_seed(plan.fleet, f"{policy} in policy", index, context)
+    return PolicyWorker(_reader(plan, policy, resources, seed, context))
 
 
 def _buffer_worker(plan: Plan, policy: str, index: int, context: Context) -> Worker:
     spec = plan.fleet.policies[policy]
     assert spec.process is not None
-    reader = _reader(plan, policy, spec.buffer_resources, _derived_seed(plan.fleet, "buffer", index, context), context)
+    seed = _derived_seed(plan.fleet, f"{policy} in buffer", index, context)
+    reader = _reader(plan, policy, spec.buffer_resources, seed, context)
     trainer = context.connect(worker_name("trainer", policy, index % spec.trainers))
     return BufferWorker(reader, spec.process, trainer)
 

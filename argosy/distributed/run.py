@@ -306,7 +306,7 @@ class FleetRun:
                 return
             self._logger = self._make_loggers(steps)
         metrics = logged(snapshot, self.fleet.policies, self._tested)
-        self._logger.log(metrics, env_step=steps, gradient_step=max(snapshot.updates.values(), default=0))
+        self._logger.log(metrics, env_step=steps, gradient_step=max(snapshot.gradient_steps.values(), default=0))
         self._tested = list(snapshot.evaluations.values())
 
     def _note_survived(self, name: str, beat: Beat) -> None:

@@ -86,9 +86,9 @@ class PolicySpec(PlayerSpec):
                 f"are published every publish_updates={self.publish_updates}, so that all would soon be dropped and "
                 f"nothing learned; allow max_lag={self.publish_updates - 1} or more"
             )
-        if self.staleness.rule == "correct" and not self._own_class.corrects_staleness:
+        if self.staleness.rule == "correct" and not self.learner.corrects_staleness:
             raise ConfigError(
-                f"PolicySpec.staleness is 'correct', but {self._own_class.__name__} takes all experience for its "
+                f"PolicySpec.staleness is 'correct', but {self.learner.__name__} takes all experience for its "
                 "present policy's; use 'accept', 'drop' or 'throttle', or an algorithm that corrects"
             )
         if self.learns and self.load is not None:
@@ -109,8 +109,8 @@ class PolicySpec(PlayerSpec):
             )
         if self.trainers > 1 and getattr(self.experiment.config, "target_kl", None) is not None:
             raise ConfigError("trainers > 1 needs target_kl=None: every trainer would stop its passes at another point")
-        if self.trainers > 1 and not getattr(self._own_class, "averages_gradients", True):
-            raise ConfigError(f"trainers is {self.trainers}, but {self._own_class.__name__} learns in one trainer only")
+        if self.trainers > 1 and not getattr(self.learner, "averages_gradients", True):
+            raise ConfigError(f"trainers is {self.trainers}, but {self.learner.__name__} learns in one trainer only")
 
     def _check_obeyed(self) -> None:
         """Refuse what only a local run can do, by the setting's name, and say what a fleet has instead."""
@@ -139,15 +139,15 @@ class PolicySpec(PlayerSpec):
     @property
     def corrects(self) -> bool:
         """Whether the algorithm makes up for old experience, and nobody waits."""
-        return self.staleness.rule in ("auto", "correct") and self._own_class.corrects_staleness
+        return self.staleness.rule in ("auto", "correct") and self.learner.corrects_staleness
 
     @property
     def kind(self) -> str:
         """Of the algorithm: onpolicy or offpolicy."""
-        return str(self._own_class.kind)
+        return str(self.learner.kind)
 
     @property
-    def _own_class(self) -> type[Algorithm]:
+    def learner(self) -> type[Algorithm]:
         """The algorithm's class, one of one's own before the experiment's."""
         own = self.algorithm
         return own if isinstance(own, type) else algorithm_class(self.experiment.algorithm)
@@ -241,7 +241,7 @@ class FleetStop:
     return_mean: Mapping[str, float] = field(default_factory=dict)
     """Per policy, the mean return of an evaluation; all must be reached (not necessarily at the same time)."""
     wall_s: float | None = limited(None, gt=0)
-    """Seconds."""
+    """Seconds of one launch; a resumed fleet begins to count anew."""
 
     def __post_init__(self) -> None:
         check_limits(self)

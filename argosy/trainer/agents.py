@@ -18,7 +18,7 @@ from argosy.errors import ConfigError, nearest
 from argosy.experiment import Experiment
 from argosy.policy import Policy
 from argosy.process import computing_threads
-from argosy.rng import Rng, spawn_seeds
+from argosy.rng import Rng, policy_seed, spawn_seeds
 from argosy.trainer.base import TrainerState
 from argosy.trainer.learning import make_learning
 from argosy.trainer.players import PlayerSpec, player_spec
@@ -77,7 +77,8 @@ class AgentsTrainer:
             own = [i for i, owner in enumerate(self._owners) if owner == name]
             if any(spaces[i] != spaces[own[0]] for i in own):
                 raise ConfigError(f"the agents of policy {name!r} differ in their spaces: {[spaces[i] for i in own]}")
-            made_for = *spaces[own[0]], spawn_seeds(spec.experiment.seed, 4)[0], spec.experiment.device
+            seed = policy_seed(spec.experiment.seed, name, is_first=name == next(iter(specs)))
+            made_for = *spaces[own[0]], seed, spec.experiment.device
             if spec.learns:
                 algorithm, producers = spec.make_algorithm(*made_for), {str(i): rows[i] for i in own}
                 self._learners[name] = _Learner(spec.experiment, algorithm, producers, self._length)

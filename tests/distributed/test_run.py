@@ -229,11 +229,15 @@ def test_policies_and_their_arguments_are_checked(settings, message):
         PolicySpec(**{"experiment": PPO, **settings})
 
 
-def test_n_step_transitions_are_for_rollouts(tmp_path):
-    agents = (AgentSpec(policy="p", postprocess=NStep(n=3)),)
-    with pytest.raises(ConfigError, match="replay buffer makes them itself"):
+@pytest.mark.parametrize("made", [NStep(n=3), GAE()])
+def test_what_is_made_of_rollouts_is_for_algorithms_of_one_s_own(made):
+    """Those of the library would sum rewards twice, or look at none of it."""
+    agents = (AgentSpec(policy="p", postprocess=made),)
+    with pytest.raises(ConfigError, match=r"PPO makes its returns and advantages itself"):
+        fleet(PPO, agents=agents)
+    message = "replay buffer makes them itself" if isinstance(made, NStep) else "DQN makes its returns"
+    with pytest.raises(ConfigError, match=message):
         fleet(DQN, agents=agents)
-    fleet(PPO, agents=agents)
 
 
 def test_a_stop_condition_is_needed():

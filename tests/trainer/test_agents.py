@@ -55,6 +55,15 @@ def test_who_has_no_target_does_not_keep_the_others_from_theirs():
     assert trainer.epoch == 1
 
 
+def test_policies_of_one_seed_do_not_begin_alike():
+    policies = experiments("local turns", steps=64, max_epoch=1, step_per_epoch=64)
+    trainer = AgentsTrainer(dict.fromkeys(policies, policies["first"]), SEATS)
+    one, other = (trainer.algorithms[name].policy for name in policies)
+    assert any(not torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
+    assert one.rng.draw_seed() != other.rng.draw_seed()
+    trainer.close()
+
+
 def test_steps_updates_and_episodes_are_counted():
     policies = experiments("local turns", steps=64, max_epoch=1, step_per_epoch=640)
     trainer = AgentsTrainer(policies, SEATS)

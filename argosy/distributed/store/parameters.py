@@ -24,7 +24,16 @@ from argosy.trainer.blob import Blob, check, decode, encode
 Files: TypeAlias = dict[Path, bytes | Blob | None]
 """What files are to hold; None: they are to go."""
 Metadata: TypeAlias = dict[str, object]
-LATEST = "latest"
+LATEST, BEST = "latest", "best"
+RETURN = "return_mean"
+"""What evaluations say of a version, and `best` goes by."""
+
+
+def _best_of(known: _Versions, key: str, version: int) -> int:
+    """Return the version, of those that are kept, that has most of `key`, the oldest of several; `version` if none."""
+    told = {kept: known.metadata.get(kept, {}).get(key) for kept in sorted(known.blobs)}
+    found = {kept: value for kept, value in told.items() if isinstance(value, int | float)}
+    return max(found, key=lambda kept: found[kept], default=version)
 
 
 def write_files(files: Files) -> None:
@@ -130,18 +139,15 @@ class ParameterStore:
         self._changed(name, known, parameters=False)
 
     def tag_best(self, name: str, version: int, values: Mapping[str, object], *, key: str, tag: str) -> bool:
-        """Add `values` to what is known of a version; move `tag` there if it has more of `key` than the tag's.
+        """Add `values` to what is known of a version; move `tag` to the version that has most of `key`.
 
         The store compares with what it knows itself, so that this holds across evaluation workers and their restarts.
         """
-        known = self._known(name)
         self.update_metadata(name, version, values)
-        before = known.metadata[known.tags[tag]].get(key) if tag in known.tags else None
-        now = known.metadata[version][key]
-        best = not isinstance(before, int | float) or (isinstance(now, int | float) and now > before)
-        if best:
-            self.tag(name, version, tag)
-        return best
+        best = _best_of(self._known(name), key, version)
+        if self._known(name).tags.get(tag) != best:
+            self.tag(name, best, tag)
+        return best == version
 
     def gc(self, name: str, keep: int | None = None) -> list[int]:
         """Drop untagged versions but the newest `keep`; returns the dropped ones."""
@@ -156,18 +162,21 @@ class ParameterStore:
     def roll_back(self, name: str, version: int) -> list[int]:
         """Forget all versions above `version`, as a learner does that resumed there; returns the forgotten ones.
 
-        Tags on forgotten versions go, except `latest`, which moves to the newest that is left.
+        Tags on forgotten versions go, except `latest`, which moves to the newest that is left, and `best`, which moves
+        to the one of these that an evaluation has found to return most.
         """
         known = self._policies.get(name)
         if known is None:
             return []
         gone = sorted(v for v in known.blobs if v > version)
         if gone:
-            left = set(known.blobs) - set(gone)
+            left, was_best = set(known.blobs) - set(gone), BEST in known.tags
             known.tags = {tag: v for tag, v in known.tags.items() if v <= version}
             if left:
                 known.tags[LATEST] = max(left)
             self._drop(name, known, gone)
+            if left and was_best and BEST not in known.tags:
+                known.tags[BEST] = _best_of(known, RETURN, max(left))
             self._changed(name, known)
         return gone
 

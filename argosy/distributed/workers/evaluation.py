@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from argosy.collect.player import Player, Scores
 from argosy.data.stats import CollectStats
 from argosy.distributed.host.base import Context, Peer, PeerLostError, Progress, Repeated
+from argosy.distributed.store.parameters import BEST, RETURN
 from argosy.distributed.streams.inference import ParameterReader
 from argosy.distributed.workers.actor import Group, Tolerance
 from argosy.errors import CheckpointError
@@ -176,11 +177,11 @@ class EvalWorker:
     def _tell(self, result: EvalResult) -> None:
         """Let the store know; it may have gone back behind this version meanwhile, then nobody needs to know."""
         values = {"return_mean": result.return_mean, "return_std": result.return_std, "episodes": result.episodes}
-        key = "return_mean"
+        key = RETURN
         if result.stage:  # what was best in another stage need not be in this one
             key = f"return_mean in {result.stage}"
             values[key] = result.return_mean
-        self._call_store([("tag_best", result.policy, result.version, values, key, "best")])
+        self._call_store([("tag_best", result.policy, result.version, values, key, BEST)])
 
     def _call_store(self, calls: Sequence[tuple[object, ...]]) -> bool:
         """Call methods of the store; returns whether all could be done."""

@@ -71,13 +71,14 @@ class TrainerWorker:
         producers: Sequence[str],
         *,
         capacity: int,
+        length: int | None = None,
         sync: bool = False,
         incarnation: int = 0,
         group: TrainerGroup | None = None,
     ) -> None:
         self._name, self._spec, self._algorithm, self._learning, self._store = name, spec, algorithm, learning, store
         self._state_file, self._sync, self._group = state_file, sync, group
-        self._finishing = False
+        self._finishing, self._length = False, length or spec.experiment.trainer.length
         self._inbox = Inbox(capacity)
         self._round: dict[str, collections.deque[Segment]] = {producer: collections.deque() for producer in producers}
         self._push: Future[int] | None = None
@@ -277,8 +278,7 @@ class TrainerWorker:
 
     def _schedule(self) -> None:
         """Follow the run's length, in a group by a number that is the same in all its members."""
-        length = self._spec.experiment.trainer.length
-        self._algorithm.schedule(min(self._all_steps(), length), length)
+        self._algorithm.schedule(min(self._all_steps(), self._length), self._length)
 
     def _all_steps(self) -> int:
         """Return the steps that the policy has been trained with, in a group by all trainers together."""

@@ -163,3 +163,18 @@ def test_a_damaged_version_is_set_aside_and_the_one_before_is_used(tmp_path):
     assert again.versions("ppo") == [0, 1, 2]
     assert again.tags("ppo") == {"latest": 2, "best": 2, "first": 0}
     assert again.get("ppo")["version"] == 2
+
+
+def test_best_is_what_is_best_of_all_that_is_known_now(tmp_path):
+    """A lucky evaluation that a longer one takes back, and versions that are forgotten, leave it to the next best."""
+    store = ParameterStore(tmp_path, keep=9)
+    for version in range(4):
+        store.push("p", checkpoint(version))
+    how = {"key": "return_mean", "tag": "best"}
+    assert store.tag_best("p", 1, {"return_mean": 480.0}, **how)
+    assert store.tag_best("p", 2, {"return_mean": 490.0}, **how)
+    assert not store.tag_best("p", 2, {"return_mean": 450.0}, **how)
+    assert store.tags("p")["best"] == 1
+    assert store.tag_best("p", 3, {"return_mean": 500.0}, **how)
+    store.roll_back("p", 2)
+    assert store.tags("p")["best"] == 1

@@ -132,10 +132,22 @@ def make_trainer(tmp_path):
             tmp_path / "trainer.safetensors",
             ["a"],
             capacity=2,
+            length=10**6,
             incarnation=incarnation,
         )
 
     return make
+
+
+def test_schedules_follow_the_fleet_s_length(make_trainer):
+    """Not that of a local run, after which a falling rate would be 0."""
+    trainer = make_trainer(0)
+    seen = []
+    trainer._algorithm.schedule = lambda step, length: seen.append((step, length))
+    trainer._done.env_steps = 10**9
+    trainer._schedule()
+    assert seen == [(trainer._length, trainer._length)]
+    assert trainer._length == 10**6
 
 
 def test_trainer_that_was_replaced_saves_no_more(make_trainer, tmp_path):
