@@ -276,16 +276,17 @@ def _seated(
         agent,
         None if process is None else lambda fields: process(fields, reader.policy),
     )
-    random_segments = 0
+    random_steps = 0
     if context.incarnation == 0 and fleet.policies[agent.policy].learns and fleet.samples(agent):
-        per_round = seat.rows * agent.sample_steps * fleet.actors.count * fleet.actors.ring
-        random_segments = -(-fleet.policies[agent.policy].experiment.trainer.start_steps // per_round)
+        start_steps = fleet.policies[agent.policy].experiment.trainer.start_steps
+        in_a_round = agent.sample_steps * max(1, sum(plan.producers(agent.policy).values()))
+        random_steps = -(-start_steps // in_a_round) * agent.sample_steps * seat.rows  # whole rounds, as local runs do
     return Seated(
         Player(seat, reader.policy, stream, deterministic=agent.deterministic),
         recorder,
         _outbox(fleet, agent, sender, context),
         reader if agent.inference == "inline" else None,
-        random_segments,
+        random_steps,
         throttled=any(fleet.policies[name].waits for name in fleet.samples(agent)),
     )
 

@@ -96,7 +96,8 @@ class Seated:
     recorder: Recorder
     outbox: Outbox | None
     reader: ParameterReader | None
-    random_segments: int
+    random_steps: int
+    """Transitions that are still to be made without the policy."""
     throttled: bool = False
     """Step on only when the last segment has been taken by its receiver."""
     sent_at_token: int = -1
@@ -105,7 +106,7 @@ class Seated:
     @property
     def acts_randomly(self) -> bool:
         """Whether the policy is not asked yet."""
-        return self.recorder.seq < self.random_segments
+        return self.random_steps > 0
 
     def renew(self, seat: Seat) -> None:
         """Play and record on at a seat of new environments."""
@@ -238,6 +239,7 @@ class ActorWorker:
             if len(stepped.rows) == 0:
                 continue
             self._steps += len(stepped.rows)
+            seated.random_steps -= len(stepped.rows)
             if seated.outbox is None:
                 continue
             for segment in seated.recorder.add(stepped.rows, seated.player.complete(stepped), stepped.info):
