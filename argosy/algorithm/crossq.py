@@ -57,6 +57,7 @@ class CrossQ(SoftActorCritic[CrossQConfig]):
     config_type = CrossQConfig
     action_spaces = (spaces.Box,)
     needs_bounds = True
+    averages_gradients = False  # every trainer's batch normalisation has statistics of its own
     policy: SquashedGaussianPolicy
 
     @classmethod
