@@ -130,9 +130,10 @@ class Experiment(Checked):
         elif not self.collects:
             for setting, default in _COLLECTING.items():
                 if (value := attrgetter(setting)(self)) != default:
+                    hint = _GO_ON if cls.goes_online and not setting.startswith("buffer.") else ""
                     raise ConfigError(
                         f"{setting} is {value}, but {self.algorithm} learns from a data set here and collects nothing; "
-                        "leave it out" + _GO_ON * (not setting.startswith("buffer.")) * cls.goes_online
+                        f"leave it out{hint}"
                     )
         elif self.trainer.offline_updates or self.trainer.data_share is not None:
             self._check_both_sources(cls)

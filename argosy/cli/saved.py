@@ -154,7 +154,8 @@ class Collect(_RunFlags):
         stats = collect_data(options.pop("run"), path, show_progress=not quiet, **options)
         if not quiet:
             returns = stats.returns_stat
-            shown = "" if returns is None else f"{returns.mean:.1f} ± {returns.std:.1f} over "
-            print(f"return   {shown}{stats.n_collected_episodes or 'no'} episodes{' ended' * (returns is None)}")
+            over = f"over {stats.n_collected_episodes} episodes"
+            shown = "no episode ended" if returns is None else f"{returns.mean:.1f} ± {returns.std:.1f} {over}"
+            print(f"return   {shown}")
             print(f"steps    {stats.n_collected_steps:,}\nfile     {path}")
         return 0

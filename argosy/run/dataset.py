@@ -15,6 +15,7 @@ import numpy as np
 
 from argosy.data import Batch, ReplayBuffer, tree
 from argosy.data.datasets import Source, open_source
+from argosy.data.datasets.card import TOLERANCE
 from argosy.env import VectorEnv
 from argosy.env.spaces import Space, leaves, normal_form
 from argosy.env.vector.border import choice_limits
@@ -26,9 +27,6 @@ Form = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
 """Shape and dtype of every array of an observation or action, by its dotted name ("" where there is one alone)."""
 Limit = tuple[tuple[str, ...], np.ndarray, np.ndarray]
 """Keys of a part that is a choice, its least value and how many there are."""
-
-TOLERANCE = 1e-3
-"""By which share of its range an action may lie out of bounds: files round."""
 
 
 def load_data(

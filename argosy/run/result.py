@@ -148,11 +148,10 @@ class BestPolicy:
         state = self.trainer.state
         episodes, policy = self.experiment.stop.episodes, self.trainer.algorithm.policy
         chosen_by, success = TESTS, None
-        if not self.folder.best_policy.is_file():
-            self.save(policy)
+        is_kept = self.folder.best_policy.is_file()
         if self.env is None:
             chosen_by = FITTED_Q if any(isinstance(one, FQE) for one in self.trainer.callbacks) else LAST
-            if chosen_by == LAST:
+            if chosen_by == LAST or not is_kept:
                 self.save(policy)
             policy = read_saved(self.folder.best_policy).policy(self.experiment.device)
             mean, std, episodes = math.nan, math.nan, 0
@@ -161,6 +160,8 @@ class BestPolicy:
             mean, std = (state.best_reward, state.best_reward_std) if tested else (math.nan, math.nan)
             episodes = self.experiment.trainer.episode_per_test if tested else 0
         else:
+            if not is_kept:  # see `drop_later_policy`
+                self.save(policy)
             policy = read_saved(self.folder.best_policy).policy(self.experiment.device)
             stats = self.confirmed or self._evaluate(policy)
             mean, std, success = float(stats.returns.mean()), float(stats.returns.std()), stats.success_rate

@@ -22,6 +22,7 @@ BINS = 10
 _BAR = 30
 _SHOWN_DIMENSIONS = 8
 TOLERANCE = 1e-3
+"""By which share of its range an action may lie out of bounds: files round."""
 ODD_SCALE = (
     "{name} reaches {reach:.4g} and is taken to be in the policy's scale, where the bounds of a Box are -1 and 1; "
     "if it is in the env's, let the file say so: its attribute action_scale = 'env'"
