@@ -193,6 +193,7 @@ def _learning(plan: Plan, policy: str, algorithm: Algorithm) -> Learning:
         sync=sync,
         save_buffer=spec.save_buffer,
         prefetch=prefetch and not sync,
+        trainers=spec.trainers,
     )
 
 

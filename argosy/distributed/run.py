@@ -104,6 +104,8 @@ class FleetRun:
         self._rates = Rates()
         self._last: Snapshot | None = None
         self._reached: set[str] = set()
+        for result in self._results:  # before a resume; what a policy has reached then counts on
+            self._note_reached(result)
         self._heard = False  # of all trainers, how far they are
         self._lost = ""
 
@@ -273,11 +275,14 @@ class FleetRun:
             for result in listener.poll():
                 self._results.append(result)
                 append(self._results_file, json.dumps(dataclasses.asdict(result)))
-                in_last_stage = self.curriculum.is_last and result.stage == self.curriculum.stage
-                if in_last_stage and self.fleet.is_reached(result.policy, result.return_mean, result.episodes):
-                    self._reached.add(result.policy)
-                self.curriculum.hear(result)
+                self._note_reached(result)
         self.curriculum.poll()
+
+    def _note_reached(self, result: EvalResult) -> None:
+        in_last_stage = self.curriculum.is_last and result.stage == self.curriculum.stage
+        if in_last_stage and self.fleet.is_reached(result.policy, result.return_mean, result.episodes):
+            self._reached.add(result.policy)
+        self.curriculum.hear(result)
 
     def _reason_to_stop(self, snapshot: Snapshot) -> str:
         stop, wanted = self.fleet.ends, self.fleet.wanted

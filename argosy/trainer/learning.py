@@ -30,12 +30,16 @@ def make_learning(
     sync: bool = False,
     save_buffer: bool = True,
     prefetch: bool = False,
+    trainers: int = 1,
 ) -> Learning:
-    """Make what suits the algorithm's kind; see there."""
+    """Make what suits the algorithm's kind; see there. Each of several `trainers` gets its share of the steps."""
     if algorithm.kind == "onpolicy":
         return OnpolicyLearning(algorithm, experiment, sync=sync)
     seed = spawn_seeds(experiment.seed, 4)[1]
-    return OffpolicyLearning(algorithm, experiment, producers, seed, save_buffer=save_buffer, prefetch=prefetch)
+    start_steps = -(-experiment.trainer.start_steps // trainers)
+    return OffpolicyLearning(
+        algorithm, experiment, producers, seed, start_steps, save_buffer=save_buffer, prefetch=prefetch
+    )
 
 
 class OnpolicyLearning:
@@ -66,9 +70,23 @@ class OnpolicyLearning:
         return sum(segment.steps for segment in self._waiting)
 
     def update(self) -> TrainingStats:
-        """Learn from the rollout and forget it."""
+        """Learn from the rollout and forget it.
+
+        Raises:
+            ConfigError: it lacks what the algorithm's own policy stores when it acts.
+        """
         segments, self._waiting = self._waiting, []
-        stats: TrainingStats = self._algorithm.update(join_segments(segments))
+        rollout = join_segments(segments)
+        try:
+            stats: TrainingStats = self._algorithm.update(rollout)
+        except AttributeError as error:
+            if "policy" in rollout:
+                raise
+            raise ConfigError(
+                f"{type(self._algorithm).__name__} learns from what its own policy stores when it acts "
+                "(log-probabilities, values), and a policy that stores nothing has sent it experience (random, or a "
+                "script); send that to nobody (samples=()), or to an off-policy algorithm"
+            ) from error
         return stats
 
     def state_dict(self) -> State:
@@ -88,6 +106,7 @@ class OffpolicyLearning:
         experiment: says sizes and rates.
         producers: number of rows of each producer; each row gets a sub-buffer.
         seed: of the sampler.
+        start_steps: that come in before they earn updates.
         save_buffer: whether the transitions belong to the state.
         prefetch: draw the next batch, and bring it to the algorithm's device, while the present one is learned from;
             priorities are then those before the present update.
@@ -102,6 +121,7 @@ class OffpolicyLearning:
         experiment: Experiment,
         producers: Mapping[str, int],
         seed: int,
+        start_steps: int,
         *,
         save_buffer: bool,
         prefetch: bool = False,
@@ -113,7 +133,7 @@ class OffpolicyLearning:
         self._algorithm = algorithm
         self._batch_size = settings.batch_size or 64
         self._update_per_step = settings.update_per_step or 1.0
-        self._start_steps = settings.start_steps
+        self._start_steps = start_steps
         self._save_buffer = save_buffer
         rows = sum(producers.values())
         if config.size < self._batch_size:

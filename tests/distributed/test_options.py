@@ -208,6 +208,11 @@ def test_a_curriculum_goes_on_by_evaluations_and_is_kept(tmp_path):
     assert driver.best("p").return_mean == 105.0
     rows = [json.loads(line) for line in (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()]
     assert [row["stage"] for row in rows] == [result.stage for result in driver.results]
+    (tmp_path / "run" / "stage").write_text("easy")  # as if the driver had died with the evaluation on record
+    resumed = FleetRun(description, tmp_path / "run", resume=True, interval_s=0.1)
+    assert resumed.curriculum.stage == "hard"
+    assert resumed.run().reason == "return reached"
+    assert resumed.results == driver.results
     Keep.batches = ()
     for_ever = dataclasses.replace(description, stop=FleetStop(wall_s=60))
     again = FleetRun(for_ever, tmp_path / "run", resume=True, interval_s=0.1)

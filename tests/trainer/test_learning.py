@@ -2,11 +2,12 @@ import numpy as np
 import pytest
 import torch
 
-from argosy.algorithm import DQN, Task
+from argosy.algorithm import A2C, DQN, Task
 from argosy.collect.recorder import Recorder, SegmentSpec
 from argosy.env import task_spaces
+from argosy.errors import ConfigError
 from argosy.presets import preset
-from argosy.trainer.learning import OffpolicyLearning
+from argosy.trainer.learning import make_learning
 
 
 def off_policy(**settings):
@@ -14,7 +15,7 @@ def off_policy(**settings):
     observation_space, action_space = task_spaces("CartPole-v1")
     task = Task(observation_space=observation_space, action_space=action_space)
     algorithm = DQN.make(experiment.config, task, seed=0)
-    return OffpolicyLearning(algorithm, experiment, {"a": 1}, seed=0, save_buffer=False, **settings), algorithm
+    return make_learning(algorithm, experiment, {"a": 1}, save_buffer=False, **settings), algorithm
 
 
 def transition(value):
@@ -58,6 +59,32 @@ def test_batches_drawn_ahead_are_those_drawn_in_time(alpha):
     assert torch.equal(*learned) == (alpha == 0.0)
 
 
+@pytest.mark.parametrize("trainers", [1, 2])
+def test_each_of_several_trainers_waits_for_its_share_of_the_first_steps(trainers):
+    changes = {"trainer": {"start_steps": 30, "batch_size": 8, "update_per_step": 1.0}}
+    learning, _ = off_policy(trainers=trainers, changes=changes)
+    recorder = Recorder("a", 0, 1, SegmentSpec(sample_steps=10))
+    due = []
+    for value in range(1, 41):
+        for segment in recorder.add(np.array([0]), transition(value)):
+            learning.take([segment])
+            due.append(learning.due)
+    assert due.index(True) == {1: 3, 2: 2}[trainers]
+
+
+def test_a_policy_that_stores_nothing_cannot_feed_an_on_policy_learner():
+    experiment = preset("a2c", "CartPole-v1", trainer={"step_per_collect": 10})
+    observation_space, action_space = task_spaces("CartPole-v1")
+    task = Task(observation_space=observation_space, action_space=action_space)
+    learning = make_learning(A2C.make(experiment.config, task, seed=0), experiment, {"random": 1})
+    recorder = Recorder("random", 0, 1, SegmentSpec(sample_steps=10))
+    for value in range(10):
+        for segment in recorder.add(np.array([0]), transition(value)):
+            learning.take([segment])
+    with pytest.raises(ConfigError, match="A2C learns from what its own policy stores when it acts"):
+        learning.update()
+
+
 @pytest.mark.parametrize("together", [True, False])
 def test_segments_of_unequal_lengths_that_come_together_go_on_from_those_before(together):
     experiment = preset("dqn", "CartPole-v1")
@@ -65,7 +92,7 @@ def test_segments_of_unequal_lengths_that_come_together_go_on_from_those_before(
     algorithm = DQN.make(
         experiment.config, Task(observation_space=observation_space, action_space=action_space), seed=0
     )
-    learning = OffpolicyLearning(algorithm, experiment, {"a": 1, "b": 1}, seed=0, save_buffer=False)
+    learning = make_learning(algorithm, experiment, {"a": 1, "b": 1}, save_buffer=False)
     recorders = [Recorder("a", 0, 1, SegmentSpec(sample_steps=3)), Recorder("b", 0, 1, SegmentSpec(sample_steps=2))]
     waiting = [[], []]
     for value in range(1, 13):

@@ -145,6 +145,7 @@ class TrainerGroup:
     ) -> None:
         self.rank, self.size = rank, size
         self._device, self._host = device or torch.device("cpu"), host
+        self._weight = 1.0
         self._store: Any = None
         self._secret = ""
         self._address: Meeting | None = None
@@ -209,12 +210,17 @@ class TrainerGroup:
                 register: Any = tensor.register_hook
                 register(self.mean)
 
+    def weigh(self, size: int) -> None:
+        """Let this member count in means as its part of all has it, e.g. by transitions; all do so, or none."""
+        self._weight = size * self.size / float(self.sum(np.array(float(size))))
+
     def mean(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return the mean of a tensor over the members. With NCCL it stays on its device, and nobody waits for it."""
         where = torch.device("cpu") if self._nccl is None else tensor.device
         out = tensor.detach().to(where, copy=True, memory_format=torch.contiguous_format)
+        out.mul_(self._weight / self.size)
         (self._nccl or self._gloo).allreduce([out]).wait()
-        return out.div_(self.size).to(tensor.device)
+        return out.to(tensor.device)
 
     def sum(self, array: np.ndarray) -> np.ndarray:
         """Return the sum of an array over the members."""

@@ -210,6 +210,8 @@ class TrainerWorker:
                 f"the trainers of policy {self._name!r} would learn from {least:.0f} to {-minus_most:.0f} transitions, "
                 "each in another number of minibatches; send segments of equal size, or set batch_size=None"
             )
+        if due:
+            self._group.weigh(size)
         return bool(due), not running
 
     def _update(self) -> None:

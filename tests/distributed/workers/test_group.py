@@ -229,6 +229,24 @@ def test_two_members_equal_one_with_the_doubled_batch(scaling):
     assert moved > 1e-3
 
 
+def test_members_with_unequal_shares_equal_one_with_all():
+    (rollout,) = collected(1)
+    experiment = EXPERIMENT
+    whole = build(experiment).algorithm
+    whole.update(rollout)
+    made = [build(experiment).algorithm for _ in range(2)]
+
+    def learn(group):
+        group.tie(made[group.rank])
+        group.weigh((1, 3)[group.rank])
+        made[group.rank].update(rollout[:, slice(0, 1) if group.rank == 0 else slice(1, 4)])
+        return made[group.rank].policy.parameters()
+
+    for own in in_two_threads(learn):
+        for one, expected in zip(own, whole.policy.parameters(), strict=True):
+            torch.testing.assert_close(one, expected, atol=1e-5, rtol=0)
+
+
 def test_members_count_each_other_s_observations():
     """The normaliser knows the mean and variance of all rows, here and there the same numbers."""
     rollouts = collected(3)
