@@ -72,6 +72,9 @@ def _rules(experiment: Experiment) -> Iterator[tuple[list[str], str]]:
         yield ["logger.wandb_project"], "logger.wandb is 'off'"
     if getattr(experiment.config, "munchausen_alpha", None) == 0.0:
         yield ["munchausen_tau", "munchausen_low"], "munchausen_alpha is 0"
+    if not getattr(experiment.config, "auto_alpha", True):
+        names = [f"alpha_optim.{field.name}" for field in dataclasses.fields(OptimConfig)]
+        yield [*names, "target_entropy"], "auto_alpha is False"
     if experiment.trainer.episode_per_test == 0:
         yield ["stop.test_return"], "trainer.episode_per_test is 0"
     for field in dataclasses.fields(experiment.config):

@@ -31,6 +31,7 @@ from argosy.unread import unread, warn_of_unread
         ("dqn", {"buffer.hindsight.horizon": 10}, "buffer.hindsight.horizon"),
         ("dqn", {"logger.wandb_project": "mine"}, "logger.wandb_project"),
         ("dqn", {"munchausen_tau": 0.1}, "munchausen_tau"),
+        ("sac", {"auto_alpha": False, "alpha_optim.lr": 0.1}, "alpha_optim.lr"),
         ("dqn", {"optim.kind": "sgd", "optim.betas": (0.8, 0.9)}, "optim.betas"),
         ("dqn", {"optim.kind": "sgd", "optim.eps": 1e-3}, "optim.eps"),
         ("td3", {"ou_theta": 0.3}, "exploration.ou_theta"),
@@ -39,7 +40,7 @@ from argosy.unread import unread, warn_of_unread
     ],
 )
 def test_a_setting_that_nothing_reads_is_told(algorithm, changes, name):
-    experiment = preset(algorithm, "Pendulum-v1" if algorithm == "td3" else "CartPole-v1", **changes)
+    experiment = preset(algorithm, "Pendulum-v1" if algorithm in ("sac", "td3") else "CartPole-v1", **changes)
     assert list(unread(experiment)) == [name]
     with pytest.warns(UserWarning, match=rf"{name} is .*, but nothing reads it: "):
         warn_of_unread(experiment)
@@ -57,7 +58,7 @@ def test_a_setting_that_nothing_reads_is_told(algorithm, changes, name):
     ],
 )
 def test_what_is_read_is_not(algorithm, changes):
-    assert unread(preset(algorithm, "Pendulum-v1" if algorithm == "td3" else "CartPole-v1", **changes)) == {}
+    assert unread(preset(algorithm, "Pendulum-v1" if algorithm in ("sac", "td3") else "CartPole-v1", **changes)) == {}
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

@@ -65,7 +65,8 @@ class VideoRecorder(CollectHook):
         if event.env_id != self.env_id:
             return
         if self._frames:
-            write_video(self._path(self.episodes), self._frames, self._fps)
+            frames = self._frames[-event.length :]  # those before are of an episode that a reset has cut
+            write_video(self._path(self.episodes), frames, self._fps)
         self._frames = []
         self.episodes += 1
 
