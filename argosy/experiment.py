@@ -137,11 +137,6 @@ class Experiment(Checked):
                     )
         elif self.trainer.offline_updates or self.trainer.data_share is not None:
             self._check_both_sources(cls)
-        elif (batch_size := self.trainer.batch_size or 64) > self.trainer.length:
-            raise ConfigError(
-                f"trainer.batch_size is {batch_size}, but the run has only {self.trainer.length} steps, so that nothing "
-                "would be learned; run longer, or learn from less at a time"
-            )
         if self.collects and self.trainer.episode_per_test == 0:
             raise ConfigError(
                 "trainer.episode_per_test is 0, but only a run that learns from data alone does without tests; it must "

@@ -19,10 +19,20 @@ _ATARI = "frame_stack frame_skip noop_max image_size episodic_life reward_clip f
 
 
 def warn_of_unread(experiment: Experiment) -> None:
-    """Warn of every setting of an experiment that differs from its default, though nothing reads it."""
+    """Warn of every setting of an experiment that differs from its default, though nothing reads it.
+
+    And of a run that is too short to learn anything.
+    """
     for name, why in unread(experiment).items():
         value = experiment.settings()[name]
         warnings.warn(f"{name} is {value!r}, but nothing reads it: {why}", stacklevel=3)
+    trainer, replays = experiment.trainer, algorithm_class(str(experiment.algorithm)).kind == "offpolicy"
+    batch_size = trainer.batch_size or 64
+    if replays and experiment.data is None and batch_size > trainer.length:
+        warnings.warn(
+            f"nothing will be learned: the run has {trainer.length} steps, and trainer.batch_size is {batch_size}",
+            stacklevel=3,
+        )
 
 
 def unread(experiment: Experiment) -> dict[str, str]:

@@ -46,6 +46,12 @@ def test_a_setting_that_nothing_reads_is_told(algorithm, changes, name):
         warn_of_unread(experiment)
 
 
+def test_a_run_that_is_shorter_than_a_batch_is_told():
+    experiment = preset("dqn", "CartPole-v1", trainer={"total_steps": 50, "start_steps": 0, "batch_size": 64})
+    with pytest.warns(UserWarning, match="nothing will be learned: the run has 50 steps, and trainer.batch_size is 64"):
+        warn_of_unread(experiment)
+
+
 @pytest.mark.parametrize(
     ("algorithm", "changes"),
     [
