@@ -7,7 +7,9 @@ the setting, its value and what is allowed; of an unknown name the nearest known
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
+import math
 import operator
 import types
 import typing
@@ -41,8 +43,9 @@ def check_range(config: object, *fields: str, **bounds: Unpack[Bounds]) -> None:
     for field in fields:
         value = getattr(config, field)
         for number in value if isinstance(value, tuple) else () if value is None else (value,):
-            if not all(getattr(operator, name)(number, bound) for name, bound in bounds.items()):
-                allowed = " and ".join(f"{_SIGNS[name]} {bound}" for name, bound in bounds.items())
+            within = (getattr(operator, name)(number, bound) for name, bound in bounds.items())
+            if not math.isfinite(number) or not all(within):
+                allowed = " and ".join([f"{_SIGNS[name]} {bound}" for name, bound in bounds.items()] or ["finite"])
                 raise ConfigError(f"{type(config).__name__}.{field} is {value!r}; it must be {allowed}")
 
 
@@ -61,8 +64,15 @@ def limited(default: T, *, among: tuple[object, ...] | None = None, **bounds: Un
 
 
 def check_limits(config: object) -> None:
-    """Check all fields of `config` that are `limited`, those of its bases too where a subclass has another default."""
-    for cls in type(config).__mro__:
+    """Check all fields of `config`: numbers, choices and parts by their annotations, what is `limited` by its limits.
+
+    A whole number may be written 1e6, a tuple as a list, a part as a dict. Limits hold where a subclass has another
+    default, too.
+    """
+    own: type = type(config)
+    for name, hint in _judged(own).items():
+        object.__setattr__(config, name, _convert(hint, getattr(config, name), f"{own.__name__}.{name}"))
+    for cls in own.__mro__:
         for name, field in vars(cls).get("__dataclass_fields__", {}).items():
             limits = field.metadata.get("limits")
             if limits is not None:
@@ -70,7 +80,7 @@ def check_limits(config: object) -> None:
 
 
 class Checked:
-    """Base of configs all of whose `limited` fields are checked when they are made."""
+    """Base of configs all of whose fields are checked when they are made, see `check_limits`."""
 
     def __post_init__(self) -> None:
         check_limits(self)
@@ -172,14 +182,23 @@ def check_arguments(
             _convert(hints[key], value, f"{name}[{key!r}]")
 
 
-def _is_plain(hint: object) -> bool:
+def _is_plain(hint: object, *, text: bool = True) -> bool:
     """Whether `_convert` can judge values of a type: numbers, text, choices, configs, and tuples and unions of them."""
-    if dataclasses.is_dataclass(hint) or hint in (bool, int, float, str, type(None)):
+    if dataclasses.is_dataclass(hint) or hint in (bool, int, float, type(None)):
         return True
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType, tuple):
-        return all(arg is Ellipsis or _is_plain(arg) for arg in args)
-    return origin is typing.Literal
+        return all(arg is Ellipsis or _is_plain(arg, text=text) for arg in args)
+    return origin is typing.Literal or (text and hint is str)
+
+
+@functools.cache
+def _judged(cls: type) -> dict[str, object]:
+    """Return the fields of a dataclass that `_convert` judges when it is made; text may stand for code, see there."""
+    try:
+        return {name: hint for name, hint in _hints(cls).items() if _is_plain(hint, text=False)}
+    except (NameError, TypeError):  # names that only a type checker sees
+        return {}
 
 
 def _hints(cls: type) -> dict[str, object]:
@@ -211,9 +230,13 @@ def _convert(expected: object, value: object, name: str) -> object:
             return _convert_dataclass(expected, value, name)
         if expected is float and isinstance(value, int) and not isinstance(value, bool):
             return float(value)
+        if expected is int and isinstance(value, float) and value.is_integer():
+            return int(value)
         if isinstance(value, expected) and not (isinstance(value, bool) and expected in (int, float)):
             return value
     shown = expected.__name__ if isinstance(expected, type) else str(expected).replace("typing.", "")
+    if origin is typing.Literal:
+        shown = f"one of {', '.join(map(repr, args))}"
     raise ConfigError(f"{name or 'config'} is {value!r}; it must be {shown}")
 
 

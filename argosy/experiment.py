@@ -103,18 +103,18 @@ class Experiment(Checked):
     """Run, or a policy's file, whose parameters the run begins with; optimisers and all else are new."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         object.__setattr__(self, "algorithm", algorithm_name(self.algorithm))
         object.__setattr__(self, "task", environment_name(self.task))
+        cls = algorithm_class(self.algorithm)
+        if not isinstance(self.config, cls.config_type):
+            wanted, given = cls.config_type.__name__, type(self.config).__name__
+            raise ConfigError(f"Experiment.config is a {given}; {self.algorithm} takes a {wanted}")
+        super().__post_init__()
         for name in ("wrap", "callbacks"):
             if isinstance(value := getattr(self, name), str):
                 raise ConfigError(f"{name} is {value!r}; it must be a tuple: ({value!r},)")
         for wrapper in self.wrap:
             wrapper_call(wrapper)
-        cls = algorithm_class(self.algorithm)
-        if not isinstance(self.config, cls.config_type):
-            wanted, given = cls.config_type.__name__, type(self.config).__name__
-            raise ConfigError(f"Experiment.config is a {given}; {self.algorithm} takes a {wanted}")
         if cls.kind == "onpolicy":
             for setting, default in _REPLAYING.items():
                 if (value := attrgetter(setting)(self)) != default:

@@ -28,6 +28,7 @@ def check_seed(seed: int) -> None:
 
 def spawn_seeds(seed: int | None, count: int) -> list[int]:
     """Derive `count` independent 31-bit seeds from one (from the operating system's entropy if None)."""
+    check_seed(seed or 0)
     return [int(s) & 0x7FFFFFFF for s in np.random.SeedSequence(seed).generate_state(count)]
 
 

@@ -155,7 +155,7 @@ class StopConfig(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoggerConfig:
+class LoggerConfig(Checked):
     """Where metrics go beside the run's metrics.jsonl."""
 
     tensorboard: bool = False

@@ -22,7 +22,7 @@ from argosy.algorithm.task import Space as Space
 from argosy.algorithm.task import Task as Task
 from argosy.algorithm.task import check_policy, check_spaces
 from argosy.config import Checked, limited
-from argosy.data import SampleBatch, Sampling, TrainingStats, as_tensors, check_finite
+from argosy.data import SampleBatch, Sampling, TrainingStats, check_finite, for_learning
 from argosy.errors import ConfigError, DataError
 from argosy.net import NetConfig
 from argosy.policy import Policy
@@ -127,7 +127,7 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
         With memory, samples are sequences [T, B, ...].
 
         Raises:
-            DataError: something in the batch, or the loss, is NaN or infinite; names it. Parameters are unchanged.
+            DataError: something in the batch, or the loss, is NaN or infinite; names it. That step changes nothing.
         """
 
     @property
@@ -206,7 +206,7 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
             DataError: a number is not finite, or the rewards have another shape than this algorithm learns from.
         """
         check_finite(batch, *_CHECKED)
-        prepared: Any = as_tensors(batch, self.device)
+        prepared: Any = for_learning(batch, self.device)
         rows = "terminated" if "terminated" in prepared else "discount"
         if rows in prepared and "rew" in prepared and not self.is_joint and prepared.rew.shape != prepared[rows].shape:
             raise DataError(

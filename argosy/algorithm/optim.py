@@ -106,7 +106,7 @@ class Optim(ABC):
         elif self._is_bad.item() or not math.isfinite(loss.item() + (0.0 if norm is None else norm.item())):
             self._is_bad.zero_()
             of_gradient = "its gradient is not" if norm is None else f"the norm of its gradient {norm.item()}"
-            raise DataError(f"the loss is {loss.item()} and {of_gradient}; no parameter has changed")
+            raise DataError(f"the loss is {loss.item()} and {of_gradient}; this step has changed nothing")
         with torch.no_grad():
             self._apply(gradients, scale, skip)
         return norm

@@ -93,7 +93,7 @@ class PPG(SummedLoss[PPGConfig, PPGStats]):
 
     def __init__(self, config: PPGConfig, policy: PhasicPolicy) -> None:
         super().__init__(config, policy)
-        self.kept = KeptRows()
+        self.kept = KeptRows(policy.device)
 
     def update(self, batch: TrajectoryBatch) -> PPGStats:
         """Learn from a rollout [T, B, ...]: obs, act, rew, obs_next, terminated, cut, policy.logp; maybe mask."""
@@ -174,16 +174,16 @@ class PPG(SummedLoss[PPGConfig, PPGStats]):
 
 
 class KeptRows:
-    """The rows of the rollouts of a phase."""
+    """The rows of the rollouts of a phase, on the policy's device."""
 
-    def __init__(self) -> None:
-        self.rollouts: list[Batch] = []
+    def __init__(self, device: torch.device) -> None:
+        self.device, self.rollouts = device, list[Batch]()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the rows, by the number of their rollout."""
-        return {"slots": {str(i): tree.unflatten(tree.flatten(rows)) for i, rows in enumerate(self.rollouts)}}
+        return {"rows": {str(i): tree.unflatten(tree.flatten(rows)) for i, rows in enumerate(self.rollouts)}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on with the rows of `state`."""
-        slots = state["slots"]
-        self.rollouts = [Batch(slots[str(i)]) for i in range(len(slots))]
+        rows = state["rows"]
+        self.rollouts = [as_tensors(Batch(rows[str(i)]), self.device) for i in range(len(rows))]

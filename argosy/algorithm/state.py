@@ -148,8 +148,8 @@ def _restored(name: str, value: Any, saved: Mapping[str, Any]) -> Any:
 def _check_fits(own: Any, saved: Any, name: str) -> None:
     """Check that a saved state has the names and shapes of one's own; a CheckpointError names what differs."""
     if isinstance(own, dict) and isinstance(saved, Mapping):
-        if name.endswith(".slots") and not (own and saved):
-            return  # an optimiser of torch, before its first step
+        if name.endswith(".rows") or (name.endswith(".slots") and not (own and saved)):
+            return  # as many as happened to be kept; an optimiser of torch, before its first step
         if own.keys() != saved.keys():
             raise CheckpointError(f"the state does not fit: {name} has {sorted(own)}, the saved one {sorted(saved)}")
         for key, value in own.items():

@@ -23,10 +23,12 @@ class TorchOptim(Optim):
         given = {name: getattr(config, name) for name in ("eps", "betas", "weight_decay") if name in known}
         try:
             made: Any = make(self.parameters, lr=config.lr, **{**given, **config.args})
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise ConfigError(f"OptimConfig.kind is {config.kind!r}, which could not be made: {error}") from error
         if not isinstance(made, torch.optim.Optimizer):
             raise ConfigError(f"OptimConfig.kind is {config.kind!r}, which is no torch.optim.Optimizer")
+        if any(p.default is p.empty for p in inspect.signature(made.step).parameters.values()):
+            raise ConfigError(f"OptimConfig.kind is {config.kind!r}, which computes losses itself; it cannot be used")
         self._torch = made
 
     def _apply(self, gradients: list[torch.Tensor], scale: torch.Tensor | None, skip: torch.Tensor | None) -> None:
@@ -43,12 +45,15 @@ class TorchOptim(Optim):
             parameter.grad = None
 
     def state_dict(self) -> Mapping[str, Any]:
-        """Return the learning rate in force and, once there was a step, what the optimiser keeps per parameter."""
+        """Return the learning rate in force and what the optimiser keeps, of parameters once there was a step."""
         slots = {str(i): dict(slot) for i, slot in self._torch.state_dict()["state"].items()}
-        return {"lr": self.lr, "slots": slots}
+        (group,) = self._torch.param_groups
+        counts = {name: value for name, value in group.items() if isinstance(value, int | float | torch.Tensor)}
+        return {"lr": self.lr, "slots": slots, "group": counts}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue exactly where `state` was taken (of an optimiser of the same parameters)."""
         self.lr = state["lr"]
         slots = {int(i): copy.deepcopy(slot) for i, slot in state["slots"].items()}  # torch would keep these tensors
-        self._torch.load_state_dict({"state": slots, "param_groups": self._torch.state_dict()["param_groups"]})
+        (group,) = self._torch.state_dict()["param_groups"]
+        self._torch.load_state_dict({"state": slots, "param_groups": [group | copy.deepcopy(state["group"])]})

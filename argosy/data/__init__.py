@@ -47,7 +47,7 @@ from argosy.data.stats import (
     TrainingStats,
     TrainingStatsMean,
 )
-from argosy.data.tensors import as_tensors, channels_last, take_rows, to_numpy, to_torch, to_torch_as
+from argosy.data.tensors import as_tensors, channels_last, for_learning, take_rows, to_numpy, to_torch, to_torch_as
 from argosy.data.tree import size_bytes
 from argosy.data.wire import dumps, loads
 
@@ -91,6 +91,7 @@ __all__ = [
     "check_finite",
     "dumps",
     "flatten",
+    "for_learning",
     "from_dict",
     "from_flattened",
     "loads",

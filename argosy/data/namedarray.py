@@ -177,8 +177,8 @@ class NamedArray(Record):
 
     def unique_of(self, field: str, exclude: Iterable[float] = ()) -> list[Any]:
         """Return the sorted distinct values of a field, without those to `exclude`."""
-        values = np.unique(self._values_of(field))
-        return [value for value in values.tolist() if value not in set(exclude)]
+        excluded = set(exclude)
+        return [value for value in np.unique(self._values_of(field)).tolist() if value not in excluded]
 
     def average_of(self, field: str, ignore_negative: bool = True) -> float | None:
         """Return the mean of a field; None where there is nothing to average."""

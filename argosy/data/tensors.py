@@ -90,6 +90,22 @@ def as_tensors(batch: TreeT, device: Device = "cpu") -> TreeT:
     return tree.map_leaves(convert, batch)
 
 
+def for_learning(batch: TreeT, device: Device = "cpu") -> TreeT:
+    """Return `as_tensors(batch)` with float32 for float64, which numpy makes by default; not of observations."""
+    made = as_tensors(batch, device)
+    _narrow(tree.fields_of(made) or {})
+    return made
+
+
+def _narrow(fields: tree.Fields) -> None:
+    for name, value in fields.items():
+        if isinstance(value, torch.Tensor):
+            if value.dtype is torch.float64 and not name.startswith("obs"):
+                fields[name] = value.float()
+        elif (parts := tree.fields_of(value)) is not None and not name.startswith("obs"):
+            _narrow(parts)
+
+
 def take_rows(x: torch.Tensor, index: torch.Tensor, axis: int = 0) -> torch.Tensor:
     """Return the rows `index` along an axis: of images in a tenth of the time of `x[index]`, in their memory layout."""
     if axis == 0 and x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last):

@@ -279,14 +279,14 @@ class SmallForward:
         layers = [*vars(backbone)["_modules"]["trunk"]._modules.values(), head]  # `.trunk` takes three times as long
         if layers != self._layers:
             self._read(backbone, layers)
-        if len(obs) > self._max_rows:
+        if not self._steps or len(obs) > self._max_rows:
             return None
         x = obs if obs.dtype == np.float32 else obs.astype(np.float32)
         for layer, weight, bias, addresses, matrix, offset, activation in self._steps:
             parameters = layer._parameters
             if (
-                parameters["weight"] is not weight
-                or parameters["bias"] is not bias
+                parameters.get("weight") is not weight
+                or parameters.get("bias") is not bias
                 or (weight.data_ptr(), bias.data_ptr()) != addresses
                 or layer._forward_hooks
                 or layer._forward_pre_hooks

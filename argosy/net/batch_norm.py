@@ -75,8 +75,9 @@ def add_batch_norm(network: ModuleT, warmup: int) -> ModuleT:
 
     Encoders and heads stay as they are, and so does what has no hidden layers.
     """
+    own = {layer for part in network.modules() if getattr(part, "is_own", False) for layer in part.modules()}
     for layers in list(network.modules()):
-        if not isinstance(layers, MLP | EnsembleMLP):
+        if not isinstance(layers, MLP | EnsembleMLP) or layers in own:
             continue
         size = next((layer.weight.shape[0] for layer in layers if isinstance(layer, EnsembleLinear)), None)
         linear = [(at, layer) for at, layer in enumerate(layers) if isinstance(layer, Linear | EnsembleLinear)]

@@ -35,6 +35,17 @@ class StridedConv2d(nn.Conv2d):
         return F.conv2d(x, weight, self.bias, stride)
 
 
+def layout(shape: tuple[int, ...]) -> tuple[tuple[int, int, int], bool]:
+    """Return channels, height and width of an image of that shape, and whether the channels lie last; see `CNN`."""
+    if len(shape) == 2:
+        return (1, shape[0], shape[1]), False
+    if len(shape) == 4:
+        return (shape[0] * shape[3], shape[1], shape[2]), True
+    if shape[2] <= min(shape[:2]):
+        return (shape[2], shape[0], shape[1]), True
+    return (shape[0], shape[1], shape[2]), False
+
+
 class CNN(nn.Module, ABC):
     """Convolutions and one linear layer; a subclass says which convolutions.
 
@@ -52,18 +63,8 @@ class CNN(nn.Module, ABC):
 
     def __init__(self, shape: tuple[int, ...], features: int | None, scale: float) -> None:
         super().__init__()
-        self.shape = shape
-        self.channels_last = len(shape) == 4 or (len(shape) == 3 and shape[2] <= min(shape[:2]))
-        if len(shape) == 2:
-            channels, height, width = 1, *shape
-        elif len(shape) == 4:
-            channels, height, width = shape[0] * shape[3], *shape[1:3]
-        elif self.channels_last:
-            height, width, channels = shape
-        else:
-            channels, height, width = shape
-        self.image = (channels, height, width)
-        self.convolutions = self._convolutions(channels, scale)
+        self.shape, self.image, self.channels_last = shape, *layout(shape)
+        self.convolutions = self._convolutions(self.image[0], scale)
         with torch.no_grad():
             self.out_features = self.convolutions(torch.zeros(1, *self.image)).shape[1]
         self.head: nn.Module = nn.Identity()

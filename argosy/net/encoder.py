@@ -6,6 +6,7 @@ Plain networks of a user's own can stand in their place.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Collection, Iterator
 from functools import reduce
 from operator import getitem
@@ -22,7 +23,7 @@ from argosy.data.protocols import Obs
 from argosy.errors import ConfigError, SpaceError
 from argosy.named import Registry
 from argosy.net.backbone import Space
-from argosy.net.cnn import CNN, GridCNN, NatureCNN
+from argosy.net.cnn import CNN, GridCNN, NatureCNN, layout
 from argosy.net.config import NetConfig
 
 
@@ -81,7 +82,7 @@ def _leaf_encoder(
     if isinstance(space, spaces.Box):
         shape, is_uint8 = space.shape, space.dtype == np.uint8
         scale = 1.0 / float(space.high.max()) if is_uint8 and config.scale_uint8 and space.high.max() > 0 else 1.0
-        side = sorted(shape)[-2] if len(shape) in (2, 3, 4) else 0  # the shorter one of an image
+        side = min(layout(shape)[0][1:]) if len(shape) in (2, 3, 4) else 0
         cnn = NatureCNN if side >= NatureCNN.min_side else GridCNN
         if config.kind == "cnn" and len(shape) > 1 and side < cnn.min_side:
             raise ConfigError(
@@ -174,11 +175,22 @@ def make_encoder(
             f"NetConfig.encoder is {config.encoder!r}, which made a {type(encoder).__name__}; it must be an nn.Module"
         )
     encoder.is_own = True  # type: ignore[assignment]  # modules take any attribute
+    encoder.eval()  # acting, tests, learning and what is loaded later must see the same network
+    if any(isinstance(part, _BY_MODE) for part in encoder.modules()):
+        warnings.warn(
+            f"{type(encoder).__name__} holds dropout or batch normalisation, which differ between training and "
+            "evaluation; policies have one mode for both (eval): the first does nothing, the second keeps its first "
+            "statistics. LayerNorm needs no mode",
+            stacklevel=2,
+        )
     width = getattr(encoder, "out_features", None)
     if isinstance(width, int):
         return encoder, width
     plain = PlainNetwork(encoder, space, scale_uint8=config.scale_uint8)
     return plain, plain.out_features
+
+
+_BY_MODE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase)
 
 
 class PlainNetwork(nn.Module):
@@ -195,8 +207,6 @@ class PlainNetwork(nn.Module):
     def __init__(self, network: nn.Module, space: Space, *, scale_uint8: bool) -> None:
         super().__init__()
         self.network, self.space, self.scale_uint8 = network, space, scale_uint8
-        was_training = network.training
-        network.eval()
         try:
             with torch.no_grad():
                 out: object = self(_zeros(space))
@@ -204,7 +214,6 @@ class PlainNetwork(nn.Module):
             raise
         except Exception as error:
             raise ConfigError(f"{type(network).__name__} cannot read observations of {space}: {error}") from error
-        network.train(was_training)
         if not isinstance(out, torch.Tensor) or out.dim() != 2 or len(out) != 2:
             shown = f"shape {tuple(out.shape)}" if isinstance(out, torch.Tensor) else f"a {type(out).__name__}"
             raise ConfigError(

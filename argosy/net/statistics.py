@@ -42,17 +42,20 @@ class RunningStatistics(nn.Module):
 
     @torch.no_grad()
     def take_in(self, rows: torch.Tensor) -> None:
-        """Let rows [..., *shape] wait."""
+        """Let rows [..., *shape] wait; not such as no loss survives, or they would stay for ever."""
         rows = rows.to(self.mean.device, torch.float64).reshape(-1, *self.shape)
         if len(rows) == 0:
             return
         mean = rows.mean(dim=0)
         squares = (rows - mean).square().sum(dim=0)
-        total = self.waiting_count + len(rows)
-        delta = mean - self.waiting_mean
-        self.waiting_squares += squares + delta.square() * (self.waiting_count * len(rows) / total)
-        self.waiting_mean += delta * (len(rows) / total)
-        self.waiting_count.copy_(total)
+        usable = torch.isfinite((squares + mean.square()).float()).all()  # no branch: a GPU would be waited for
+        count = usable * len(rows)
+        total = (self.waiting_count + count).clamp(min=1.0)
+        delta = torch.where(usable, mean - self.waiting_mean, 0.0)
+        squares = torch.where(usable, squares, 0.0) + delta.square() * (self.waiting_count * count / total)
+        self.waiting_squares += squares
+        self.waiting_mean += delta * (count / total)
+        self.waiting_count += count
 
     @torch.no_grad()
     def merge(self) -> None:

@@ -36,7 +36,7 @@ def check_gradient(loss: torch.Tensor, gradient: torch.Tensor) -> None:
         DataError: they are not.
     """
     if not math.isfinite((loss.detach() + gradient.sum()).item()):
-        raise DataError(f"the loss is {loss.item()} and its gradient is not finite; no parameter has changed")
+        raise DataError(f"the loss is {loss.item()} and its gradient is not finite; this step has changed nothing")
 
 
 def fisher_product(

@@ -30,6 +30,7 @@ def quantile_huber_loss(
     if tau is None:
         count = quantiles.shape[-1]
         tau = (torch.arange(count, device=quantiles.device, dtype=quantiles.dtype) + 0.5) / count
+    target = target.detach()
     if quantiles.device.type == "cpu" and quantiles.shape[-1] * target.shape[-1] > FEW_PAIRS:
         return _sorted_huber_loss(quantiles, target, kappa, tau)
     difference = target.unsqueeze(-2) - quantiles.unsqueeze(-1)  # [..., N, M]

@@ -55,7 +55,7 @@ class CategoricalHead(nn.Module):
             logits = logits.masked_fill(~mask, FORBIDDEN)
         if not self.single:
             lead = logits.shape[:-1]
-            padded = logits.new_full((*lead, self.padded_shape[0] * self.padded_shape[1]), FORBIDDEN)
+            padded = logits.new_full((*lead, self.padded_shape[0] * self.padded_shape[1]), 2 * FORBIDDEN)
             logits = padded.index_copy(-1, self.slots, logits).reshape(*lead, *self.padded_shape)
         return logits.log_softmax(dim=-1)
 
@@ -64,7 +64,7 @@ class CategoricalHead(nn.Module):
         if mask is not None:
             logits = np.where(mask, logits, np.float32(FORBIDDEN))
         if not self.single:
-            padded = np.full((len(logits), self.padded_shape[0] * self.padded_shape[1]), FORBIDDEN, np.float32)
+            padded = np.full((len(logits), self.padded_shape[0] * self.padded_shape[1]), 2 * FORBIDDEN, np.float32)
             padded[:, self.slots.cpu().numpy()] = logits
             logits = padded.reshape(-1, *self.padded_shape)
         shifted = logits - logits.max(axis=-1, keepdims=True)

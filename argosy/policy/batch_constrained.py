@@ -12,7 +12,7 @@ from torch import nn
 from argosy.data import Batch, SampleBatch
 from argosy.data.protocols import ObsBatchProtocol
 from argosy.env.spaces import Space, is_bounded
-from argosy.errors import SpaceError
+from argosy.errors import ConfigError, SpaceError
 from argosy.net import MLP, Backbone, EnsembleCritic, NetConfig, Scaling
 from argosy.policy.base import NetPolicy, PolicyState, RolloutRequest, RolloutResult
 
@@ -95,6 +95,8 @@ class BatchConstrainedPolicy(NetPolicy):
     ) -> None:
         if isinstance(action_space, spaces.Box) and not is_bounded(action_space):
             raise SpaceError(f"{type(self).__name__} squashes actions into bounds; {action_space} has infinite ones")
+        if num_candidates < 2:
+            raise ConfigError(f"num_candidates is {num_candidates}; the best one is chosen of 2 or more")
         net = net or NetConfig(hidden_sizes=(256, 256))
         super().__init__(observation_space, action_space, net, action_scaling=True)
         self.action_shape = action_space.shape or ()

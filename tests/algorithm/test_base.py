@@ -62,6 +62,14 @@ def test_prepare_gives_tensors_and_leaves_the_callers_batch():
     assert "on_reset" not in prepared  # nobody needs it without memory
 
 
+def test_prepare_makes_float32_of_what_numpy_made_float64_but_observations():
+    batch = sequences(rew=np.ones((3, 2)), obs=np.zeros((3, 2, 1)), policy=Batch(logp=np.zeros((3, 2))))
+    prepared = make().prepare(batch)
+    assert prepared.rew.dtype is prepared.policy.logp.dtype is torch.float32
+    assert prepared.obs.dtype is torch.float64
+    assert batch.rew.dtype == batch.policy.logp.dtype == np.float64
+
+
 @pytest.mark.parametrize("as_tensors", [False, True])
 def test_with_memory_prepare_says_where_rows_begin(as_tensors):
     batch = sequences()

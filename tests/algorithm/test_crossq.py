@@ -1,13 +1,16 @@
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from probes import BOX as PROBE_BOX
 from probes import COOL, FAST_BANDIT, GAMMA, PROBES, Probed
 from stand_ins import BOX, NET, OBS, Recorder, Unscaled, batch, fixed_actor, recorded, two_rows
 
 from argosy.algorithm import CrossQ, CrossQConfig, OptimConfig, Task
+from argosy.data import Batch
 from argosy.errors import ConfigError
-from argosy.net.batch_norm import batch_statistics
+from argosy.net import MLP, NetConfig
+from argosy.net.batch_norm import BatchRenorm, batch_statistics
 from argosy.policy import RolloutRequest
 
 CASES = {
@@ -128,3 +131,28 @@ def test_critics_may_be_wider_than_the_policy():
     assert algorithm.policy.actor.out_features == 16
     with pytest.raises(ConfigError, match=r"CrossQConfig\.critic_sizes is \(8, 0\); it must be >= 1"):
         CrossQConfig(critic_sizes=(8, 0))
+
+
+class OwnEncoder(torch.nn.Module):
+    def __init__(self, space):
+        super().__init__()
+        self.layers = MLP(space.shape[0], (16,))
+        self.out_features = 16
+
+    def forward(self, obs):
+        return self.layers(obs)
+
+
+def test_encoders_of_ones_own_stay_as_they_are():
+    net = NetConfig(encoder=f"{__name__}:OwnEncoder", hidden_sizes=(8,))
+    space = spaces.Box(-1.0, 1.0, (3,), np.float32)
+    algorithm = CrossQ.make(CrossQConfig(), Task(observation_space=space, action_space=space, net=net), seed=0)
+    encoders = [
+        part for net in (algorithm.policy, algorithm.critic) for part in net.modules() if type(part) is OwnEncoder
+    ]
+    assert len(encoders) == 2
+    assert not any(isinstance(part, BatchRenorm) for one in encoders for part in one.modules())
+    rng = np.random.default_rng(0)
+    obs, act, obs_next = rng.uniform(-1, 1, (3, 16, 3)).astype(np.float32)
+    rows = {name: np.ones(16, np.float32) for name in ("rew", "discount", "weight")}
+    assert np.isfinite(algorithm.update(Batch(obs=obs, act=act, obs_next=obs_next, **rows)).loss_critic)

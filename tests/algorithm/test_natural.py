@@ -35,7 +35,7 @@ def test_what_is_not_finite_moves_nothing(name):
     mb = rows_of(algorithm)
     mb.adv[3] = float("inf")
     before = flat(algorithm.policy.parameters())
-    with pytest.raises(DataError, match="no parameter has changed"):
+    with pytest.raises(DataError, match="this step has changed nothing"):
         algorithm._move_actor(mb)
     assert torch.equal(flat(algorithm.policy.parameters()), before)
 

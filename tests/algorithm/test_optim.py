@@ -144,7 +144,7 @@ def test_a_loss_that_is_not_finite_changes_nothing(max_grad_norm, factor, kind):
     optim = optimiser(kind, net, max_grad_norm=max_grad_norm)
     optim.step(net(torch.ones(1, 3)).sum())
     before, state = copy.deepcopy(net.state_dict()), leaves(copy.deepcopy(optim.state_dict()))
-    with pytest.raises(DataError, match=r"the loss is -?(nan|inf).*no parameter has changed"):
+    with pytest.raises(DataError, match=r"the loss is -?(nan|inf).*this step has changed nothing"):
         optim.step(factor * net(torch.ones(1, 3)).sum())
     assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
     after = leaves(optim.state_dict())
@@ -186,7 +186,7 @@ def test_a_finite_loss_with_a_gradient_that_is_not_a_number_changes_nothing(max_
     optim = optimiser(kind, net, max_grad_norm=max_grad_norm)
     optim.step(net(torch.ones(1, 3)).sum())
     before, state = copy.deepcopy(net.state_dict()), leaves(copy.deepcopy(optim.state_dict()))
-    with pytest.raises(DataError, match=r"the loss is -?\d.* and .*gradient.*; no parameter has changed"):
+    with pytest.raises(DataError, match=r"the loss is -?\d.* and .*gradient.*; this step has changed nothing"):
         optim.step(NaNGradient.apply(net(torch.ones(1, 3))).sum())
     assert all(torch.equal(before[key], value) for key, value in net.state_dict().items())
     after = leaves(optim.state_dict())
@@ -308,6 +308,28 @@ class Halving(torch.optim.Optimizer):
             parameter.mul_(self.share)
 
 
+class Counting(Halving):
+    """Counts its steps where optimisers keep settings."""
+
+    def __init__(self, params, lr):
+        super().__init__(params, lr)
+        self.param_groups[0]["k"] = 0
+
+    def step(self):
+        self.param_groups[0]["k"] += 1
+        self.share = 1.0 / self.param_groups[0]["k"]
+        super().step()
+
+
+def test_what_an_optimiser_keeps_beside_its_parameters_is_saved():
+    number, other = (nn.Parameter(torch.tensor(8.0)) for _ in range(2))
+    first, second = (OptimConfig(kind=f"{__name__}:Counting").build([one]) for one in (number, other))
+    first.step(number * 1.0)
+    second.load_state_dict(first.state_dict())
+    second.step(other * 1.0)
+    assert other.item() == 4.0
+
+
 class NoOptimiser:
     def __init__(self, params, lr):
         pass
@@ -344,6 +366,11 @@ def test_settings_are_checked(field, value):
 
 
 def test_wrong_kinds_and_arguments_are_refused():
+    number = nn.Parameter(torch.tensor(8.0))
+    with pytest.raises(ConfigError, match="sgd', which could not be made: Invalid momentum"):
+        OptimConfig(kind="sgd", args={"momentum": -1.0}).build([number])
+    with pytest.raises(ConfigError, match="LBFGS', which computes losses itself"):
+        OptimConfig(kind="torch.optim:LBFGS").build([number])
     with pytest.raises(ConfigError, match="did you mean 'rmsprop'"):
         OptimConfig(kind="rmspop")
     with pytest.raises(ConfigError, match=r"OptimConfig\.args are \{'momentum': 0\.9\}, but adam takes none"):

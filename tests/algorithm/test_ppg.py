@@ -1,3 +1,5 @@
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -5,6 +7,7 @@ from gymnasium import spaces
 from probes import GAMMA, Probed
 
 from argosy.algorithm import PPG, OptimConfig, PPGConfig, Task
+from argosy.algorithm.ppg import KeptRows
 from argosy.data import Batch
 from argosy.errors import ConfigError
 from argosy.net import NetConfig, frozen_copy
@@ -136,6 +139,25 @@ def test_rollouts_of_an_unfinished_phase_are_saved():
         assert algorithm.update(batch).aux_error is not None
     for a, b in zip(first.policy.parameters(), second.policy.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+def test_states_with_more_and_fewer_kept_rows_are_taken():
+    algorithm = make(rollouts_per_phase=3, batch_size=4)
+    algorithm.update(rollout(algorithm))
+    state = copy.deepcopy(algorithm.state_dict())
+    algorithm.update(rollout(algorithm, seed=1, T=8))
+    algorithm.load_state_dict(state)
+    assert len(algorithm.kept.rollouts) == 1
+    other = make(rollouts_per_phase=3, batch_size=4)
+    other.update(rollout(other, T=8))
+    other.load_state_dict(state)
+    assert len(other.kept.rollouts[0]) == len(algorithm.kept.rollouts[0])
+
+
+def test_kept_rows_come_to_the_device():
+    rows = KeptRows(torch.device("meta"))
+    rows.load_state_dict({"rows": {"0": {"obs": torch.zeros(3, 1)}}})
+    assert rows.rollouts[0].obs.is_meta
 
 
 def test_shared_layers_are_refused():

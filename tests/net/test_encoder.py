@@ -116,6 +116,7 @@ def test_kind_mlp_flattens_images_and_kind_cnn_reads_float_ones():
         (spaces.Box(0, 255, (20, 20, 3), np.uint8), "auto", None),
         (spaces.Box(0, 255, (20, 20, 3), np.uint8), "cnn", GridCNN),
         (spaces.Box(0, 1, (36, 36, 3), np.float32), "cnn", NatureCNN),
+        (spaces.Box(0, 255, (40, 20, 40), np.uint8), "cnn", GridCNN),  # 40 channels
     ],
 )
 def test_which_images_go_through_which_cnn(space, kind, cnn):
@@ -213,6 +214,21 @@ def test_every_network_of_a_policy_has_one_that_acts_and_learns(name):
     rows = {"rew": np.ones(4, np.float32), "discount": np.ones(4, np.float32), "weight": np.ones(4, np.float32)}
     sac.update(Batch(obs=obs, act=act, obs_next=obs, **rows))
     assert all(encoder.weight.item() != 1.0 for encoder in encoders)
+
+
+class Dropped(Tripled):
+    def __init__(self, space):
+        super().__init__(space)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, obs):
+        return self.dropout(super().forward(obs))
+
+
+def test_what_differs_between_training_and_evaluation_is_told_and_does_not():
+    with pytest.warns(UserWarning, match="Dropped holds dropout or batch normalisation"):
+        backbone = Backbone(PAIR, NetConfig(encoder=f"{__name__}:Dropped", hidden_sizes=()))
+    assert backbone(torch.tensor([[1.0, 2.0]]))[0].tolist() == [[1, 2, 1, 2, 1, 2]]
 
 
 @pytest.mark.parametrize(

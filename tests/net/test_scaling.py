@@ -50,3 +50,13 @@ def test_the_statistics_are_saved_with_the_layer():
     x = torch.randn(2, 3)
     assert torch.equal(head(x), other(x))
     assert other.mean.item() == 20.0
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 3e38])
+def test_returns_that_no_loss_survives_do_not_stay(value):
+    head, x = layer("popart"), torch.randn(2, 3)
+    head.take_in(torch.tensor([10.0, 30.0]))
+    before = head(x)
+    head.take_in(torch.tensor([value, 1.0]))
+    assert torch.equal(head(x), before)
+    assert (head.mean.item(), head.std.item()) == (20.0, 10.0)

@@ -100,3 +100,18 @@ def test_hooks_are_called_by_torch():
     assert small(backbone, head, OBS) is None
     handle.remove()
     assert small(backbone, head, OBS) is not None
+
+
+def test_no_rows_give_no_rows():
+    backbone, head = make()
+    nothing = np.zeros((0, 3), np.float32)
+    assert SmallForward()(backbone, head, nothing).shape == (0, 2)
+    assert SmallForward()(backbone, nn.Sequential(head), nothing) is None  # torch's to answer
+
+
+def test_parametrised_layers_are_left_to_torch():
+    backbone, head = make()
+    small = SmallForward()
+    assert small(backbone, head, OBS) is not None
+    nn.utils.parametrizations.weight_norm(head)
+    assert small(backbone, head, OBS) is None

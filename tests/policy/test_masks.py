@@ -69,6 +69,14 @@ def test_multi_discrete_masks_are_side_by_side():
     assert set(act[:, 1]) == {0, 2}
 
 
+def test_a_part_whose_mask_allows_nothing_still_draws_one_of_its_choices():
+    policy = ActorCriticPolicy(dict_space("mask", 7), spaces.MultiDiscrete([2, 5]))
+    obs = request("mask", np.tile(np.array([0, 0, 1, 1, 1, 1, 1], np.int8), (300, 1)))
+    assert policy.rollout(RolloutRequest(obs=obs)).action[:, 0].max() == 1
+    sample = Batch(obs={key: torch.from_numpy(value) for key, value in obs.items()}, act=torch.zeros(300, 2, dtype=int))
+    assert policy.analyze(sample).logp.exp().mul(10.0).tolist() == pytest.approx([1.0] * 300, rel=0.5)
+
+
 def test_the_networks_do_not_see_the_mask():
     policy = QPolicy(dict_space("mask", 4), spaces.Discrete(4))
     assert policy.backbone.encoder.out_features == 2
