@@ -9,7 +9,7 @@ Details that matter:
 4. The policy imitates the data's actions, each weighted by exp(advantage / temperature), at most `max_weight`: it is
    held near the data without a model of who made them, so that it learns from its own experience as well.
 5. The Gaussian's mean is kept within the bounds of actions by tanh, its deviation does not depend on the observation;
-   evaluating takes the mean. Draws are cut at the bounds, beyond which critics have seen nothing.
+   evaluating takes the mean. Draws, those that were stored too, are cut at the bounds, as the env does.
 6. Critics have layer normalisation after every hidden linear layer, as ReBRAC's: without it their values of draws that
    the data lack can grow without end, since the target asks for them again (not in the paper).
 """
@@ -24,7 +24,7 @@ from gymnasium import spaces
 
 from argosy.algorithm.actor_critic import ActorConfig
 from argosy.algorithm.base import Algorithm, Task, batch_mean
-from argosy.algorithm.critics import CriticsConfig, CriticsStats, action_critic, critic_loss, finished
+from argosy.algorithm.critics import CriticsConfig, CriticsStats, action_critic, as_taken, critic_loss, finished
 from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
@@ -83,6 +83,7 @@ class AWAC(Algorithm[AWACConfig, AWACStats]):
     def update(self, batch: TransitionBatch) -> AWACStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
         batch = self.prepare(batch)
+        batch.act = as_taken(self.policy, batch.act)  # detail 5
         with torch.no_grad():  # detail 2
             act_next = self.policy.analyze_next(batch).sample(self.rng.torch)
             target = batch.rew + batch.discount * self.critic_target.next_value(batch, act_next).amin(dim=0)

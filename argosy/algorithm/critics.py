@@ -14,7 +14,12 @@ from argosy.algorithm.optim import OptimConfig
 from argosy.config import limited
 from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, Scaling
-from argosy.policy import Policy
+from argosy.policy import ActorCriticPolicy, Policy
+
+
+def as_taken(policy: ActorCriticPolicy, act: torch.Tensor) -> torch.Tensor:
+    """Return stored actions [..., *act] as the env took them: where it cuts a Gaussian's draws, these are cut."""
+    return act if policy._box is None else policy._box.clipped(act)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ Details that matter:
 
 1. The policy acts, an expert says what it would have done there, and that is what is stored: `Experiment.expert`. So
    the policy learns to come back from its own mistakes, of which an expert's data hold none.
-2. Everything that was stored is learned from, old and new alike: the buffer must be as large as the run is long.
+2. Everything that was stored is learned from, old and new alike: the buffer is as large as the run is long.
 3. The paper's mixture of expert and policy begins with the expert alone and then, in its simplest form, leaves
    everything to the policy. The first part is a data set of the expert: `data` and `trainer.offline_updates`.
 4. The loss is that of behaviour cloning.

@@ -8,7 +8,7 @@ Details that matter:
 3. The policy imitates the data's actions, each weighted by exp(advantage / temperature), at most `max_weight`.
 4. Targets of Q and weights of the policy come from V as it was before the update.
 5. The Gaussian's mean is kept within the bounds of actions by tanh, its deviation does not depend on the observation;
-   evaluating takes the mean, or the likeliest choice.
+   evaluating takes the mean, or the likeliest choice. Draws count as the env takes them, cut at the bounds.
 6. `discount` is gamma^k, 0 where the episode terminated; a truncated one bootstraps from its true last observation.
 """
 
@@ -22,7 +22,15 @@ from gymnasium import spaces
 
 from argosy.algorithm.actor_critic import ActorConfig
 from argosy.algorithm.base import Algorithm, Task, batch_mean
-from argosy.algorithm.critics import CriticsConfig, CriticsStats, action_critic, critic_loss, finished, state_critic
+from argosy.algorithm.critics import (
+    CriticsConfig,
+    CriticsStats,
+    action_critic,
+    as_taken,
+    critic_loss,
+    finished,
+    state_critic,
+)
 from argosy.algorithm.optim import OptimConfig
 from argosy.config import limited
 from argosy.data import TransitionBatch
@@ -89,6 +97,7 @@ class IQL(Algorithm[IQLConfig, IQLStats]):
     def update(self, batch: TransitionBatch) -> IQLStats:
         """One step on a sample: obs, act, rew, obs_next, discount, weight, all [B, ...]."""
         batch = self.prepare(batch)
+        batch.act = as_taken(self.policy, batch.act)  # detail 5
         with torch.no_grad():
             q = self.critic_target.value(batch, batch.act).amin(dim=0)
             target = batch.rew + batch.discount * self.value.next_value(batch)[0]  # detail 4

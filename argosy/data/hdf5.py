@@ -28,6 +28,8 @@ MAX_RATIO = 1100
 """Bytes of an array per byte that it takes in the file, at most: what gzip reaches, and a little."""
 _SPARE_BYTES = 1 << 16
 """That an array may have without taking any room in the file (fill values)."""
+_SPARE_FLAGS = 1 << 26
+"""The same of an array of flags: nobody has written the 0 of a data set's `timeouts`."""
 _MAPPED = "iuf"
 """Kinds of numbers whose bits all mean something; of a boolean, a made-up file could hold a 7."""
 _FILTERS = (None, "gzip", "lzf")
@@ -193,7 +195,8 @@ class HDF5Tree:
         stored, filters = node.id.get_storage_size(), node.id.get_create_plist().get_nfilters()
         if node.compression not in _FILTERS or filters > 1 + bool(node.shuffle) + bool(node.fletcher32):
             raise DataError(f"{node.name} is packed by {filters} filters; at most one of gzip and lzf is read")
-        if node.nbytes > MAX_RATIO * stored + _SPARE_BYTES or node.nbytes > machine_memory():
+        spare = _SPARE_FLAGS if node.ndim == 1 and node.dtype.itemsize == 1 else _SPARE_BYTES
+        if node.nbytes > MAX_RATIO * stored + spare:
             raise DataError(
                 f"{node.name} would take {node.nbytes / 2**30:.2f} GiB of memory and takes {stored} bytes in the file; "
                 "that is no honest array"
@@ -220,7 +223,10 @@ class HDF5Tree:
 
     def array(self, name: str) -> np.ndarray:
         """Return the array of that name."""
-        return np.asarray(self.dataset(name)[()])
+        found = self.dataset(name)
+        if found.nbytes > machine_memory():
+            raise DataError(f"{found.name} takes {found.nbytes / 2**30:.2f} GiB, more than this machine has memory")
+        return np.asarray(found[()])
 
     def values(self, read: Callable[[HDF5Tree, str], Any] | None = None) -> dict[str, Any]:
         """Return all that is in it: arrays, as `read` gives them, dicts for groups, and what JSON attributes say."""

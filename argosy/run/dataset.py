@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import operator
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +16,7 @@ import numpy as np
 
 from argosy.data import Batch, ReplayBuffer, tree
 from argosy.data.datasets import Source, open_source
-from argosy.data.datasets.card import TOLERANCE
+from argosy.data.datasets.card import ODD_SCALE, TOLERANCE
 from argosy.env import VectorEnv
 from argosy.env.spaces import Space, leaves, normal_form
 from argosy.env.vector.border import choice_limits
@@ -58,6 +59,10 @@ def load_data(
     if made.attributes.get("action_scale") == "env":
         check_bounds(path, act[stored], space)
         act[...] = policy.map_action_inverse(act)
+    elif policy.action_scaling and "task" not in made.attributes:  # `argosy collect` names it, and knows the scale
+        reach = float(np.abs(act[stored]).max(initial=0.0))
+        if reach > 1 + TOLERANCE:
+            warnings.warn(f"data is {path!r}, where {ODD_SCALE.format(name='act', reach=reach)}", stacklevel=2)
     check_choices(path, "act, counted from 0,", act[stored], _from_0(space))
     return buffer
 

@@ -5,7 +5,8 @@ Details that matter:
 1. A critic of its own regresses r + discount * Q'(s', pi(s')) on the data's transitions, pi(s') being what the policy
    does where it is tested; Q' follows Q slowly. The policy is told of nothing, nor are its random numbers drawn from.
 2. The value is the mean of Q(s, pi(s)) over observations at which episodes of the data begin: a discounted return.
-3. Targets stay within what the data's rewards can sum up to, so that nothing diverges.
+3. Targets stay within what the data's rewards can sum up to, so that nothing diverges: over the longest episode if all
+   of them terminate, else over 1 / (1 - gamma) steps.
 4. A critic that begins knows nothing of what is far away: at first it learns until it has looked `HORIZONS` horizons
    ahead, of 1 / (1 - gamma) rows each, but no more than the data's longest episode has (or `SHORTEST`, if that is
    more). Then it goes on where it was, since the policy changes little, and lags behind it a little.
@@ -88,7 +89,10 @@ class FittedQ:
         rew, gamma = np.asarray(data.get(self._slots, "rew", stack_num=1)), algorithm.config.gamma
         longest = float(np.diff(np.flatnonzero(data.rings.stop[self._slots]), prepend=-1).max())
         self._horizon = min(1.0 / (1.0 - gamma) if gamma < 1.0 else math.inf, max(longest, SHORTEST))
-        self._bounds = min(0.0, float(rew.min())) * self._horizon, max(0.0, float(rew.max())) * self._horizon
+        reach = self._horizon
+        if gamma < 1.0 and not data.terminated[self._slots][data.rings.stop[self._slots]].all():
+            reach = 1.0 / (1.0 - gamma)  # what was cut off goes on
+        self._bounds = min(0.0, float(rew.min())) * reach, max(0.0, float(rew.max())) * reach
         self.updates = 0
         """Made so far."""
 

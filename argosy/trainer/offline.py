@@ -8,13 +8,12 @@ from typing import ClassVar
 
 from argosy.algorithm import Algorithm
 from argosy.config import limited
-from argosy.data import ReplayBuffer
+from argosy.data import ReplayBuffer, tree
+from argosy.data.lazy import PART_BYTES
 from argosy.data.stats import TrainingStatsT
 from argosy.logger import ProgressBar
 from argosy.trainer.base import BaseTrainer, EpochRecord
 from argosy.trainer.checks import check_batch_size, check_data_is_uniform
-
-_CHUNK_ROWS = 1 << 16
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -61,6 +60,7 @@ def take_in_data(algorithm: Algorithm, data: ReplayBuffer) -> None:
     if normaliser is None:
         return
     slots = data.sample_indices(0)
-    for start in range(0, len(slots), _CHUNK_ROWS):
-        normaliser.take_in(data.get(slots[start : start + _CHUNK_ROWS], "obs"))
+    rows = max(1, PART_BYTES // max(tree.size_bytes(data.get(slots[:1], "obs")), 1))
+    for start in range(0, len(slots), rows):
+        normaliser.take_in(data.get(slots[start : start + rows], "obs"))
     normaliser.merge()

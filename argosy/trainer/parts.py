@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from argosy.algorithm import algorithm_class
 from argosy.algorithm.base import Algorithm, Space, Task
@@ -55,5 +56,7 @@ def make_buffer(experiment: Experiment, rows: int, seed: int) -> VectorReplayBuf
         ConfigError: it is too small, has no place, or the task has no goals for its hindsight.
     """
     config = experiment.buffer
+    if algorithm_class(experiment.algorithm).needs_expert:  # which learns from all that it was ever told
+        config = replace(config, size=max(config.size, experiment.trainer.length))
     rules = goal_rules(experiment.task, experiment.env) if config.hindsight.future_k else None
     return config.make(rows, seed, rules)

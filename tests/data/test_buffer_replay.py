@@ -225,6 +225,8 @@ def test_from_data_and_update():
     batch, _ = source.sample(0, Sampling(n_step=3, gamma=1.0))
     assert batch.rew.tolist() == [3, 2, 1, 3, 2, 1]
     assert not batch.terminated.any()
+    cut = ReplayBuffer.from_data(obs, np.arange(6), np.ones(6), flags, done, flags, obs + 1)  # it need not say so twice
+    assert cut.sample(0, Sampling(n_step=3, gamma=1.0))[0].rew.tolist() == [3, 2, 1, 3, 2, 1]
     for ignore in (False, True):
         target = ReplayBuffer(4, ignore_obs_next=ignore)
         target.add(Batch(row(0), obs=np.zeros((1, 1)), obs_next=np.ones((1, 1))))

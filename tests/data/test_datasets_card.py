@@ -32,7 +32,7 @@ def test_sizes_ranges_ends_and_returns(tmp_path, part_rows, monkeypatch):
     assert card.columns["rew"].total == pytest.approx(given["rewards"].sum(), rel=1e-5)
     assert card.wrong == []
     text = "\n".join(card.lines())
-    assert "ends     1 terminated, 1 truncated, 1 without an end" in text
+    assert "ends     1 terminated, 1 truncated, 1 without beginning or end" in text
     assert "lengths  3 .. 4, median 4" in text
     assert f"act      (2,) float32, {given['actions'].min():.4g} .. {given['actions'].max():.4g}" in text
     assert text.count("█" * 30) == 2  # two returns, two bars of one episode

@@ -1,5 +1,7 @@
 """Returns of episodes whose rows come in parts, and the best of them alone."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from filed import columns, write_hdf5
 
 from argosy.data import Batch, ReplayBuffer
 from argosy.data.datasets import convert, open_source, read_attributes
+from argosy.data.datasets.card import make_card
 from argosy.data.datasets.episodes import Sums, best_episodes
 from argosy.errors import ConfigError, DataError
 
@@ -64,7 +67,42 @@ def test_shares_are_rounded_up_and_the_first_of_equals_is_taken(tmp_path):
 
 def test_what_cannot_be_chosen_from_is_refused(tmp_path):
     with open_source(recorded(tmp_path, [], without_end=4)) as source:
-        with pytest.raises(DataError, match=r"no episode ends in 4 rows"):
+        with pytest.raises(DataError, match=r"no episode is whole in 4 rows"):
             best_episodes(source, 0.5)
         with pytest.raises(ConfigError, match=r"is 10; it must be > 0 and <= 1, e.g. 0.1"):
             best_episodes(source, 10)
+
+
+def ring_that_went_round():
+    """Four episodes of 20 rows in a ring of 45: of the second one 5 rows are left, all of them of negative rewards."""
+    buffer = ReplayBuffer(45)
+    for t in range(80):
+        obs, is_last = np.array([t // 20, t % 20], np.float32), t % 20 == 19
+        step = {"obs": obs, "obs_next": obs + np.array([0, 1], np.float32), "act": 0, "rew": -1.0}
+        buffer.add(Batch(**step, terminated=False, truncated=is_last))
+    return buffer
+
+
+@pytest.mark.parametrize("converted", [False, True])
+def test_a_piece_without_its_beginning_is_no_episode(tmp_path, converted, monkeypatch):
+    monkeypatch.setattr("argosy.data.datasets.source.PART_ROWS", 3)
+    path = tmp_path / "ring.hdf5"
+    ring_that_went_round().save_hdf5(path)
+    if converted:
+        with open_source(path) as source:
+            convert(source, tmp_path / "converted.hdf5")
+        path = tmp_path / "converted.hdf5"
+    with open_source(path) as source:
+        card = make_card(source)
+        assert (card.returns, card.unfinished) == ([-20.0, -20.0], 1)
+        best = best_episodes(source, 0.5)
+        assert {tuple(row) for part in best.parts() for row in part.obs[:1].tolist()} >= {(2.0, 0.0)}
+        assert best.rows == 20
+        loaded = dataclasses.replace(source, whole=None).load()
+    assert loaded.rings.first.nonzero()[0].tolist() == [5, 25]
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.07, 7), (0.14, 14), (0.55, 55), (0.071, 8)])
+def test_a_share_is_not_rounded_up_by_rounding_errors(tmp_path, share, count):
+    with open_source(recorded(tmp_path, list(map(float, range(100))))) as source:
+        assert best_episodes(source, share).rows == 3 * count

@@ -78,6 +78,50 @@ def test_d4rl_without_timeouts_is_cut_where_the_next_row_is_no_successor(tmp_pat
     assert np.flatnonzero(data.truncated).tolist() == [6, 11]
 
 
+def test_successors_of_a_coarser_type_still_follow(tmp_path, given):
+    del given["timeouts"]
+    given["observations"] = given["observations"].astype(np.float64) + 0.1  # which float32 rounds
+    given["next_observations"] = (given["next_observations"].astype(np.float64) + 0.1).astype(np.float32)
+    data = open_source(write_hdf5(tmp_path / "a.hdf5", given)).load()[:]
+    assert np.flatnonzero(data.truncated).tolist() == [6, 11]
+
+
+def test_flags_that_nobody_has_written_are_read(tmp_path, given):
+    import h5py
+
+    path = write_hdf5(tmp_path / "a.hdf5", {**columns(), "timeouts": np.zeros(12, bool)})
+    many = 100_000
+    with h5py.File(path, "r+") as file:
+        for name in list(file):
+            value = np.resize(file[name][()], (many, *file[name].shape[1:]))
+            del file[name]
+            if name == "timeouts":
+                file.create_dataset(name, (many,), bool)
+            else:
+                file[name] = value
+    assert not next(open_source(path).read(10)).truncated.any()
+
+
+def test_an_archive_is_given_back(tmp_path, given):
+    np.savez(tmp_path / "a.npz", **given)
+    with open_source(tmp_path / "a.npz") as source:
+        source.load()
+    held = [
+        os.readlink(f"/proc/self/fd/{fd}")
+        for fd in os.listdir("/proc/self/fd")
+        if os.path.islink(f"/proc/self/fd/{fd}")
+    ]
+    assert str(tmp_path / "a.npz") not in held
+
+
+def test_a_first_row_that_is_left_out_says_nothing_of_the_size_of_rows(tmp_path, given, monkeypatch):
+    monkeypatch.setattr("argosy.data.datasets.source.PART_BYTES", 200)
+    del given["next_observations"]
+    given["timeouts"][0] = True  # an episode of one row, of which nobody knows the successor
+    sizes = [len(part.rew) for part in open_source(write_hdf5(tmp_path / "a.hdf5", given)).parts()]
+    assert max(sizes) < 6
+
+
 def test_an_episode_of_a_single_row_that_is_cut_leaves_the_one_before_it_alone(tmp_path, given):
     del given["next_observations"]
     given["terminals"][:], given["timeouts"][:] = False, False
@@ -465,6 +509,16 @@ def test_a_conversion_that_fails_leaves_nothing_and_what_was_there_as_it_was(tmp
         convert(source, tmp_path / "b.hdf5")
     assert (tmp_path / "b.hdf5").read_text() == "before"
     assert {file.name for file in tmp_path.iterdir()} == {"a.hdf5", "b.hdf5"}
+
+
+def test_fewer_rows_than_frames_in_a_stack_can_be_opened_again(tmp_path):
+    buffer = ReplayBuffer(3, stack_num=4)
+    for t in range(3):
+        obs = np.full((2,), t, np.float32)
+        buffer.add(Batch(obs=obs, act=0, rew=0.0, terminated=False, truncated=False, obs_next=obs + 1))
+    buffer.save_hdf5(tmp_path / "a.hdf5")
+    convert(open_source(tmp_path / "a.hdf5"), tmp_path / "b.hdf5")
+    assert open_source(tmp_path / "b.hdf5").load()[:].obs.shape == (3, 4, 2)
 
 
 def test_files_of_no_kind_are_named(tmp_path):

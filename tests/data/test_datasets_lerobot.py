@@ -79,6 +79,27 @@ def test_one_observation_is_no_dict_and_demonstrations_need_no_rewards(folder):
     assert "only imitation learns" in source.notes[1]
 
 
+@pytest.mark.parametrize(("success", "terminated"), [(None, []), ([6], [6])])
+def test_a_flag_in_every_last_frame_does_not_tell_an_end_from_a_cut(folder, success, terminated):
+    """As LeRobot's converters write `next.done`; `next.success` does tell, where it is there."""
+    at = 0
+    for path in sorted(folder.rglob("*.parquet")):
+        table = pq.read_table(path)
+        rows, at = range(at, at + len(table)), at + len(table)
+        done = pa.array([row in (6, 10, 19) for row in rows])
+        table = table.set_column(table.column_names.index("next.done"), "next.done", done)
+        if success is not None:
+            table = table.append_column("next.success", pa.array([row in success for row in rows]))
+        pq.write_table(table, path)
+    if success is not None:
+        described(folder, lambda info: info["features"].update({"next.success": info["features"]["next.done"]}))
+    source, rows = open_source(folder), rows_of(folder)
+    assert np.flatnonzero(rows.terminated).tolist() == terminated
+    assert any("does not tell" in note or "'next.done' is set in every" in note for note in source.notes) == (
+        success is None
+    )
+
+
 def test_a_file_for_each_episode_as_in_version_2(folder):
     table = pa.concat_tables([pq.read_table(path) for path in sorted(folder.rglob("*.parquet"))])
     expected = rows_of(folder)
@@ -124,7 +145,11 @@ def replaced(name, values):
         (lambda folder: described(folder, lambda info: info.pop("features")), "names no 'features'"),
         (
             lambda folder: described(folder, lambda info: info["features"].pop("action")),
-            "needs numbers .* and 'action'",
+            "needs numbers .* 'action' and 'episode_index'",
+        ),
+        (
+            lambda folder: described(folder, lambda info: info["features"].pop("episode_index")),
+            "needs numbers .* 'action' and 'episode_index'",
         ),
         (rewritten(lambda table: table.drop_columns("action")), "has no column 'action'"),
         (replaced("action", lambda n: pa.array([None, *np.zeros(n - 1)])), "'action' in .* has 10 values, not 11"),

@@ -186,6 +186,14 @@ def test_actions_of_a_buffer_s_file_are_in_that_scale_already(pendulum, tmp_path
     np.testing.assert_array_equal(again.buffer[:].act, trainer.buffer[:].act)
 
 
+def test_actions_beyond_the_policy_s_scale_are_told(pendulum, tmp_path):
+    trainer = built(pendulum, "sac", "Pendulum-v1")
+    trainer.buffer.act[...] *= 2.0 / np.abs(trainer.buffer.act).max()
+    trainer.buffer.save_hdf5(tmp_path / "a.hdf5")
+    with pytest.warns(UserWarning, match="act reaches 2 and is taken to be in the policy's scale"):
+        built(tmp_path / "a.hdf5", "sac", "Pendulum-v1")
+
+
 def small(path, **changes):
     """Write a data set of 20 transitions as CartPole-v1 gives them, but for `changes`."""
     columns = {

@@ -10,6 +10,7 @@ from argosy.distributed.specs import PolicySpec
 from argosy.errors import CheckpointError, ConfigError, TrustError
 from argosy.run.folder import RunFolder
 from argosy.run.saved import load
+from argosy.trainer.parts import make_buffer
 from argosy.trainer.statefile import read_state
 
 DAGGER = {"trainer": {**QUICK["trainer"], "start_steps": 0, "max_epoch": 2, "step_per_epoch": 100}}
@@ -91,3 +92,9 @@ def test_an_expert_s_own_code_is_not_imported_unasked(result, tmp_path):
     (moved / "config.json").write_text(config.replace('"algorithm": "dqn"', '"algorithm": "evil_module:Algorithm"'))
     with pytest.raises(TrustError, match=r"evil_module:Algorithm"):
         imitate(tmp_path, moved)
+
+
+@pytest.mark.parametrize("task", ["CartPole-v1", "FrozenLake-v1"])
+def test_no_label_is_forgotten_however_long_the_run_is(task):
+    experiment = argosy.preset("dagger", task, expert="x", trainer={"total_steps": 70_000})
+    assert experiment.buffer.size < 70_000 <= make_buffer(experiment, 1, 0).maxsize

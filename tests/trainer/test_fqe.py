@@ -30,9 +30,9 @@ def corridor(rows=400, terminal=False, seed=0):
     )
 
 
-def choosing(action):
+def choosing(action, gamma=0.9):
     """A DQN whose policy always takes one action."""
-    dqn = DQN.make(DQNConfig(gamma=0.9), TWO, seed=0)
+    dqn = DQN.make(DQNConfig(gamma=gamma), TWO, seed=0)
     with torch.no_grad():
         dqn.policy.head.weight.zero_()
         dqn.policy.head.bias[:] = torch.eye(2)[action]
@@ -45,6 +45,13 @@ def test_the_value_of_a_policy_is_its_discounted_return(action, value):
     judge.fit(1, 64)
     assert judge.updates == pytest.approx(800, abs=1)  # four horizons of 10 steps, by steps of a twentieth
     assert judge.value() == pytest.approx(value, abs=0.6)
+
+
+def test_what_was_cut_off_goes_on_however_short_the_pieces_are():
+    """Rewards of 1 for ever are worth 200, though no episode of the data is longer than 20 rows."""
+    dqn = choosing(1, gamma=0.995)
+    assert FittedQ(dqn, corridor())._bounds == pytest.approx((0.0, 200.0))
+    assert FittedQ(dqn, corridor(terminal=True))._bounds == (0.0, 100.0)
 
 
 def test_nothing_comes_behind_a_row_that_terminated():
@@ -60,7 +67,7 @@ def test_a_horizon_is_no_longer_than_the_longest_episode(gamma, length, horizon)
     """But no shorter than 100 rows, where gamma does not say so: short pieces say little."""
     rows, one = 1500, np.ones(1500, np.float32)
     ends, obs = np.arange(rows) % length == length - 1, np.zeros((rows, 2), np.float32)
-    data = ReplayBuffer.from_data(obs, ends.astype(int), one, ends & False, ends, ends, obs)
+    data = ReplayBuffer.from_data(obs, ends.astype(int), one, ends, ends & False, ends, obs)
     dqn = DQN.make(DQNConfig(gamma=gamma), TWO, seed=0)
     judge = FittedQ(dqn, data, tau=1.0)
     assert judge._bounds == pytest.approx((0.0, horizon))

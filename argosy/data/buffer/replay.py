@@ -320,7 +320,7 @@ class ReplayBuffer(Storage):
     def from_data(cls, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, done: Any, obs_next: Any) -> Self:
         """Return a full buffer over recorded transitions [N, ...] in order of time, e.g. of an HDF5 file.
 
-        `done` ends episodes; it may also be True where neither `terminated` nor `truncated` is (recording stopped).
+        `done`, `terminated` and `truncated` end episodes; `done` alone is set where the recording stopped.
 
         Raises:
             DataError: a column has another length, or holds what cannot be stored.

@@ -34,6 +34,8 @@ DERIVED = ("done", "discount", "weight", "indices", "mask", "on_reset", "final",
 KNOWN = frozenset((*COLUMNS, *DERIVED))
 
 
+MOST_FRAMES = 1000
+"""Of a stack; a file of few rows may ask for more than it has, their first one is repeated."""
 SLOT_BYTES = 16
 """That a buffer needs at least per transition."""
 _EMPTY_SLOTS = 1 << 22
@@ -159,14 +161,15 @@ def append(storage: Storage, ring: int, source: Storage, index: IntArray) -> Int
 def read_data(columns: Mapping[str, object], done: object) -> tuple[dict[str, Tree], BoolArray]:
     """Return recorded columns [N, ...] as nested dicts of arrays, and the flags `done` [N]."""
     read = {name: _read_columns(value, name) for name, value in columns.items()}
-    stop = as_array(_read_columns(done, "done"), "done").astype(np.bool_)
+    flags = {"done": _read_columns(done, "done"), **{name: read[name] for name in ("terminated", "truncated")}}
+    stop, *others = (as_array(flag, name).astype(np.bool_) for name, flag in flags.items())
     for path, array in flatten(read).items():
         if len(array) != len(stop):
             raise DataError(f"{'.'.join(path)} has {len(array)} rows and done has {len(stop)}")
     rew = as_array(read["rew"], "rew")
     if np.isnan(rew).any():
         raise DataError(f"rew is NaN in row {int(np.argwhere(np.isnan(rew))[0, 0])}")
-    return read, stop
+    return read, np.logical_or.reduce([stop, *others])
 
 
 def _read_columns(value: object, name: str) -> Tree:
@@ -225,7 +228,7 @@ def read_state(file: HDF5Tree, read: Callable[[HDF5Tree, str], Any]) -> Stored:
     """
     stored = _read_tianshou(file) if is_tianshou(file) else _read_own(file, read)
     check_rings(stored.state["rings"])
-    if not 1 <= stored.options.get("stack_num", 1) <= sum(stored.sizes):
+    if not 1 <= stored.options.get("stack_num", 1) <= max(sum(stored.sizes), MOST_FRAMES):
         raise DataError(f"stack_num is {stored.options['stack_num']}, more frames than the buffer has")
     return stored
 

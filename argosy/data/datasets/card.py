@@ -79,7 +79,7 @@ class Card:
     terminated: int = 0
     truncated: int = 0
     unfinished: int = 0
-    """Pieces of episodes of which nobody knows the end."""
+    """Pieces of episodes of which nobody knows the beginning or the end."""
     breaks: int = 0
     """Rows whose episode goes on, though their successor is not what the next row sees."""
     returns: list[float] = field(default_factory=list)
@@ -109,7 +109,7 @@ class Card:
                 shape = f"{column.shape} " if column.shape else ""
                 scale = f", in {self.scale}" if name.split(".")[0] == "act" and column.dtype.kind == "f" else ""
                 yield f"{name:<8} {shape}{column.dtype}, {reach}{mean}{scale}"
-        pieces = f", {self.unfinished:,} without an end" if self.unfinished else ""
+        pieces = f", {self.unfinished:,} without beginning or end" if self.unfinished else ""
         yield f"ends     {self.terminated:,} terminated, {self.truncated:,} truncated{pieces}"
         if self.returns:
             lengths = np.array(self.lengths)
@@ -147,14 +147,14 @@ def make_card(source: Source, progress: Progress | None = None) -> Card:
         for name in FIELDS:
             for path, leaf in tree.leaves(part[name], name):
                 _column(card, path, np.asarray(leaf)).take_in(leaf)
-        for total, length, ended in sums.take_in(part):
-            if ended:
+        for total, length, whole in sums.take_in(part):
+            card.unfinished += not whole
+            if whole:
                 card.returns.append(total)
                 card.lengths.append(length)
         cut = part.get("cut", np.zeros(len(part.rew), np.bool_))
         card.terminated += int(part.terminated.sum())
         card.truncated += int((part.truncated & ~part.terminated & ~cut).sum())
-        card.unfinished += int(cut.sum())
     card.unfinished += sums.length > 0
     card.returns = [value for value in card.returns if math.isfinite(value)]
     card.wrong += _wrong(card)

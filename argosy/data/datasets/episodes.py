@@ -22,14 +22,20 @@ class Sums:
     """Return of the episode under way, so far."""
     length: int = 0
     """Its rows, so far."""
+    begun: bool = True
+    """Whether they are there from its beginning on."""
 
     def take_in(self, part: Batch) -> Iterator[tuple[float, int, bool]]:
-        """Yield return, rows and whether it came to an end, of all that a part ends; the others were only cut off."""
+        """Yield return, rows and whether it is whole, of each piece that a part ends; others lack beginning or end."""
         cut, start = part.get("cut", np.zeros(len(part.rew), np.bool_)), 0
+        first = part.get("first", np.ones(len(part.rew), np.bool_))
         for end in (np.flatnonzero(part.terminated | part.truncated) + 1).tolist():
+            begun = bool(first[start]) if self.length == 0 else self.begun
             total = self.total + float(part.rew[start:end].sum(dtype=np.float64))
-            yield total, self.length + end - start, not cut[end - 1]
+            yield total, self.length + end - start, begun and not cut[end - 1]
             self.total, self.length, start = 0.0, 0, end
+        if self.length == 0 and start < len(first):
+            self.begun = bool(first[start])
         self.total += float(part.rew[start:].sum(dtype=np.float64))
         self.length += len(part.rew) - start
 
@@ -37,8 +43,9 @@ class Sums:
 def best_episodes(source: Source, share: float, progress: Progress | None = None) -> Source:
     """Return this share of a data set's episodes, rounded up: those that returned most, in their order.
 
-    Pieces without an end are left out. The data set is read once, in constant memory. Cloning the best tenth is what
-    others are to be compared with where data are mixed (%BC in Chen et al., 2021, https://arxiv.org/abs/2106.01345).
+    Pieces without beginning or end are left out. The data set is read once, in constant memory. Cloning the best tenth
+    is what others are to be compared with where data are mixed (%BC in Chen et al., 2021,
+    https://arxiv.org/abs/2106.01345).
 
     Raises:
         ConfigError: `share` is not within 0 (exclusive) and 1.
@@ -53,8 +60,9 @@ def best_episodes(source: Source, share: float, progress: Progress | None = None
     returns, lengths, ended = (np.array(column) for column in zip(*seen, strict=True)) if seen else [np.zeros(0)] * 3
     known = np.flatnonzero(ended)
     if not len(known):
-        raise DataError(f"{source.path}: no episode ends in {source.rows:,} rows, so that none is known to be the best")
-    kept = known[np.argsort(-returns[known], kind="stable")[: math.ceil(share * len(known))]]
+        raise DataError(f"{source.path}: no episode is whole in {source.rows:,} rows, so that none is known to be best")
+    count = math.ceil(share * len(known) - 1e-9)  # 0.07 of 100 are 7, though the product is a little more
+    kept = known[np.argsort(-returns[known], kind="stable")[: max(count, 1)]]
     stops = np.cumsum(lengths)
     is_kept = np.zeros(source.rows, np.bool_)
     for episode in kept:

@@ -52,14 +52,22 @@ def open_d4rl(root: HDF5Tree) -> Source:
 def open_npz(path: Path) -> Source:
     """Return what an npz file holds; nested observations are "obs/camera", ..."""
     columns: dict[tree.Path, Any] = {}
+    readers: list[_InOrder] = []
     with zipfile.ZipFile(path) as archive:
         members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
         found = {name: field for field, name in _first_names(name.split("/")[0] for name in members).items()}
         for name, member in members.items():
             first, *keys = name.split("/")
             if first in found:
-                columns[found[first], *keys] = _npy_rows(path, archive, member)
-    return open_columns(str(path), "npz", tree.unflatten(columns))
+                readers.append(_npy_rows(path, archive, member))
+                columns[found[first], *keys] = LazyArray(readers[-1].shape, readers[-1].dtype, readers[-1].read)
+    made = open_columns(str(path), "npz", tree.unflatten(columns))
+
+    def close() -> None:
+        for reader in readers:
+            reader.close()
+
+    return replace(made, close=close)
 
 
 def _first_names(names: Iterable[str]) -> dict[str, str]:
@@ -88,6 +96,8 @@ def open_columns(path: str, kind: str, columns: Mapping[str, Columns]) -> Source
             "it has neither 'timeouts' nor 'next_observations', so that nobody can tell where episodes were cut; "
             "add 'timeouts', a flag per row (all 0 where every episode ends with a terminal row)"
         )
+    if rows * 16 > machine_memory():  # flags and their like are held for all rows
+        raise DataError(f"it has {rows:,} rows, too many for the memory of this machine")
     none = np.zeros(rows, np.bool_)
     ends = {
         field: as_flags(columns[field].read(0, rows), NAMES[field][0]) if field in columns and rows else none
@@ -117,6 +127,7 @@ def open_columns(path: str, kind: str, columns: Mapping[str, Columns]) -> Source
                 obs_next=read_rows(columns["obs_next"], start, stop) if with_next else following,
                 cut=cut[start:stop],
             )
+            part.truncated = part.truncated | part.cut
             if finds_cuts:
                 part.truncated = part.truncated | ~(_equal_rows(part.obs_next, following) | part.terminated)
             yield part if without_next is None else without_next.put_into(part, start)
@@ -141,17 +152,18 @@ _MEANING = {
 
 def _equal_rows(one: Any, other: Any) -> np.ndarray:
     """Return [n]: whether rows of two trees are the same; none is where these are of different forms."""
-    same = [
-        (a == b).reshape(len(a), -1).all(axis=1) if a.shape == b.shape else np.zeros(len(a), np.bool_)
-        for (_, a), (_, b) in zip(tree.leaves(one), tree.leaves(other), strict=False)
-    ]
+    same = []
+    for (_, a), (_, b) in zip(tree.leaves(one), tree.leaves(other), strict=False):
+        coarse = min(a.dtype, b.dtype, key=lambda dtype: dtype.itemsize)  # which one of the two was rounded to
+        equal = a.astype(coarse) == b.astype(coarse) if a.shape == b.shape else np.zeros(len(a), np.bool_)
+        same.append(equal.reshape(len(a), -1).all(axis=1))
     return np.asarray(np.logical_and.reduce(same))
 
 
-def _npy_rows(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> LazyArray:
+def _npy_rows(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> _InOrder:
     """Return an array of an archive, whose head alone is read now; one of an honest size that holds numbers."""
     name = f"{member.filename} in {path}"
-    if member.file_size > MAX_RATIO * member.compress_size + _HEADER_BYTES or member.file_size > machine_memory():
+    if member.file_size > MAX_RATIO * member.compress_size + _HEADER_BYTES:
         raise DataError(f"{name} would take {member.file_size:,} bytes and takes {member.compress_size:,} in the file")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # the others inflate without bounds
         raise DataError(f"{name} is packed by method {member.compress_type}; only numpy's own (deflate) is read")
@@ -162,7 +174,7 @@ def _npy_rows(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> 
             raise DataError(f"{name} says that it has shape {shape} of {dtype}, which its size denies")
         if fortran and len(shape) > 1:
             raise DataError(f"{name} is stored column by column; store numpy.ascontiguousarray(it)")
-    return LazyArray(shape, dtype, _InOrder(path, member.filename, shape, dtype).read)
+    return _InOrder(path, member.filename, shape, dtype)
 
 
 def _npy_head(file: IO[bytes], name: str) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
@@ -202,7 +214,14 @@ class _InOrder:
         data = held + self._take(stop - max(start, self._position))
         return np.frombuffer(data, self.dtype).reshape(stop - start, *self.shape[1:])
 
+    def close(self) -> None:
+        """Give the file back."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
     def _open(self) -> None:
+        self.close()
         self._file = zipfile.ZipFile(self.path).open(self.name)  # noqa: SIM115  # the next call reads on
         _npy_head(self._file, self.name)
         self._position = 0

@@ -104,7 +104,7 @@ def convert(
     with DatasetWriter(path, 1, source.rows, source.options, packed=packed) as writer:
         for part in source.parts(progress):
             rows = part[:, None]
-            writer.write(rows, rows.get("cut"))
+            writer.write(rows, rows.get("cut"), rows.get("first"))
         kinds = str | int | float | np.number | np.bool_  # HDF5 gives numbers as numpy's
         told: dict[str, Any] = {key: value for key, value in source.attributes.items() if isinstance(value, kinds)}
         writer.finish({**told, "converted_from": source.format})

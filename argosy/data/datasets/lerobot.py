@@ -26,7 +26,8 @@ from argosy.errors import DataError, require
 
 INFO = Path("meta", "info.json")
 OBS = "observation."
-ACT, REW, DONE, EPISODE = "action", "next.reward", "next.done", "episode_index"
+ACT, REW, DONE, SUCCESS, EPISODE = "action", "next.reward", "next.done", "next.success", "episode_index"
+_USED = (ACT, REW, DONE, SUCCESS, EPISODE)
 _INFO_BYTES = 1 << 24
 _KEPT_GROUPS = 2
 """Groups of rows that stay in memory: neighbouring parts lie in the same one, or in the next."""
@@ -43,24 +44,33 @@ class _Group(NamedTuple):
 def open_lerobot(folder: Path) -> Source:
     """Return what the files below a folder hold.
 
-    Of several observations each has its name behind the first dot, with underscores for further ones.
+    Of several observations each has its name behind the first dot, with underscores for further ones. An episode's last
+    frame terminates it where `next.success` says so or, without such, `next.done`; but LeRobot's converters set that in
+    every last frame, those of a time limit too: then it says nothing.
     """
     info = json.loads((folder / INFO).read_bytes()[:_INFO_BYTES])
     features = info.get("features")
     if not isinstance(features, dict):
         raise DataError(f"{INFO} names no 'features'; data sets of versions 2 and 3 are read")
-    used = {name: spec for name, spec in features.items() if name.startswith(OBS) or name in (ACT, REW, DONE, EPISODE)}
+    used = {name: spec for name, spec in features.items() if name.startswith(OBS) or name in _USED}
     numeric = {name: spec for name, spec in used.items() if spec["dtype"] not in ("image", "video", "string")}
     seen = [name for name in numeric if name.startswith(OBS)]
-    if not seen or ACT not in numeric:
-        raise DataError(f"it needs numbers {OBS!r}... and {ACT!r}; it describes {sorted(features)}")
+    if not seen or ACT not in numeric or EPISODE not in numeric:
+        raise DataError(f"it needs numbers {OBS!r}..., {ACT!r} and {EPISODE!r}; it describes {sorted(features)}")
     frames = _Frames(folder, numeric)
     if frames.rows != info["total_frames"]:
         raise DataError(f"its files hold {frames.rows:,} rows, where {INFO} announces {info['total_frames']:,}")
 
-    flags = [frames.column(name).read(0, frames.rows).ravel() for name in (EPISODE, DONE) if name in numeric]
-    ends = np.append(np.diff(flags[0]) != 0, True)
-    terminated = ends & flags[1].astype(np.bool_) if DONE in numeric else np.zeros_like(ends)
+    notes = []
+    ends = np.append(np.diff(frames.column(EPISODE).read(0, frames.rows).ravel()) != 0, True)
+    terminated = np.zeros_like(ends)
+    for name in (SUCCESS, DONE):
+        if name in numeric:
+            terminated = ends & frames.column(name).read(0, frames.rows).ravel().astype(np.bool_)
+            break
+    if SUCCESS not in numeric and DONE in numeric and (terminated == ends).all():
+        terminated = np.zeros_like(ends)
+        notes.append(f"{DONE!r} is set in every episode's last frame, so that all count as cut there")
     obs = {name.removeprefix(OBS).replace(".", "_"): frames.column(name) for name in seen}
     columns = {
         "obs": obs if len(obs) > 1 else obs.popitem()[1],
@@ -69,7 +79,6 @@ def open_lerobot(folder: Path) -> Source:
         "terminated": _lazy(terminated),
         "truncated": _lazy(ends & ~terminated),
     }
-    notes = []
     if pictures := used.keys() - numeric.keys():
         notes.append(f"pictures are not read: {', '.join(sorted(pictures))}")
     if REW not in numeric:

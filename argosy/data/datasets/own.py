@@ -63,7 +63,7 @@ def _rings(stored: Stored) -> Rings:
 def _read(stored: Stored, ends: Ends | None, size: int) -> Iterator[Batch]:
     rings = _rings(stored)
     slot = rings.all_stored()
-    stop, cut = rings.stop[slot], rings.cut[slot]
+    stop, cut, first = rings.stop[slot], rings.cut[slot], rings.first[slot]
     columns, rows = stored.state["columns"], len(stop)
     if not rows:
         return
@@ -82,6 +82,7 @@ def _read(stored: Stored, ends: Ends | None, size: int) -> Iterator[Batch]:
             terminated=as_flags(columns["terminated"].read(start, end), "terminated"),
             truncated=as_flags(columns["truncated"].read(start, end), "truncated"),
         )
+        part.first = first[start:end]
         part.cut = cut[start:end] | at_end & ~(part.terminated | part.truncated)
         part.truncated = part.truncated | part.cut
         if ends_only:  # the next row's, but for the last rows of segments

@@ -35,7 +35,8 @@ class Source:
     A part has obs, act, rew, terminated, truncated and obs_next [n, ...], whose `obs_next` is the true successor
     wherever `terminated` is not set. A row that is neither terminated nor truncated is followed by its successor, in
     this part or the next, unless it is the last one of all. Where `cut` [n] is given and set, a row is truncated for
-    no reason of the episode's: only the recording stopped.
+    no reason of the episode's: only the recording stopped. Where `first` [n] is given, a row that another's end comes
+    before, or none at all, begins an episode only if it is set.
     """
 
     path: str
@@ -71,12 +72,12 @@ class Source:
         Raises:
             DataError: the file is damaged, or holds what cannot be stored; names the field and the row.
         """
-        done, form, size = 0, None, 1
+        done, form, size = 0, None, 0
         with naming_errors(self.path):
             for part in self.read(1):  # the first row says how large rows are
-                size = max(1, tree.size_bytes(part))
-                break
-            for part in self.read(max(1, min(PART_ROWS, PART_BYTES // size))):
+                if size := tree.size_bytes(part):  # or else it was left out
+                    break
+            for part in self.read(max(1, min(PART_ROWS, PART_BYTES // max(size, 1)))):
                 form = _check(part, form, done, finite)
                 done += len(part.rew)
                 yield part
@@ -101,7 +102,8 @@ class Source:
             buffer = ReplayBuffer(self.rows, **self.options)
             for part in self.parts(progress):
                 if len(part.rew):  # else all of it was left out
-                    buffer.add_steps(part, len(part.rew), part.get("cut"))
+                    slots = buffer.add_steps(part, len(part.rew), part.get("cut"))
+                    buffer.rings.first[slots[:, 0]] &= part.get("first", True)
         return buffer
 
 

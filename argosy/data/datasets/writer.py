@@ -67,10 +67,11 @@ class DatasetWriter:
             self._file.attrs["argosy_buffer"] = SCHEMA
             self._file.attrs["options"] = json.dumps(dict(options or {}))
 
-    def write(self, batch: Any, cut: np.ndarray | None = None) -> None:
+    def write(self, batch: Any, cut: np.ndarray | None = None, first: np.ndarray | None = None) -> None:
         """Append the next T steps of all envs: obs, act, rew, terminated, truncated, obs_next [T, num_envs, ...].
 
-        `cut` [T, num_envs] says which are truncated only because the recording stopped; None: none.
+        `cut` [T, num_envs] says which are truncated only because the recording stopped; None: none. `first` says which
+        of the rows behind an end, or nothing, begin an episode; None: all.
 
         Raises:
             DataError: there are more steps than were announced, or the disk refuses.
@@ -79,12 +80,12 @@ class DatasetWriter:
         written = self.written + len(done)
         if written > self.steps:
             raise DataError(f"{self.path} is for {self.steps} steps of each env, not for {written}")
-        first = np.concatenate([self._ended[None], done[:-1]])
+        behind_end = np.concatenate([self._ended[None], done[:-1]])
         self._ended = done[-1]
         stop = done.copy()
         stop[-1] |= written == self.steps  # nothing follows the newest row
         with self._naming_errors():
-            self._append("rings/first", first)
+            self._append("rings/first", behind_end if first is None else behind_end & first)
             self._append("rings/stop", stop)
             for name in REQUIRED:
                 for keys, leaf in flatten(batch[name], ("columns", name)).items():
