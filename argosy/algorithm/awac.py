@@ -9,7 +9,8 @@ Details that matter:
 4. The policy imitates the data's actions, each weighted by exp(advantage / temperature), at most `max_weight`: it is
    held near the data without a model of who made them, so that it learns from its own experience as well.
 5. The Gaussian's mean is kept within the bounds of actions by tanh, its deviation does not depend on the observation;
-   evaluating takes the mean. Draws, those that were stored too, are cut at the bounds, as the env does.
+   evaluating takes the mean. Draws, those that were stored too, are cut at the bounds, as the env does. The deviation
+   stays above e^-5.
 6. Critics have layer normalisation after every hidden linear layer, as ReBRAC's: without it their values of draws that
    the data lack can grow without end, since the target asks for them again (not in the paper).
 """
@@ -24,7 +25,15 @@ from gymnasium import spaces
 
 from argosy.algorithm.actor_critic import ActorConfig
 from argosy.algorithm.base import Algorithm, Task, batch_mean
-from argosy.algorithm.critics import CriticsConfig, CriticsStats, action_critic, as_taken, critic_loss, finished
+from argosy.algorithm.critics import (
+    CriticsConfig,
+    CriticsStats,
+    action_critic,
+    as_taken,
+    critic_loss,
+    finished,
+    keep_deviation,
+)
 from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
@@ -100,6 +109,7 @@ class AWAC(Algorithm[AWACConfig, AWACStats]):
             weight = advantage_weight(adv, self.config.temperature, self.config.max_weight)
         loss_actor = -batch_mean(batch.weight * weight * logp, batch)  # detail 4
         self.actor_optim.step(loss_actor)
+        keep_deviation(self.policy, self.config.log_std_init)  # detail 5
         self.update_target()
         metrics = finished(self, batch, critics, loss_actor=loss_actor, weight_mean=batch_mean(weight, batch))
         return AWACStats(**metrics)

@@ -16,10 +16,24 @@ from argosy.data import TrainingStats, TransitionBatch
 from argosy.net import EnsembleCritic, NetConfig, Scaling
 from argosy.policy import ActorCriticPolicy, Policy
 
+LEAST_LOG_STD = -5.0
+
 
 def as_taken(policy: ActorCriticPolicy, act: torch.Tensor) -> torch.Tensor:
     """Return stored actions [..., *act] as the env took them: where it cuts a Gaussian's draws, these are cut."""
     return act if policy._box is None else policy._box.clipped(act)
+
+
+@torch.no_grad()
+def keep_deviation(policy: ActorCriticPolicy, log_std_init: float) -> None:
+    """Let no deviation of a Gaussian fall below e^-5, or what it began with.
+
+    Where all stored actions lie at a bound, a mean within it fits them exactly, and the deviation would shrink for
+    ever: the first row that differs would then be worth more than all others.
+    """
+    log_std = getattr(policy.action_head, "log_std", None)
+    if log_std is not None:
+        log_std.clamp_(min=min(LEAST_LOG_STD, log_std_init))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,8 @@ Details that matter:
 3. The policy imitates the data's actions, each weighted by exp(advantage / temperature), at most `max_weight`.
 4. Targets of Q and weights of the policy come from V as it was before the update.
 5. The Gaussian's mean is kept within the bounds of actions by tanh, its deviation does not depend on the observation;
-   evaluating takes the mean, or the likeliest choice. Draws count as the env takes them, cut at the bounds.
+   evaluating takes the mean, or the likeliest choice. Draws count as the env takes them, cut at the bounds; the
+   deviation stays above e^-5, as the authors' does.
 6. `discount` is gamma^k, 0 where the episode terminated; a truncated one bootstraps from its true last observation.
 """
 
@@ -29,6 +30,7 @@ from argosy.algorithm.critics import (
     as_taken,
     critic_loss,
     finished,
+    keep_deviation,
     state_critic,
 )
 from argosy.algorithm.optim import OptimConfig
@@ -116,6 +118,7 @@ class IQL(Algorithm[IQLConfig, IQLStats]):
         weight = advantage_weight(adv, self.config.temperature, self.config.max_weight)  # detail 3
         loss_actor = -batch_mean(batch.weight * weight * self.policy.analyze(batch).logp, batch)
         self.actor_optim.step(loss_actor)
+        keep_deviation(self.policy, self.config.log_std_init)  # detail 5
         self.update_target()
         metrics = {"loss_value": loss_value, "loss_actor": loss_actor, "weight_mean": batch_mean(weight, batch)}
         return IQLStats(**finished(self, batch, critics, **metrics))

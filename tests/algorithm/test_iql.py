@@ -135,3 +135,10 @@ def test_stored_draws_beyond_the_bounds_are_what_the_env_took():
     assert one.update(beyond).loss_actor == other.update(at_bounds).loss_actor
     for a, b in zip(parameters(one.policy, one.critic), parameters(other.policy, other.critic), strict=True):
         assert torch.equal(a, b)
+
+
+def test_the_deviation_does_not_shrink_for_ever():
+    algorithm = make(actor_optim=OptimConfig(lr=0.05))
+    for seed in range(300):
+        algorithm.update(batch(seed=seed, act=np.ones((16, 2), np.float32)))
+    assert algorithm.policy.action_head.log_std.tolist() == [-5.0, -5.0]
