@@ -26,7 +26,7 @@ from gymnasium import spaces
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task
 from argosy.algorithm.task import Kind
 from argosy.config import limited
-from argosy.data import TrainingStats, TrajectoryBatch
+from argosy.data import Batch, TrainingStats, TrajectoryBatch, to_numpy
 from argosy.errors import ConfigError
 from argosy.ops.tabular import best_values, normal_gamma_draw
 from argosy.policy.tabular import TabularPolicy
@@ -64,6 +64,9 @@ class PSRLStats(TrainingStats):
     """Share of all pairs of state and action that were ever seen."""
 
 
+_READ = ("obs", "act", "obs_next", "terminated", "rew", "mask")
+
+
 class PSRL(Algorithm[PSRLConfig, PSRLStats]):
     """Tabular models of the environment: draws one by what is known, and acts as is best in it."""
 
@@ -94,11 +97,11 @@ class PSRL(Algorithm[PSRLConfig, PSRLStats]):
 
     def update(self, rollout: TrajectoryBatch) -> PSRLStats:
         """Count the transitions of a rollout [T, B, ...], draw a model, and act by it (details 1, 2)."""
-        batch = self.prepare(rollout)
-        state, succ, end = self.policy.states(batch.obs), self.policy.states(batch.obs_next), self.policy.num_states
-        fields = state, batch.act, succ, batch.terminated, batch.rew.double()
-        rows = (x[batch.mask] if "mask" in batch else x.flatten() for x in fields)
-        state, act, succ, terminated, rew = (x.cpu().numpy() for x in rows)
+        batch = to_numpy(self.prepare(Batch({name: rollout[name] for name in _READ if name in rollout})))
+        rows = (batch[name][batch.mask] if "mask" in batch else batch[name].reshape(-1) for name in _READ[:5])
+        obs, act, obs_next, terminated, rew = rows
+        state, succ, end = self.policy.states(obs), self.policy.states(obs_next), self.policy.num_states
+        rew = rew.astype(np.float64)
         pair = state * self.policy.num_actions + act  # one index instead of two or three: half the time
         move = pair * (end + 1) + np.where(terminated, end, succ)
         np.add.at(self.counts.reshape(-1), move, 1.0)

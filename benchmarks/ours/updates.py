@@ -102,13 +102,15 @@ def _learned(algorithm: Algorithm) -> int:
     return sum(parameter.numel() for optim in optimisers for parameter in optim.parameters)
 
 
-def _on_policy(name: str, seed: int, task_id: str = "CartPole-v1", width: int = 64, **settings: object) -> Run:
+def _on_policy(
+    name: str, seed: int, task_id: str = "CartPole-v1", width: int = 64, *, random: bool = False, **settings: object
+) -> Run:
     """From a rollout of 8 envs x 128 steps; where there is an expert, beside 1,024 of its rows."""
     env = make_vector_env(task_id, 8, seed=seed)
     net = NetConfig(hidden_sizes=(width, width), activation="tanh")
     algorithm = _made(name, settings, env.single_observation_space, env.single_action_space, net, seed)
     buffer = VectorReplayBuffer(1_024, 8, seed=seed)
-    Collector(algorithm.policy, env, buffer).collect(n_step=1_024)
+    Collector(algorithm.policy, env, buffer).collect(n_step=1_024, random=random)
     expert = filled_buffer(seed, 3, act=1) if algorithm.expert_rows else None
 
     def run(count: int) -> dict[str, object]:
@@ -158,7 +160,7 @@ ROWS = {
     "update_trpo": partial(_on_policy, "trpo", critic_steps=5),
     "update_ppg": partial(_on_policy, "ppg", rollouts_per_phase=8),
     "update_impala": partial(_on_policy, "impala"),
-    "update_psrl": partial(_on_policy, "psrl", task_id="FrozenLake-v1"),
+    "update_psrl": partial(_on_policy, "psrl", task_id="FrozenLake-v1", random=True),
     "update_gail": partial(_on_policy, "gail", task_id="Pendulum-v1"),
     "update_sac_large": partial(_actor_critic, "sac", width=256, rows=256),
     "update_dqn_large": partial(_frames, "dqn", loss="mse"),

@@ -281,7 +281,10 @@ def psrl(seed):
         rew_std_prior=np.ones((16, 4)),
         action_space=gym.spaces.Discrete(4),
     )
-    learn, asked = collected(policy, "FrozenLake-v1", seed, None, 1), Batch(obs=np.zeros(1, np.int64), info={})
+    learn, asked = (
+        collected(policy, "FrozenLake-v1", seed, None, 1, random=True),
+        Batch(obs=np.zeros(1, np.int64), info={}),
+    )
 
     def run(count):
         for _ in range(count):
@@ -292,11 +295,11 @@ def psrl(seed):
     return run
 
 
-def collected(policy, task, seed, batch_size, repeat):
+def collected(policy, task, seed, batch_size, repeat, random=False):
     envs = DummyVectorEnv([lambda: gym.make(task) for _ in range(8)])
     envs.seed(seed)
     collector = Collector(policy, envs, VectorReplayBuffer(1_024, 8))
-    collector.collect(n_step=1_024)
+    collector.collect(n_step=1_024, random=random)
     policy.train()
 
     def run(count):

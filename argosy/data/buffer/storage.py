@@ -304,11 +304,11 @@ class Storage:
         Raises:
             DataError: the buffer is empty.
         """
-        rings = self.rings
+        rings, steps = self.rings, np.arange(self.rings.count[0])[:, None]
         if rings.total == 0:
             raise DataError("rollout() of an empty buffer; collect first")
         if (rings.count == rings.count[0]).all():
-            index = np.stack([rings.stored(ring) for ring in range(rings.num)], axis=1)
+            index = rings.offset + (rings.head - rings.offset - rings.count + steps) % rings.capacity
         else:
             index = rings.all_stored()[:, None]
         like = self.fields["rew"].columns[()].like

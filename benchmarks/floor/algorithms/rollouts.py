@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
+import gymnasium as gym
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -329,10 +330,10 @@ def gail(seed: int) -> Run:
 
 
 def psrl(seed: int) -> Run:
-    """16 states and 4 actions: count, draw a model, find what is best in it by policy iteration."""
+    """What random actions did on FrozenLake: count, draw a model, find what is best in it by policy iteration."""
     rng, states, actions = np.random.default_rng(seed), 16, 4
     counts, total, squares = np.zeros((states, actions, states + 1)), *(np.zeros((states, actions)) for _ in range(2))
-    happened = [*(rng.integers(0, size, ROWS) for size in (states, actions, states + 1)), rng.random(ROWS)]
+    happened = frozen_lake(rng)
     here = np.arange(states)
 
     def update() -> tuple[float, ...]:
@@ -360,3 +361,18 @@ def psrl(seed: int) -> Run:
             chosen = np.where(better, q.argmax(-1), chosen)
 
     return repeated(update, [])
+
+
+def frozen_lake(rng: np.random.Generator) -> list[np.ndarray]:
+    """-> state, action, what follows (16: the episode's end) and reward [N] of random actions."""
+    rows = []
+    for env in (gym.make("FrozenLake-v1") for _ in range(ENVS)):
+        state, _ = env.reset(seed=int(rng.integers(1 << 30)))
+        for _ in range(STEPS):
+            act = rng.integers(4)
+            following, rew, terminated, truncated, _ = env.step(act)
+            rows.append((state, act, 16 if terminated else following, rew))
+            state = env.reset()[0] if terminated or truncated else following
+    return [
+        np.array(column, dtype) for column, dtype in zip(zip(*rows, strict=True), (int, int, int, float), strict=True)
+    ]
