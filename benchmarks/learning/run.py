@@ -305,7 +305,8 @@ def draw(summary: Mapping[str, Any], path: Path) -> None:
 def write_doc() -> None:
     """Write the table of all results into docs/benchmarks.md."""
     lines = [
-        "| task | algorithm | seeds that reached the bar | steps, median (most) | seconds per seed, median "
+        "| task | algorithm | seeds that reached the bar (of an expert: by best versions / by final policies) "
+        "| steps, median (most) | seconds per seed, median "
         "| return of the best version: interquartile mean, 95 % interval | of the final policy |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
@@ -320,11 +321,13 @@ def write_doc() -> None:
         bars = [f"{what}{least:g}" for what, least in asked.items() if least is not None]
         if share := summary.get("expert_share"):
             bars.append(f"{share:.0%} of the expert's".replace("%", " %"))
-        bar = f"{sum(s['passed'] for s in seeds)} of {len(seeds)}" if bars else "no bar"
+        bar = f"{sum(s['passed'] for s in seeds)}{_finals(summary)} of {len(seeds)}" if bars else "no bar"
         if bars:
             within = "" if offline or summary["max_steps"] is None else f" within {summary['max_steps']:,} steps"
             bar += f" ({' and '.join(bars)}{within})"
-        took = f"{seeds[0]['updates']:,} updates" if offline else f"{statistics.median(steps):,.0f} ({max(steps):,})"
+        took = f"{statistics.median(steps):,.0f} ({max(steps):,})"
+        if offline:
+            took = f"{seeds[0]['updates']:,} updates" + f", {max(steps):,} steps" * (max(steps) > 0)
         returns = [[seed["test_return_mean"] for seed in seeds], [final_return(seed) for seed in seeds]]
         lines.append(
             f"| {summary['task']}{' (' * bool(label)}{label}{')' * bool(label)} | {summary['algorithm']} | {bar} "
@@ -333,6 +336,14 @@ def write_doc() -> None:
         )
     put(lines, BEGIN, END)
     put(beside_published(), PUBLISHED_BEGIN, PUBLISHED_END)
+
+
+def _finals(summary: Mapping[str, Any]) -> str:
+    """Say how many final policies reached the bar, where an expert sets it."""
+    share = summary.get("expert_share")
+    if not share:
+        return ""
+    return f" / {sum(final_return(seed) >= near(seed['expert_return'], share) for seed in summary['seeds'])}"
 
 
 def said(returns: Sequence[float]) -> str:
