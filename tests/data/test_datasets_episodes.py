@@ -100,6 +100,7 @@ def test_a_piece_without_its_beginning_is_no_episode(tmp_path, converted, monkey
         assert best.rows == 20
         loaded = dataclasses.replace(source, whole=None).load()
     assert loaded.rings.first.nonzero()[0].tolist() == [5, 25]
+    assert not {"first", "cut"} & loaded.fields.keys()
 
 
 @pytest.mark.parametrize(("share", "count"), [(0.07, 7), (0.14, 14), (0.55, 55), (0.071, 8)])

@@ -155,7 +155,11 @@ def _equal_rows(one: Any, other: Any) -> np.ndarray:
     same = []
     for (_, a), (_, b) in zip(tree.leaves(one), tree.leaves(other), strict=False):
         coarse = min(a.dtype, b.dtype, key=lambda dtype: dtype.itemsize)  # which one of the two was rounded to
-        equal = a.astype(coarse) == b.astype(coarse) if a.shape == b.shape else np.zeros(len(a), np.bool_)
+        equal = (
+            a.astype(coarse, copy=False) == b.astype(coarse, copy=False)
+            if a.shape == b.shape
+            else np.zeros(len(a), np.bool_)
+        )
         same.append(equal.reshape(len(a), -1).all(axis=1))
     return np.asarray(np.logical_and.reduce(same))
 

@@ -102,8 +102,8 @@ class Source:
             buffer = ReplayBuffer(self.rows, **self.options)
             for part in self.parts(progress):
                 if len(part.rew):  # else all of it was left out
-                    slots = buffer.add_steps(part, len(part.rew), part.get("cut"))
-                    buffer.rings.first[slots[:, 0]] &= part.get("first", True)
+                    first, cut = part.pop("first", True), part.pop("cut", None)  # of its rows, no fields of the buffer
+                    buffer.rings.first[buffer.add_steps(part, len(part.rew), cut)[:, 0]] &= first
         return buffer
 
 
