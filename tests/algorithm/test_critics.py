@@ -9,9 +9,9 @@ import torch
 from algorithm_checks import make_batch
 from declared import declared
 from gymnasium import spaces
-from stand_ins import NET, OBS, Recorder, equal, parameters
+from stand_ins import BOX, NET, OBS, Recorder, batch, equal, parameters
 
-from argosy.algorithm import ALGORITHMS, IQL, Task, algorithm_class
+from argosy.algorithm import ALGORITHMS, IQL, OptimConfig, Task, algorithm_class
 from argosy.algorithm.critics import critic_loss
 from argosy.data import Batch
 from argosy.net import EnsembleCritic, NetConfig
@@ -148,3 +148,29 @@ def test_of_a_single_choice_there_is_a_value(name):
     rows = Batch(obs=obs, obs_next=obs_next, act=np.zeros(4, np.int64), rew=ones, discount=ones, weight=ones)
     assert algorithm.critic.value(algorithm.prepare(rows[:])).shape[1:] == (4, 1)
     assert np.isfinite(algorithm.update(rows).loss_critic)
+
+
+def weighted(name, **config):
+    """An algorithm that imitates actions by their advantages, in a Box."""
+    cls = algorithm_class(name)
+    return cls.make(cls.config_type(**config), Task(observation_space=OBS, action_space=BOX, net=NET), seed=0)
+
+
+@pytest.mark.parametrize("name", ["iql", "awac"])
+def test_stored_draws_beyond_the_bounds_are_what_the_env_took(name):
+    """Whoever goes on online stores a Gaussian's draws, which the env cuts."""
+    one, other = weighted(name), weighted(name)
+    losses = [
+        algorithm.update(batch(act=np.full((16, 2), act, np.float32))).loss_actor
+        for algorithm, act in ((one, 3.0), (other, 1.0))
+    ]
+    assert losses[0] == losses[1]
+    assert equal(parameters(one.policy, one.critic), parameters(other.policy, other.critic))
+
+
+@pytest.mark.parametrize("name", ["iql", "awac"])
+def test_the_deviation_does_not_shrink_for_ever(name):
+    algorithm = weighted(name, actor_optim=OptimConfig(lr=0.05))
+    for seed in range(300):
+        algorithm.update(batch(seed=seed, act=np.ones((16, 2), np.float32)))
+    assert algorithm.policy.action_head.log_std.tolist() == [-5.0, -5.0]

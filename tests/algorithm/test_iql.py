@@ -125,20 +125,3 @@ def test_takes_the_best_actions_that_there_are_and_none_beyond():
 
 def test_takes_the_better_choice_and_not_the_unknown_one():
     assert learn_two_of_three(make(spaces.Discrete(3), temperature=0.2, tau=0.1, **FAST), 150)[0] > 0.95
-
-
-def test_stored_draws_beyond_the_bounds_are_what_the_env_took():
-    """Whoever goes on online stores a Gaussian's draws, which the env cuts."""
-    beyond = batch(act=np.full((16, 2), 3.0, np.float32))
-    at_bounds = batch(act=np.ones((16, 2), np.float32))
-    one, other = make(), make()
-    assert one.update(beyond).loss_actor == other.update(at_bounds).loss_actor
-    for a, b in zip(parameters(one.policy, one.critic), parameters(other.policy, other.critic), strict=True):
-        assert torch.equal(a, b)
-
-
-def test_the_deviation_does_not_shrink_for_ever():
-    algorithm = make(actor_optim=OptimConfig(lr=0.05))
-    for seed in range(300):
-        algorithm.update(batch(seed=seed, act=np.ones((16, 2), np.float32)))
-    assert algorithm.policy.action_head.log_std.tolist() == [-5.0, -5.0]
