@@ -190,7 +190,7 @@ def make_encoder(
     return plain, plain.out_features
 
 
-_BY_MODE = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase)
+_BY_MODE = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.BatchNorm1d, nn.BatchNorm2d)
 
 
 class PlainNetwork(nn.Module):

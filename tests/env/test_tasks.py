@@ -180,7 +180,7 @@ def test_modules(tmp_path, monkeypatch):
         ({"repeat_action_probability": 1.5}, "repeat_action_probability is 1.5"),
         ({"wait_num": 9}, "wait_num is 9; it must be <= num_envs, 8"),
         ({"background": True}, "background is True, but the envs are stepped in step; set wait_num"),
-        ({"hang_timeout_s": 0}, "hang_timeout_s is 0; it must be > 0"),
+        ({"hang_timeout_s": 0}, "hang_timeout_s is 0.0; it must be > 0"),
         ({"vector": "envpool", "envs_per_worker": 2}, "envs_per_worker is 2, but vector='envpool' has no workers"),
     ],
 )
