@@ -97,7 +97,8 @@ class PSRL(Algorithm[PSRLConfig, PSRLStats]):
 
     def update(self, rollout: TrajectoryBatch) -> PSRLStats:
         """Count the transitions of a rollout [T, B, ...], draw a model, and act by it (details 1, 2)."""
-        batch = to_numpy(self.prepare(Batch({name: rollout[name] for name in _READ if name in rollout})))
+        prepared = self.prepare(rollout)
+        batch = to_numpy(Batch({name: prepared[name] for name in _READ if name in prepared}))
         rows = (batch[name][batch.mask] if "mask" in batch else batch[name].reshape(-1) for name in _READ[:5])
         obs, act, obs_next, terminated, rew = rows
         state, succ, end = self.policy.states(obs), self.policy.states(obs_next), self.policy.num_states
