@@ -86,3 +86,11 @@ def usable_device(device: str) -> str:
     except (RuntimeError, AssertionError) as error:
         raise ConfigError(f"device is {device!r}, which cannot be used here: {error}") from error
     return device
+
+
+def device_here(device: str) -> str:
+    """Return where a policy that learned on `device` can act on this machine: there, or else on the CPU."""
+    try:
+        return usable_device(device)
+    except ConfigError:
+        return "cpu"

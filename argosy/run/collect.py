@@ -16,7 +16,7 @@ from argosy.env import VectorEnv, make_vector_env
 from argosy.env.spaces import leaves, normal_form
 from argosy.errors import ConfigError
 from argosy.logger import ProgressBar
-from argosy.process import computing_threads
+from argosy.process import computing_threads, device_here
 from argosy.rng import check_seed
 from argosy.run.saved import read_policy
 
@@ -72,7 +72,7 @@ def collect_data(
     env = make_vector_env(experiment.task, num_envs, test=True, config=experiment.env)
     bar = ProgressBar(show_progress)
     with contextlib.closing(env), contextlib.closing(bar), computing_threads(experiment.threads):
-        policy = saved.policy(experiment.device)
+        policy = saved.policy(device_here(experiment.device))
         rows = min(each, _part_steps(env))
         buffer = VectorReplayBuffer(rows * num_envs, num_envs, save_only_last_obs=stored["save_only_last_obs"])
         collector = Collector(policy, env, buffer, seed=seed)

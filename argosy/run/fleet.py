@@ -15,7 +15,7 @@ from argosy.config import to_plain
 from argosy.data import CollectStats
 from argosy.errors import ConfigError
 from argosy.files import damage_named, read_json, write_atomically
-from argosy.process import computing_threads
+from argosy.process import computing_threads, device_here
 from argosy.run.folder import environment_of
 from argosy.run.saved import Which, find_policy, fleet_policies, named_policy, read_saved
 
@@ -68,7 +68,7 @@ def play(
         files = {name: find_policy(path, policy=name) for name in set(names)} | {asked: chosen}
         saved = {name: read_saved(file, trust=trust) for name, file in files.items()}
         experiment = saved[data["experiment_of"]].experiment
-        policies = {name: one.policy(one.experiment.device).eval() for name, one in saved.items()}
+        policies = {name: one.policy(device_here(one.experiment.device)).eval() for name, one in saved.items()}
         agents = [Agents(spec["agents"], spec["frame_stack"]) for spec in data["agents"]]
         source = EnvSource.of(experiment.task, data["env_args"], experiment.env, agents)
     num_envs = 1 if render_mode is not None else min(experiment.env.test_num_envs, episodes)

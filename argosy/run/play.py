@@ -19,7 +19,7 @@ from argosy.env import make_vector_env
 from argosy.errors import ConfigError, EnvError
 from argosy.experiment import Experiment
 from argosy.policy import Policy
-from argosy.process import computing_threads
+from argosy.process import computing_threads, device_here
 from argosy.rng import check_seed
 from argosy.run.fleet import play
 from argosy.run.folder import environment_of
@@ -61,7 +61,7 @@ def evaluate(
     with environment_of(run_dir):
         env = make_vector_env(experiment.task, num_envs, test=True, config=experiment.env)
     with contextlib.closing(env), computing_threads(experiment.threads):
-        return Collector(saved.policy(experiment.device), env, seed=seed).collect(n_episode=episodes)
+        return Collector(saved.policy(device_here(experiment.device)), env, seed=seed).collect(n_episode=episodes)
 
 
 def film(
@@ -95,7 +95,7 @@ def film(
     check_seed(seed)
     if not fleet_policies(run_dir):
         saved = read_policy(run_dir, trust=trust, **which)
-        policy = saved.policy(saved.experiment.device)
+        policy = saved.policy(device_here(saved.experiment.device))
         return film_policy(run_dir, saved.experiment, policy, path, episodes, max_steps, seed)
     camera = Film(path, episodes, max_steps)
     with _drawn():

@@ -2,12 +2,14 @@
 
 import importlib
 import re
+import shutil
 import sys
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from short import quick
 
 import argosy
@@ -37,6 +39,17 @@ def test_a_film_has_a_frame_per_step(result, tmp_path):
             durations.append(gif.info["duration"])
         assert gif.size == (600, 400)
     assert sum(durations) == 20 * stats.lens[0]  # 50 frames per second; equal frames are merged
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the device is there")
+def test_what_learned_on_a_device_that_is_not_here_acts_on_the_cpu(result, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(result.run_dir, run)
+    for path in run.glob("*.json"):
+        path.write_text(path.read_text().replace('"device": "cpu"', '"device": "cuda"'))
+    assert '"cuda"' in (run / "config.json").read_text()
+    assert argosy.evaluate(run, episodes=2).n_collected_episodes == 2
+    argosy.collect_data(run, tmp_path / "a.hdf5", steps=20)
 
 
 def test_a_film_ends_with_its_steps(result, tmp_path):
