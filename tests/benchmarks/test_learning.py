@@ -47,7 +47,7 @@ def test_the_table_has_a_line_per_result_and_says_what_was_asked_for(tmp_path, m
         ["| T-v0", "a", "no bar", "900 (900)"],
         ["| T-v0 (l)", "a", "2 of 2 (-3 within 1,000 steps)", "900 (900)"],
         ["| T-v0", "a", "2 of 2 (-2.5 and success 0.95 within 1,000 steps)", "900 (900)"],
-        ["| T-v0", "a", "2 of 2 (-3)", "700 updates"],
+        ["| T-v0", "a", "2 of 2 (-3)", "700 updates, 900 steps"],
     ]
 
 
