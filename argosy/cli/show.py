@@ -52,6 +52,8 @@ def table(result: Result) -> str:
         ("steps/s", f"{result.steps_per_s:,.0f}"),
         ("files", result.run_dir),
     ]
+    if result.reason is not None:
+        rows.insert(1, ("ended", f"early: {result.reason}"))
     if result.curve:
         rows.append(("picture", result.curve))
     return "\n" + "\n".join(f"  {name:<8} {value}" for name, value in rows)
@@ -59,5 +61,5 @@ def table(result: Result) -> str:
 
 def _short(value: object) -> str:
     if isinstance(value, tuple):
-        return ",".join(_short(item) for item in value)
+        return " ".join(_short(item) for item in value)
     return f"{value:g}" if isinstance(value, float) else str(value).lower() if value is None else str(value)

@@ -51,6 +51,8 @@ class Result:
     """Share of them that succeeded; None where the env does not say."""
     interrupted: bool = False
     """Ctrl-C ended it; `resume` goes on."""
+    reason: str | None = None
+    """Why it ended before its length was reached; None: it did not, or Ctrl-C ended it."""
     curve: str | None = None
     """Picture of the learning curve; None without matplotlib."""
     chosen_by: str = TESTS
@@ -72,12 +74,12 @@ class Result:
     def to_json(self) -> str:
         """Return the result as one line of JSON: everything up to `run_dir`, and of the rest what is to be known.
 
-        NaN is null there. The rest: the success rate, where the env says it; without tests, what has chosen the policy.
+        NaN is null there. The rest: the success rate, where the env says it; why it ended early, if it did; without
+        tests, what has chosen the policy.
         """
         names = [field.name for field in dataclasses.fields(self)]
         names = names[: names.index("run_dir") + 1]
-        if self.test_success_rate is not None:
-            names.append("test_success_rate")
+        names += [name for name in ("test_success_rate", "reason") if getattr(self, name) is not None]
         if self.chosen_by != TESTS:
             names.append("chosen_by")
         shown = {name: getattr(self, name) for name in names}
@@ -85,10 +87,11 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Show the result in a notebook: numbers, and the learning curve."""
+        early = f"; ended early: {self.reason}" if self.reason else ""
         rows = {
             "run": f"{self.algorithm} on {self.task}, seed {self.seed}{', interrupted' if self.interrupted else ''}",
             "return": self.score,
-            "steps": f"{self.env_steps:,} in {self.wall_s:.1f} s",
+            "steps": f"{self.env_steps:,} in {self.wall_s:.1f} s{early}",
             "files": self.run_dir,
         }
         cells = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
@@ -129,8 +132,8 @@ class BestPolicy:
 
     def reaches_target(self, test_return: float) -> bool:
         """Whether the current policy has reached `stop.test_return`, confirmed by `stop.episodes` fresh episodes."""
-        target = self.experiment.stop.test_return
-        if target is None or test_return < target:
+        target, learned = self.experiment.stop.test_return, self.trainer.state.update_step > 0
+        if target is None or test_return < target or not learned:
             return False
         stats = self._evaluate(self.trainer.algorithm.policy)
         if stats.returns.mean() < target:
@@ -147,7 +150,10 @@ class BestPolicy:
         """Evaluate the best policy and draw the curve."""
         state = self.trainer.state
         episodes, policy = self.experiment.stop.episodes, self.trainer.algorithm.policy
-        chosen_by, success = TESTS, None
+        chosen_by, success, target, reason = TESTS, None, self.experiment.stop.test_return, None
+        if state.stopped:
+            reached = target is not None and state.best_reward >= target
+            reason = f"test return {target:g} was reached (stop.test-return)" if reached else "a callback ended it"
         is_kept = self.folder.best_policy.is_file()
         if self.env is None:
             chosen_by = FITTED_Q if any(isinstance(one, FQE) for one in self.trainer.callbacks) else LAST
@@ -183,6 +189,7 @@ class BestPolicy:
             test_episodes=episodes,
             test_success_rate=success,
             interrupted=interrupted,
+            reason=reason,
             curve=None if curve is None else str(curve),
             chosen_by=chosen_by,
             policy=policy,

@@ -32,6 +32,7 @@ def test_a_run_that_gets_no_better_ends_and_is_evaluated(tmp_path):
     result = quick(tmp_path, trainer=LONG, callbacks=[told, EarlyStop(tests=2, at_least=1.0)])
     assert result.env_steps == 4 * 200
     assert not result.interrupted
+    assert result.reason == "a callback ended it"
     assert result.test_episodes == QUICK["stop"]["episodes"]
     assert math.isfinite(result.test_return_mean)
 

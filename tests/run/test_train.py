@@ -11,6 +11,7 @@ import torch
 from short import QUICK, quick
 
 import argosy
+from argosy.cli.show import table
 from argosy.data import CollectStats
 from argosy.env import register
 from argosy.errors import CheckpointError, ConfigError, EnvError, SpaceError
@@ -123,11 +124,16 @@ def test_a_result_before_the_first_test_is_null_in_json(tmp_path, monkeypatch):
     assert json.loads(stopped.to_json())["test_return_mean"] is None
 
 
-def test_a_reached_target_is_confirmed_and_stops(tmp_path):
-    done = quick(tmp_path, trainer={**QUICK["trainer"], "max_epoch": 30}, stop={"test_return": 8.0, "episodes": 4})
-    assert done.env_steps == 200
+@pytest.mark.parametrize(("start_steps", "steps"), [(50, 200), (250, 400)], ids=["at once", "not before an update"])
+def test_a_reached_target_is_confirmed_and_stops(start_steps, steps, tmp_path):
+    trainer = {**QUICK["trainer"], "max_epoch": 30, "start_steps": start_steps}
+    done = quick(tmp_path, trainer=trainer, stop={"test_return": 8.0, "episodes": 4})
+    assert done.env_steps == steps
+    assert done.gradient_steps > 0
     assert done.test_episodes == 4
     assert done.test_return_mean >= 8.0
+    assert json.loads(done.to_json())["reason"] == "test return 8 was reached (stop.test-return)"
+    assert "\n  ended    early: test return 8 was reached (stop.test-return)\n" in table(done)
 
 
 def test_a_target_that_more_episodes_do_not_confirm_does_not_stop(tmp_path, monkeypatch):
