@@ -68,12 +68,12 @@ def told(error: BaseException) -> str:
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return a sentence that offers the nearest of the `allowed` names, or lists them all."""
     names = sorted(allowed)
-    match = difflib.get_close_matches(name.lower(), [n.lower() for n in names], n=1, cutoff=0.5)
+    match = difflib.get_close_matches(name.lower(), [n.lower() for n in names], n=1, cutoff=0.65)
     if match:
         found = next(n for n in names if n.lower() == match[0])
         return f"did you mean {found!r}?"
     shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-    return f"known names: {shown}"
+    return f"known names: {shown or 'none'}"
 
 
 def require(module: str, extra: str) -> ModuleType:

@@ -26,6 +26,15 @@ from argosy.synonyms import _WORDS, nearest_setting
         ("dqn", "buffer_size", "'buffer.size'"),
         ("dqn", "learning_starts", "'trainer.start_steps'"),
         ("dqn", "exploration_final_eps", "'eps_end'"),
+        ("dqn", "n_steps", "'n_step'"),
+        ("dqn", "minibatch_size", "'trainer.batch_size'"),
+        ("ppo", "policy_kwargs", "'net.hidden_sizes'"),
+        ("ppo", "tensorboard_log", "'logger.tensorboard'"),
+        ("ppo", "clip_vloss", "'value_clip'"),
+        ("ppo", "use_sde", "'gsde_steps'"),
+        ("ppo", "reward_threshold", "'stop.test_return'"),
+        ("sac", "critic_lr", "'critic_optim.lr'"),
+        ("sac", "batch_sise", "'trainer.batch_size'"),
         ("sac", "learning_rate", "'actor_optim.lr' or 'alpha_optim.lr' or 'critic_optim.lr'"),
     ],
 )
@@ -35,6 +44,14 @@ def test_settings(algorithm, name, offered):
         argosy.preset(algorithm, task, **{name: 1})
 
     assert str(error.value).endswith(f"did you mean {offered}?")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "name"), [("dqn", "ent_coef"), ("dqn", "vf_coef"), ("ppo", "tau"), ("ppo", "exploration_final_eps")]
+)
+def test_nothing_is_offered_where_nothing_fits(algorithm, name):
+    with pytest.raises(ConfigError, match="none is called like it; `argosy train ALGO --help` lists all"):
+        argosy.preset(algorithm, "CartPole-v1", **{name: 1})
 
 
 @pytest.mark.parametrize(
