@@ -176,7 +176,8 @@ class Registry:
         if name in _GIVEN:
             return _GIVEN[name], None
         if ":" not in name:
-            raise ConfigError(f"unknown {self._kind} {name!r}; {nearest(name, self._sources)}")
+            hint = nearest(name, self._sources) if self._sources else "one of your own is MODULE:NAME"
+            raise ConfigError(f"unknown {self._kind} {name!r}; {hint}")
         module, cls = name.split(":", 1)
         return cls, module
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 
 from argosy.algorithm import algorithm_class
-from argosy.algorithm.optim import OTHERS, OptimConfig
+from argosy.algorithm.optim import KINDS, OptimConfig
 from argosy.env.tasks import task_family, vector_kind
 from argosy.experiment import Experiment
 from argosy.policy import ActorCriticPolicy, NetPolicy, NoiseConfig
@@ -90,7 +90,7 @@ def _rules(experiment: Experiment) -> Iterator[tuple[list[str], str]]:
     for field in dataclasses.fields(experiment.config):
         part = getattr(experiment.config, field.name)
         if isinstance(part, OptimConfig) and part.kind not in ("adam", "adamw"):
-            taken = inspect.signature(OTHERS.load(part.kind)).parameters
+            taken = inspect.signature(KINDS.load(part.kind)).parameters
             names = [f"{field.name}.{name}" for name in ("eps", "betas", "weight_decay") if name not in taken]
             yield names, f"{field.name}.kind is {part.kind!r}, which takes no such argument"
         elif isinstance(part, NoiseConfig):

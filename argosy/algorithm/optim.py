@@ -17,7 +17,7 @@ from argosy.errors import ConfigError, DataError
 from argosy.named import Registry
 from argosy.ops.kernels import foreach_div_, foreach_norm, fused_adam_, fused_adamw_, unscale_check_
 
-OTHERS = Registry("optimiser", {"rmsprop": ("RMSprop", "torch.optim"), "sgd": ("SGD", "torch.optim")}, has=("step",))
+KINDS = Registry("optimiser", {k.lower(): (k, "torch.optim") for k in ("Adam", "AdamW", "RMSprop", "SGD")}, ("step",))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +44,8 @@ class OptimConfig:
     def __post_init__(self) -> None:
         check_limits(self)
         name_code(self, "kind")
-        if self.kind not in ("adam", "adamw"):
-            OTHERS.source(self.kind)  # an unknown name is refused now
-        elif self.args:
+        KINDS.source(self.kind)  # an unknown name is refused now
+        if self.kind in ("adam", "adamw") and self.args:
             raise ConfigError(f"OptimConfig.args are {dict(self.args)}, but {self.kind} takes none beside the fields")
 
     def build(self, what: nn.Module | Iterable[torch.Tensor]) -> Optim:
@@ -60,7 +59,7 @@ class OptimConfig:
             return Adam(self, parameters)
         from argosy.algorithm.torch_optim import TorchOptim  # here, because that module names this one
 
-        return TorchOptim(self, parameters, OTHERS.load(self.kind))
+        return TorchOptim(self, parameters, KINDS.load(self.kind))
 
 
 class Optim(ABC):
