@@ -9,9 +9,9 @@ import json
 import re
 import sys
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TextIO, TypeVar, cast
+from typing import Any, TextIO, TypeVar, cast
 
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
@@ -44,18 +44,23 @@ class SideBySide:
 _REGISTRY = ConstructorRegistry()
 
 
-@_REGISTRY.primitive_rule
-def _arguments(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[Mapping[str, object]] | None:
-    """Read arguments for a class of the user's own, e.g. of `--net.encoder`, as a JSON object."""
-    if typing.get_origin(info.type) is not Mapping:
-        return None
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="JSON",
-        instance_from_str=lambda args: _json_object(args[0]),
-        is_instance=lambda value: isinstance(value, Mapping),
-        str_from_instance=lambda value: [json.dumps(dict(value))],
-    )
+def _read(
+    kind: Any, metavar: str, read: Callable[[list[str]], object], write: Callable[[Any], list[str]], **more: Any
+) -> None:
+    """Let flags of a type be read, and their defaults written, by functions of ours."""
+    of, within, how = typing.get_origin(kind) or kind, typing.get_args(kind), {"nargs": 1, **more}
+
+    @_REGISTRY.primitive_rule
+    def rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[object] | None:
+        if (typing.get_origin(info.type) or info.type, typing.get_args(info.type)) != (of, within):
+            return None
+        return PrimitiveConstructorSpec(
+            metavar=metavar,
+            instance_from_str=read,
+            is_instance=lambda value: isinstance(value, of),
+            str_from_instance=write,
+            **how,
+        )
 
 
 def _json_object(text: str) -> Mapping[str, object]:
@@ -66,6 +71,25 @@ def _json_object(text: str) -> Mapping[str, object]:
     if not isinstance(found, dict):
         raise ValueError(f"{text!r} is no JSON object such as '{{\"momentum\": 0.9}}'")
     return found
+
+
+def _whole(text: str) -> int:
+    with contextlib.suppress(ValueError):
+        if (number := float(text)).is_integer():
+            return int(number) if "e" in text.lower() else int(text)
+    raise ValueError(f"{text!r} is no whole number such as 64 or 1e6")
+
+
+_read(Mapping[str, object], "JSON", lambda args: _json_object(args[0]), lambda value: [json.dumps(dict(value))])
+_read(int, "INT", lambda args: _whole(args[0]), lambda value: [str(value)])
+_read(
+    tuple[int, ...],
+    "[INT [INT ...]]",
+    lambda args: tuple(map(_whole, ",".join(args).split(","))),
+    lambda value: list(map(str, value)),
+    nargs="*",
+)
+_read(type(None), "{None}", lambda args: None, lambda value: ["None"], choices=("None", "none"))
 
 
 def parse(
@@ -99,15 +123,21 @@ def parse(
     except SystemExit as exit_:
         if exit_.code in (0, None):
             raise
-        raise ConfigError(_first_message(errors.getvalue())) from None
+        raise ConfigError(_by_flag(_first_message(errors.getvalue()))) from None
+    except ConfigError as error:  # of the outermost settings
+        raise ConfigError(_by_flag(f"Error parsing Flags: {error}")) from error
     sys.stderr.write(errors.getvalue())
     if unknown:
         wrong = next((arg.partition("=")[0] for arg in unknown if arg.startswith("-")), None)
         if wrong is None:
-            raise ConfigError(f"unexpected argument {unknown[0]!r}; {prog} --help lists the options")
+            switch = "a switch takes no value: --double or --no-double, --net.norm-obs or --net.no-norm-obs; "
+            hint = switch if unknown[0].lower() in ("true", "false") else ""
+            raise ConfigError(f"unexpected argument {unknown[0]!r}; {hint}{prog} --help lists the options")
         own = [name for name, hint in typing.get_type_hints(flags).items() if not dataclasses.is_dataclass(hint)]
         known = [f"--{name.replace('_', '-')}" for name in (*names, *own)]
-        raise ConfigError(f"unknown flag {wrong!r}: {nearest_setting(wrong, known)}")
+        hint = nearest_setting(wrong, known)
+        hint = hint if hint.startswith("did") else getattr(flags, "others", hint)
+        raise ConfigError(f"unknown flag {wrong!r}: {hint}")
     return cast(T, parsed)
 
 
@@ -121,5 +151,13 @@ def _first_message(box: str) -> str:
                 break
         else:
             lines.append(text)
-    message = " ".join(lines) or "the command line cannot be read"
-    return re.sub(r"^Error parsing (?!-)\S+: ", "", message)  # our configs name themselves
+    return " ".join(lines) or "the command line cannot be read"
+
+
+def _by_flag(message: str) -> str:
+    """Name the flag in the place of the config that has refused a value, or tyro's words for it."""
+
+    def flag(found: re.Match[str]) -> str:
+        return f"--{'.'.join(filter(None, found.groups()))} is ".replace("_", "-") if found[2] else ""
+
+    return re.sub(r"^Error parsing (?:Flags|config)?\.?([^-:]\S*)?: (?:[A-Z]\w*\.(\w+) is )?", flag, message)

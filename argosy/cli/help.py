@@ -63,7 +63,8 @@ def page(command: str, algorithm: str, defaults: str, own: str, shared: str) -> 
     """Return the help of `argosy train ALGO`, or of another command that trains."""
     return (
         f"usage: argosy {command} {algorithm} --task TASK [options]\n\n"
-        f"{defaults} --debug shows where an error arose.\n\n"
+        f"{defaults} --debug shows where an error arose.\n"
+        "A section of the algorithm's may be left out where no other has the setting: --lr for DQN's --optim.lr.\n\n"
         f"settings of {algorithm}:\n{own}\nsettings of every run:\n{shared}"
     )
 

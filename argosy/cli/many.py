@@ -46,7 +46,8 @@ class Bench(SideBySide):
 
     def __call__(self) -> int:
         """Run what is missing."""
-        experiments = suite(self.suite, self.algorithms, read_seeds(self.seeds))
+        algorithms = [name for names in self.algorithms for name in names.split(",")]
+        experiments = suite(self.suite, algorithms, read_seeds(self.seeds))
         root = Path(self.runs) / "bench" / self.suite
         if self.dry:
             jobs = [Job(experiment, root) for experiment in experiments]

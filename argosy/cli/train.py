@@ -74,6 +74,9 @@ def read_flags(args: Sequence[str], output: type[OutputT], command: str) -> tupl
         assert algorithm is not None
         algorithm_class(algorithm)
         if task is None and not wants_help:
+            if args and not args[0].startswith("-"):
+                raise ConfigError(f"which task? If {args[0]!r} is meant: --task {args[0]}")
+            _parse(_preset_for_help(algorithm), args, output, command)  # says which flag is misspelt
             raise ConfigError("which task? --task TASK, for instance --task CartPole-v1")
         asked |= {"net.memory": memory} if memory in ("gru", "lstm") else {}
         default = _preset_for_help(algorithm) if task is None else preset(algorithm, task, **asked)
@@ -111,6 +114,8 @@ def run_and_report(experiment: Experiment, output: Output, source: str) -> int:
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Resume(SideBySide):
     """Go on with a run that was stopped, from its checkpoint."""
+
+    others = "a run that goes on keeps its settings; argosy train ALGO --task TASK --init RUN begins a new one from it"
 
     run: Annotated[str, tyro.conf.Positional]
     """The run's folder, or that of many runs (`argosy train --seeds`), of which those that are missing go on."""

@@ -266,7 +266,9 @@ def _registered(task: str) -> str:
         *(f"{game}-v5" for game in games.values()),
         *filter(is_dm_control, _pool_tasks()),
     ]
-    raise ConfigError(f"unknown task {task!r}; {nearest(task, known)}")
+    alike = [name for name in known if task.lower() in name.lower()]
+    atari = "" if games else "; for Atari's games: pip install 'argosy[atari]'"
+    raise ConfigError(f"unknown task {task!r}; {nearest(task, alike or known)}{atari}")
 
 
 def vector_kind(task: str, config: EnvConfig, num_envs: int) -> str:

@@ -73,7 +73,7 @@ def _ranges(tables: Mapping[str, object], prefix: str = "") -> Iterator[tuple[st
             yield from _ranges(value, f"{name}.")
             continue
         try:
-            yield name, from_plain(Range, value)
+            yield name, from_plain(Range, value if isinstance(value, Mapping) else {})
         except ConfigError as error:
             raise ConfigError(f"the range of {name}: {error}") from None
 
@@ -84,8 +84,11 @@ def _accepted(experiment: Experiment, name: str, where: Range) -> Range:
     Raises:
         ConfigError: the experiment refuses an end of it, or one of its choices.
     """
-    for value in where.choices or (where.low, where.high):
-        experiment.replaced({name: value})
+    try:
+        for value in where.choices or (where.low, where.high):
+            experiment.replaced({name: value})
+    except ConfigError as error:
+        raise ConfigError(f"the range of {name}: {error}") from None
     if where.low is None or where.high is None or not isinstance(experiment.settings()[name], float):
         return where
     return dataclasses.replace(where, low=float(where.low), high=float(where.high))

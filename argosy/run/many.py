@@ -140,7 +140,9 @@ def read_seeds(text: str) -> list[int]:
         count = 0
     seeds = [seed for part in parts for seed in part] if 0 < count <= MOST_SEEDS else []
     if not seeds or len(set(seeds)) < count:
-        raise ConfigError(f"seeds are {text!r}; write 0-4 for five of them, or 1,3,5 ({MOST_SEEDS:,} at most)")
+        raise ConfigError(
+            f"seeds are {text!r}; write 0-4 for five of them, or 1,3,5 (each once, {MOST_SEEDS:,} at most)"
+        )
     return seeds
 
 

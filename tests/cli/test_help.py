@@ -42,6 +42,7 @@ def test_it_is_that_of_the_parser_for_a_task(name, capsys):
     flags = [[line.split()[0] for line in page.splitlines() if line.startswith("  --")] for page in pages]
     assert flags[0] == flags[1]
     assert len(flags[0]) > 60
+    assert all("--lr for DQN's --optim.lr" in page for page in pages)
     assert "Defaults are those of the preset" in pages[1]
 
 
@@ -63,7 +64,7 @@ def test_switches_are_off_and_on_as_the_parser_has_them(capsys):
     assert "--net.norm-obs, --net.no-norm-obs" in capsys.readouterr().out
     args = ["train", "dqn", "--task=CartPole-v1", "--net.no-norm-obs", "--no-double", "--lr=-1"]
     assert cli.main(args) == 2  # refused for its last flag alone
-    assert "OptimConfig.lr is -1.0" in capsys.readouterr().err
+    assert "--optim.lr is -1.0" in capsys.readouterr().err
 
 
 def test_the_list_has_a_line_for_each(capsys):

@@ -49,6 +49,8 @@ def test_every_command_explains_itself(capsys):
         (["train", "dqm", "--task", "CartPole-v1"], "unknown algorithm 'dqm': did you mean 'dqn'?"),
         (["train", "dqn", "--task", "CartPol-v1"], "unknown task 'CartPol-v1'; did you mean 'CartPole-v1'?"),
         (["train", "dqn"], "which task? --task TASK, for instance --task CartPole-v1"),
+        (["train", "dqn", "CartPole-v1"], "which task? If 'CartPole-v1' is meant: --task CartPole-v1"),
+        (["train", "dqn", "--taks", "CartPole-v1"], "unknown flag '--taks': did you mean '--task'?"),
         (["train", "dqn", "--task"], "--task needs a value"),
         (["train", "dqn", "--task", "CartPole-v1", "--lrr", "1"], "unknown flag '--lrr': did you mean '--lr'?"),
         (["train", "dqn", "--task=CartPole-v1", "--lrr=1"], "unknown flag '--lrr': did you mean '--lr'?"),
@@ -56,13 +58,32 @@ def test_every_command_explains_itself(capsys):
             ["train", "dqn", "--task", "CartPole-v1", "--env.nmu-envs", "1"],
             "unknown flag '--env.nmu-envs': did you mean '--env.num-envs'?",
         ),
-        (["train", "dqn", "--task", "CartPole-v1", "--lr", "-1"], "OptimConfig.lr is -1.0; it must be > 0.0"),
-        (["train", "dqn", "--task", "CartPole-v1", "--env.num-envs", "0"], "EnvConfig.num_envs is 0; it must be >= 1"),
-        (["train", "dqn", "--task", "CartPole-v1", "--buffer.size", "0"], "BufferConfig.size is 0; it must be >= 1"),
+        (["train", "dqn", "--task", "CartPole-v1", "--lr", "-1"], "--optim.lr is -1.0; it must be > 0.0"),
+        (["train", "dqn", "--task", "CartPole-v1", "--env.num-envs", "0"], "--env.num-envs is 0; it must be >= 1"),
+        (["train", "dqn", "--task", "CartPole-v1", "--buffer.size", "0"], "--buffer.size is 0; it must be >= 1"),
         (
             ["train", "dqn", "--task", "CartPole-v1", "extra"],
             "unexpected argument 'extra'; argosy train dqn --help lists the options",
         ),
+        (["train", "dqn", "--task", "CartPole-v1", "--gamma", "1.5"], "--gamma is 1.5; it must be >= 0.0 and <= 1.0"),
+        (["train", "dqn", "--task", "CartPole-v1", "--seed", "-1"], "--seed is -1; it must be >= 0"),
+        (
+            ["train", "dqn", "--task", "CartPole-v1", "--double", "false"],
+            "unexpected argument 'false'; a switch takes no value: --double or --no-double, ",
+        ),
+        (
+            ["train", "dqn", "--task", "CartPole-v1", "--optim.kind", "adamm"],
+            "unknown optimiser 'adamm'; did you mean 'adam'?",
+        ),
+        (
+            ["train", "dqn", "--task", "CartPole-v1", "--wrap", "mine"],
+            "unknown wrapper of algorithms 'mine'; one of your",
+        ),
+        (
+            ["resume", "nowhere", "--lr", "1"],
+            "unknown flag '--lr': a run that goes on keeps its settings; argosy train ",
+        ),
+        (["resume", "nowhere", "--total-step", "1"], "unknown flag '--total-step': did you mean '--total-steps'?"),
         (["doctor", "--foo"], "unknown flag '--foo'"),
         (["launch", "fleet.py", "--resum"], "unknown flag '--resum': did you mean '--resume'?"),
         (["fleet", "statu"], "invalid choice 'statu' for argument 'action'. Expected one of ('status', 'stop')."),
@@ -99,13 +120,17 @@ def test_short_flags_stand_for_those_of_the_only_section_that_has_them():
     from argosy.presets import preset
 
     default = preset("dqn", "CartPole-v1")
-    args = ["--kind=sgd", "--lr", "0.01", "--args", '{"momentum": 0.9}', "--eps-end=0.2", "--no-double"]
+    args = ["--stop.test-return", "none", "--net.hidden-sizes", "64,32", "--trainer.step-per-epoch", "2e3"]
+    args += ["--kind=sgd", "--lr", "0.01", "--args", '{"momentum": 0.9}', "--eps-end=0.2", "--no-double"]
     experiment, _ = _parse(default, args, Output, "train")
     assert experiment == default.replaced(
         {
             "optim": {"kind": "sgd", "lr": 0.01, "args": {"momentum": 0.9}},
             "exploration.eps_end": 0.2,
             "double": False,
+            "stop.test_return": None,
+            "net.hidden_sizes": (64, 32),
+            "trainer.step_per_epoch": 2000,
         }
     )
 

@@ -74,6 +74,7 @@ def test_atari_names():
         ("Pongg-v5", "Pong-v5"),
         ("HalfChetah-v5", "HalfCheetah-v5"),
         ("gymnasium:CartPole-v9", "CartPole-v1"),
+        ("Walker2d", "Walker2d-v5"),
     ],
 )
 def test_unknown_tasks(task, nearest):
@@ -90,6 +91,10 @@ def test_without_an_emulator(monkeypatch):
     monkeypatch.setattr("argosy.env.tasks._atari_games", dict)
     with pytest.raises(MissingExtraError, match=r"pip install 'argosy\[atari\]'"):
         make_vector_env("BreakoutNoFrameskip-v4", 1)
+    with pytest.raises(ConfigError, match=r"unknown task 'Pong'; .*; for Atari's games: pip install 'argosy\[atari\]'"):
+        make_vector_env("Pong", 1)
+    with pytest.raises(ConfigError, match=r"unknown task 'lander'; known names: LunarLander-v3, LunarLanderContinuous"):
+        make_vector_env("lander", 1)
 
 
 def test_spaces_without_stepping():

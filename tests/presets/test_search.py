@@ -50,14 +50,14 @@ def test_a_range_of_whole_numbers_for_a_real_setting_is_one_of_real_numbers():
 @pytest.mark.parametrize(
     ("own", "said"),
     [
-        ({"lr": 3}, "the range of lr"),
+        ({"lr": 3}, "the range of lr: a range is { low = 1e-5, high = 1e-2, log = true } or { choices"),
         ({"lr": {"low": 1.0}}, "low = 1e-5"),
         ({"lr": {"low": 1.0, "high": 1.0}}, "low must be < high"),
         ({"lr": {"low": 0.0, "high": 1.0, "log": True}}, "log is for numbers"),
         ({"lr": {"low": 1.0, "high": 2.0, "choices": [1]}}, "or { choices"),
         ({"lr": {"low": 1.0, "hihg": 2.0}}, "hihg"),
         ({"lrr": {"low": 1.0, "high": 2.0}}, "did you mean"),
-        ({"lr": {"low": -1.0, "high": 2.0}}, "must be > 0"),
+        ({"lr": {"low": -1.0, "high": 2.0}}, "the range of optim.lr: OptimConfig.lr is -1.0; it must be > 0"),
         ({"trainer": {"batch_size": {"choices": [0]}}}, "must be >= 1"),
     ],
 )

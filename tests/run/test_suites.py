@@ -30,9 +30,12 @@ def test_what_cannot_be_is_refused():
 
 
 def test_the_command_says_what_is_missing(tmp_path, capsys):
-    args = ["bench", "classic", "--algorithms", "dqn", "--seeds", "1", "--runs", str(tmp_path), "--dry"]
+    args = ["bench", "classic", "--algorithms", "dqn,qrdqn", "--seeds", "1", "--runs", str(tmp_path), "--dry"]
     assert main(args) == 0
-    assert capsys.readouterr().out == "dqn on CartPole-v1, seed 1: missing\ndqn on Acrobot-v1, seed 1: missing\n"
+    missing = [
+        f"{name} on {task}, seed 1: missing" for name in ("dqn", "qrdqn") for task in ("CartPole-v1", "Acrobot-v1")
+    ]
+    assert capsys.readouterr().out.splitlines() == missing
     assert not list(tmp_path.iterdir())
     with pytest.raises(SystemExit) as ended:
         main(["bench", "--help"])
