@@ -63,6 +63,12 @@ def test_a_page_asks_for_what_is_written(name):
     assert "<!--" not in docs.on_page_markdown(page.read_text(encoding="utf-8"))
 
 
+def test_pages_that_are_written_say_so_where_they_are_read_as_they_stand():
+    mark = re.compile(rf"<!-- (?:{'|'.join(docs.WRITERS)}|names of [\w.]+) -->")
+    pages = {page: page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md")}
+    assert [page for page, text in pages.items() if mark.search(text) and "Written by `make docs`" not in text] == []
+
+
 def explained():
     """Settings that the glossary's generated tables explain, the parts of nested names each."""
     rows = re.findall(r"^\| `([\w.]+)` \| \S.* \| .+ \|$", docs.on_page_markdown(GLOSSARY), re.MULTILINE)

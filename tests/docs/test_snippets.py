@@ -1,5 +1,7 @@
 """Every Python block of the documentation runs as it stands, page by page, in the order of the page."""
 
+import ast
+import builtins
 import multiprocessing
 import re
 import runpy
@@ -39,6 +41,23 @@ def test_snippets_of_a_page_run(page, tmp_path):
     process.join(800)
     process.kill()
     assert process.exitcode == 0, f"{page.relative_to(ROOT)}\n{(tmp_path / 'said.log').read_text()[-6000:]}"
+
+
+def lacks(block):
+    """Names that a block takes from those before it."""
+    nodes = list(ast.walk(ast.parse(block)))
+    loaded = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    stored |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    stored |= {(node.asname or node.name).partition(".")[0] for node in nodes if isinstance(node, ast.alias)}
+    return loaded - stored - {node.arg for node in nodes if isinstance(node, ast.arg)} - set(dir(builtins))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_says_that_its_snippets_go_on_from_each_other(page):
+    text = page.read_text(encoding="utf-8")
+    goes_on = any(lacks(block) for block in FENCE.findall(text))
+    assert goes_on == ("```\n\nWhat follows in Python goes on from this snippet.\n" in text)
 
 
 def test_the_documentation_has_snippets():
