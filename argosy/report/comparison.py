@@ -8,7 +8,7 @@ import numpy as np
 
 from argosy.errors import ConfigError
 from argosy.report.figure import short
-from argosy.report.runs import Run
+from argosy.report.runs import Run, labels
 from argosy.report.statistics import FloatArray, Interval, difference, improvement, interval
 
 ENOUGH = 5
@@ -56,11 +56,14 @@ def compare(ours: Sequence[Run], theirs: Sequence[Run]) -> list[str]:
             f"A has scores of {', '.join(a) or 'no task'}, B of {', '.join(b) or 'no task'}; "
             "give runs of one task at least that both have played"
         )
-    said = []
+    said, mixed = list[str](), list[str]()
     for name, runs in (("A", ours), ("B", theirs)):
-        algorithms = sorted({run.algorithm for run in runs})
-        mixed = "; they are taken as one" if len(algorithms) > 1 else ""
-        said.append(f"{name}: {', '.join(algorithms)}, {len(runs)} runs{mixed}")
+        said.append(f"{name}: {', '.join(sorted({run.algorithm for run in runs}))}, {len(runs)} runs")
+        for task in tasks:
+            variants = sorted(set(labels([run for run in runs if run.task == task])))
+            if len(variants) > 1:
+                said.append(f"{name} mixes on {task}, as if they were one: {'; '.join(variants)}")
+                mixed.append(name)
     if alone := sorted(a.keys() ^ b.keys()):
         said.append(f"Left out, only one of them has played it: {', '.join(alone)}")
     said += [f"{task}: A {_side(a[task])}, B {_side(b[task])}" for task in tasks]
@@ -70,7 +73,10 @@ def compare(ours: Sequence[Run], theirs: Sequence[Run]) -> list[str]:
     said.append(f"Difference of the interquartile means, A - B: {described(apart)}{unit}")
     said.append(f"Probability that a run of A beats one of B: {chance:.2f}")
     seeds = min(len(first), len(second))
-    if seeds < ENOUGH:
+    if mixed:
+        both = " and ".join(dict.fromkeys(mixed))
+        said.append(f"No answer: the runs of {both} are not of one algorithm with the same settings; name fewer of them")
+    elif seeds < ENOUGH:
         said.append(f"Too few seeds to tell ({len(first)} and {len(second)}): make {ENOUGH} of each at least")
     elif apart.low > 0.0:
         said.append("A is better: the whole interval lies above 0")
@@ -82,4 +88,4 @@ def compare(ours: Sequence[Run], theirs: Sequence[Run]) -> list[str]:
 
 
 def _side(scores: Sequence[float]) -> str:
-    return f"{described(interval(scores))}, {len(scores)} seeds"
+    return f"{described(interval(scores))}, {len(scores)} runs"

@@ -243,11 +243,20 @@ def test_compare_says_what_it_cannot_tell(tmp_path):
     ours = [make_run(tmp_path, seed=seed) for seed in range(2)]
     theirs = [make_run(tmp_path, "a2c", seed=0), make_run(tmp_path, "dqn", "Acrobot-v1")]
     said = compare(read_runs(ours)[0], read_runs(theirs)[0])
-    assert "B: a2c, dqn, 2 runs; they are taken as one" in said
+    assert "B: a2c, dqn, 2 runs" in said
     assert any(line.startswith("Left out") and "Acrobot-v1" in line for line in said)
     assert said[-1].startswith("Too few seeds to tell (2 and 1)")
     with pytest.raises(ConfigError, match="A has scores of CartPole-v1, B of Acrobot-v1"):
         compare(read_runs(ours)[0], read_runs(theirs[1:])[0])
+
+
+def test_compare_answers_only_for_runs_of_one_kind(tmp_path):
+    ours = [make_run(tmp_path, seed=seed, clip=clip) for seed in range(5) for clip in (True, False)]
+    theirs = [make_run(tmp_path, name, seed=seed) for name in ("a2c", "dqn") for seed in range(5)]
+    said = compare(read_runs(ours)[0], read_runs(theirs)[0])
+    assert "A mixes on CartPole-v1, as if they were one: ppo clip=false; ppo clip=true" in said
+    assert "B mixes on CartPole-v1, as if they were one: a2c; dqn" in said
+    assert said[-1].startswith("No answer: the runs of A and B are not of one algorithm with the same settings")
 
 
 def test_differences_and_bands_by_hand():
