@@ -81,7 +81,7 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
     default_net: ClassVar[NetConfig] = NetConfig()
     """Network used where the caller gives none."""
     presets: ClassVar[Mapping[str, Mapping[str, object]] | Path] = {}
-    """Of an algorithm of one's own: settings for each family of tasks ("classic", ...), or a TOML file of them."""
+    """Of one's own: settings by families of tasks ("classic", ...) or a TOML file of them, on top of its parent's."""
 
     def __init__(self, config: ConfigT, policy: Policy) -> None:
         check_policy(type(self), policy)

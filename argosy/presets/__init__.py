@@ -36,7 +36,7 @@ def preset(algorithm: str | type[Algorithm[Any, Any]], task: TaskOf, **changes: 
     """Return the experiment that suits `algorithm` on `task`, with `changes` (see `Experiment.replaced`).
 
     An algorithm of one's own is given as the class, as "MODULE:CLASS" or by its registered name; its presets are what
-    its class has as `presets`. A task may be the class, or a function, that makes its envs.
+    its class has as `presets`, on top of those of the algorithm of argosy that it is a subclass of. A task may be the class, or a function, that makes its envs.
 
     Raises:
         ConfigError: algorithm, task or a changed setting are unknown (the nearest name is offered).
@@ -46,17 +46,15 @@ def preset(algorithm: str | type[Algorithm[Any, Any]], task: TaskOf, **changes: 
     # how good a policy becomes from data is up to the data
     if algorithm_class(name).kind != "offline" and experiment.replaced(changes).collects:
         experiment = _replaced(experiment, "tasks.toml", task, read_sections("tasks.toml"))
-    changed = experiment.replaced(changes)
-    file, own = _own_sections(name)
-    if changed.net.memory is not None and f"{family}{MEMORY}" in own:
-        return _replaced(experiment, file, f"{family}{MEMORY}", own).replaced(changes)
-    return changed
+    if experiment.replaced(changes).net.memory is not None:
+        experiment = _with_own(experiment, f"{family}{MEMORY}")
+    return experiment.replaced(changes)
 
 
 def preset_name(algorithm: str, task: str, memory: str | None = None) -> str:
     """Say in words which preset `preset` picks; `memory` is the `net.memory` that is asked for."""
     family = task_family(task)
-    if memory is not None and f"{family}{MEMORY}" in _own_sections(algorithm)[1]:
+    if memory is not None and any(f"{family}{MEMORY}" in own for own in _own_sections(algorithm).values()):
         return f"{algorithm} with memory on {family} tasks"
     if family in tuned_families(algorithm):
         return f"{algorithm} on {family} tasks"
@@ -65,7 +63,8 @@ def preset_name(algorithm: str, task: str, memory: str | None = None) -> str:
 
 def tuned_families(algorithm: str) -> list[str]:
     """Return the families of tasks for which an algorithm has settings of its own."""
-    return [section for section in _own_sections(algorithm)[1] if not section.endswith(MEMORY)]
+    sections = dict.fromkeys(section for own in _own_sections(algorithm).values() for section in own)
+    return [section for section in sections if not section.endswith(MEMORY)]
 
 
 @cache
@@ -107,37 +106,50 @@ def _read(file: Path) -> dict[str, Any]:
     return found
 
 
-def _own_sections(algorithm: str) -> tuple[str, Sections]:
-    """Return where an algorithm's presets stand, and its sections, one per family of tasks.
+def _own_sections(algorithm: str) -> dict[str, Sections]:
+    """Return an algorithm's presets by where they stand, with a section per family of tasks; the last ones win.
 
     Raises:
         ConfigError: there is no such family.
     """
     cls = algorithm_class(algorithm)
     if algorithm in ALGORITHMS:
-        file, sections = f"{algorithm}.toml", read_sections(f"{algorithm}.toml")
-    elif isinstance(cls.presets, Path):
-        file, sections = str(cls.presets), read_sections(str(cls.presets.absolute()))
+        found = {f"{algorithm}.toml": read_sections(f"{algorithm}.toml")}
     else:
-        file, sections = f"{cls.__name__}.presets", cls.presets
+        bases = [(base.__name__, base.__module__) for base in cls.__mro__]
+        parent = next((name for base in bases for name, defined in ALGORITHMS.items() if defined == base), None)
+        found = {}
+        if parent is not None and issubclass(cls.config_type, algorithm_class(parent).config_type):
+            found = _own_sections(parent)
+        if isinstance(cls.presets, Path):
+            found[str(cls.presets)] = read_sections(str(cls.presets.absolute()))
+        else:
+            found[f"{cls.__name__}.presets"] = cls.presets
     families = read_sections("families.toml")
-    for section in sections:
-        if section.removesuffix(MEMORY) not in families:
-            raise ConfigError(f"unknown section [{section}] of {file}: {nearest(section, families)}")
-    return file, sections
+    for file, sections in found.items():
+        for section in sections:
+            if section.removesuffix(MEMORY) not in families:
+                raise ConfigError(f"unknown section [{section}] of {file}: {nearest(section, families)}")
+    return found
 
 
 def _by_family(algorithm: str, task: str) -> dict[str, Experiment]:
     """Return the preset for every family; all of them, so that a slip anywhere in a file is refused."""
-    cls, (file, own) = algorithm_class(algorithm), _own_sections(algorithm)
+    cls = algorithm_class(algorithm)
     plain = Experiment(task=task, algorithm=algorithm, config=cls.config_type(), net=cls.default_net)
     found = {}
     for family in read_sections("families.toml"):
         experiment = _replaced(plain, "families.toml", family, read_sections("families.toml"))
         experiment = _replaced(experiment, "kinds.toml", cls.kind, read_sections("kinds.toml"))
-        found[family] = _replaced(experiment, file, family, own)
-        _replaced(found[family], file, f"{family}{MEMORY}", own)
+        found[family] = _with_own(experiment, family)
+        _with_own(found[family], f"{family}{MEMORY}")
     return found
+
+
+def _with_own(experiment: Experiment, section: str) -> Experiment:
+    for file, own in _own_sections(experiment.algorithm).items():
+        experiment = _replaced(experiment, file, section, own)
+    return experiment
 
 
 def _replaced(experiment: Experiment, file: str, section: str, sections: Sections) -> Experiment:

@@ -323,7 +323,7 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         """Move the progress bar; log where enough has happened since the last record."""
         state, position = self.state, self.position
         self._bar.move(position)
-        if position - state.logged_step < self.log_interval_steps:
+        if position < min(state.logged_step + self.log_interval_steps, self.length):
             return
         seconds = state.total_time - state.test_time
         metrics = {"time/steps_per_s": (position - state.logged_step) / max(seconds - state.logged_time, 1e-9)}

@@ -23,7 +23,10 @@ class Steady(DQN):
 
     config_type = SteadyConfig
     presets = {  # noqa: RUF012
-        "classic": {"pause_updates": 3, "trainer": {"max_epoch": 1, "step_per_epoch": 120, "start_steps": 40}}
+        "classic": {
+            "pause_updates": 3,
+            "trainer": {"max_epoch": 1, "step_per_epoch": 120, "start_steps": 40, "batch_size": 32},
+        }
     }
 
 

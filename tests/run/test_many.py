@@ -84,18 +84,18 @@ def test_ctrl_c_ends_all_and_each_goes_on(tmp_path, capsys):
     threading.Thread(target=press, daemon=True).start()
     outcomes = run_many(jobs, 2)
     assert [outcome.code for outcome in outcomes] == [130, 130]
-    made = [job.position for job in jobs]
-    assert made[2] == 0
+    assert jobs[2].position == 0
     assert not any(job.result() for job in jobs)
 
     jobs.pop().config.unlink()
-    for job in jobs:
+    epochs = [job.position // 200 + 2 for job in jobs]
+    for job, max_epoch in zip(jobs, epochs, strict=True):
         config = json.loads(job.folder().config.read_text())
-        config["trainer"]["max_epoch"] = max(made) // 200 + 2
+        config["trainer"]["max_epoch"] = max_epoch
         job.folder().config.write_text(json.dumps(config))
     assert main(["resume", str(tmp_path), "--jobs", "2", "--quiet", "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
-    assert [run["env_steps"] for run in out["runs"]] == [(max(made) // 200 + 2) * 200] * 2
+    assert [run["env_steps"] for run in out["runs"]] == [200 * max_epoch for max_epoch in epochs]
 
 
 @pytest.mark.slow

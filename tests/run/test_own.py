@@ -175,8 +175,11 @@ def test_what_is_no_algorithm_is_refused(name, message):
 
 
 def test_presets_of_one_s_own_stand_in_the_class_or_in_a_file(tmp_path, monkeypatch):
-    assert tuned_families("own:Steady") == ["classic"]
+    assert tuned_families("own:Steady") == tuned_families("dqn")
     assert preset_name("own:Steady", "CartPole-v1") == "own:Steady on classic tasks"
+    steady, dqn = (argosy.preset(name, "CartPole-v1") for name in ("own:Steady", "dqn"))
+    assert (steady.config.optim, steady.stop) == (dqn.config.optim, dqn.stop)
+    assert (steady.trainer.max_epoch, steady.config.pause_updates) == (1, 3)
     file = tmp_path / "steady.toml"
     file.write_text("[classic]\npause_updates = 7\n")
     monkeypatch.setattr(own.Steady, "presets", file)

@@ -280,11 +280,12 @@ def test_metrics_are_logged_at_intervals_with_means_since_the_last_record() -> N
     trainer = offpolicy(max_epoch=1, logger=logger, log_interval_steps=8)
     trainer.run()
     steps = [(env_step, gradient_step, sorted(metrics)) for env_step, gradient_step, metrics in logger.records]
-    assert [step[:2] for step in steps] == [(8, 8), (16, 16), (20, 20)]
+    assert [step[:2] for step in steps] == [(8, 8), (16, 16), (20, 20), (20, 20)]
     assert steps[0][2] == ["loss/total", "time/steps_per_s"]
     assert steps[1][2] == ["episode/return_mean", "loss/total", "time/steps_per_s"]
     assert logger.records[1][2]["loss/total"] == np.mean(range(9, 17))
-    assert logger.records[2][2]["test/return_mean"] == 5.0
+    assert logger.records[2][2]["loss/total"] == np.mean(range(17, 21))  # the last ones are never left out
+    assert logger.records[3][2]["test/return_mean"] == 5.0
 
 
 def test_a_line_per_epoch_says_how_it_went(capsys: pytest.CaptureFixture[str]) -> None:
