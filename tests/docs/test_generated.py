@@ -1,6 +1,7 @@
 """What tools/docs.py writes of the algorithms is complete, and the README is up to date."""
 
 import dataclasses
+import functools
 import importlib
 import importlib.util
 import json
@@ -69,6 +70,7 @@ def test_pages_that_are_written_say_so_where_they_are_read_as_they_stand():
     assert [page for page, text in pages.items() if mark.search(text) and "Written by `make docs`" not in text] == []
 
 
+@functools.cache
 def explained():
     """Settings that the glossary's generated tables explain, the parts of nested names each."""
     rows = re.findall(r"^\| `([\w.]+)` \| \S.* \| .+ \|$", docs.on_page_markdown(GLOSSARY), re.MULTILINE)
