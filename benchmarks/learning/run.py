@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 import statistics
+import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -128,6 +129,12 @@ def _versions() -> dict[str, str]:
     return {name: there[name] for name in VERSIONS if name in there}
 
 
+def commit() -> str | None:
+    """Return by which commit a run was made, marked if files differed from it; None outside a clone."""
+    command = ["git", "-C", str(HERE), "describe", "--always", "--dirty", "--exclude", "*"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or None
+
+
 def wanted(algorithm: str, task: str, changes: Mapping[str, Any]) -> Experiment:
     """Return what is to be run, whatever the seed."""
     experiment = argosy.preset(algorithm, task, **changes)
@@ -225,6 +232,7 @@ def record(folder: Path) -> dict[str, Any]:
         "training_curve": training[:: max(1, len(training) // 200)],
         "machine": f"{machine()['processor']}, {os.cpu_count()} cores",
         "versions": {"argosy": argosy.__version__} | _versions(),
+        "commit": commit(),
         "date": time.strftime("%Y-%m-%d"),
     }
 

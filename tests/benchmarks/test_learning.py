@@ -1,6 +1,7 @@
 import dataclasses
 import importlib.util
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -111,6 +112,7 @@ def test_what_was_interrupted_gets_into_no_table(tmp_path):
     made = run.finished(result)
     assert made["env_steps"] == result.env_steps
     assert made["final_return_mean"] == made["test_return_mean"]  # of one test, which is both
+    assert made["commit"] is None or re.fullmatch(r"[0-9a-f]{7,}(-dirty)?", made["commit"])
     with pytest.raises(SystemExit, match="was interrupted; the same command goes on"):
         run.finished(dataclasses.replace(result, interrupted=True))
 
