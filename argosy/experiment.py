@@ -200,7 +200,8 @@ class Experiment(Checked):
     def full_name(self, name: str) -> str:
         """Return where a setting that `replaced` takes stands: `config.optim.lr` for `lr`.
 
-        Settings of the algorithm need not say in which of its sections they are, if only one has a setting of the name.
+        Settings of the algorithm need not say in which of its sections they are, if only one has a setting of the name,
+        and no other one that begins so (`eps` may be Adam's or that of `eps_end`).
         """
         own = _leaves(self.config)
         if name == "total_steps":
@@ -210,7 +211,11 @@ class Experiment(Checked):
             return f"config.{name}"
         if first in _OWN:
             return name
-        meant = [leaf for leaf in own if leaf.rpartition(".")[2] == name]
+        parts = {leaf: leaf.rpartition(".") for leaf in own}
+        meant = [leaf for leaf, (_, _, last) in parts.items() if last == name]
+        if len(meant) == 1:
+            section = parts[meant[0]][0]
+            meant += [leaf for leaf, (of, _, last) in parts.items() if last.startswith(f"{name}_") and of != section]
         if len(meant) == 1:
             return f"config.{meant[0]}"
         if meant:

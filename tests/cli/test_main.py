@@ -139,6 +139,9 @@ def test_a_short_flag_that_may_be_several_is_refused(capsys):
     code, line = error_of(capsys, "train", "sac", "--task", "Pendulum-v1", "--lr", "1")
     assert code == 2
     assert line == "setting 'lr' of sac may be actor_optim.lr or critic_optim.lr or alpha_optim.lr; say which one"
+    code, line = error_of(capsys, "train", "dqn", "--task", "CartPole-v1", "--eps", "0.1")  # the rate of exploration?
+    assert code == 2
+    assert line.startswith("setting 'eps' of dqn may be optim.eps or exploration.eps_start or ")
 
 
 def test_arguments_of_a_class_of_one_s_own_are_json(capsys):
