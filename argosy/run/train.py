@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 from argosy.algorithm import Algorithm, algorithm_name
+from argosy.env import Obs
 from argosy.env.tasks import TaskOf
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
@@ -227,5 +228,10 @@ def _ctrl_c(trainer: LocalTrainer) -> Iterator[threading.Event]:
     before = signal.signal(signal.SIGINT, stop) or signal.default_int_handler
     try:
         yield pressed
+        if trainer.test_collector is not None:
+            trainer.test_collector.see = end  # a test may be long, or never end; the run goes on with it
     finally:
         signal.signal(signal.SIGINT, before)
+    def end(obs: Obs) -> None:
+        raise StopIteration
+

@@ -292,11 +292,11 @@ def _check_trace(trace: _Trace, env: Env, steps: int) -> Iterator[Finding]:
         yield warning("step", f"the observation never changed in {steps} random steps.")
     limit = env.spec.max_episode_steps if env.spec is not None else None
     if not trace.lengths:
-        if limit is None:
-            yield note(
+        if not declared and not env.has_wrapper_attr("_max_episode_steps"):  # of a TimeLimit
+            yield warning(
                 "episode",
-                f"no episode ended in {steps} random steps, and no time limit is declared; wrap the env in "
-                "gymnasium.wrappers.TimeLimit if episodes can go on for ever.",
+                f"no episode ended in {steps} random steps, and no time limit is declared; tests wait for ends: set "
+                "env.max_episode_steps, or wrap the env in gymnasium.wrappers.TimeLimit.",
             )
     elif len(trace.lengths) >= 3 and all(t and u for t, u in trace.ends):
         yield warning(

@@ -228,7 +228,7 @@ def test_episode_without_end():
             obs, rew, *_ = super().step(action)
             return np.clip(obs, -2, 2), rew, False, False, {}
 
-    assert one(Endless).startswith("note: episode: no episode ended in 300 random steps, and no time limit")
+    assert one(Endless).startswith("warning: episode: no episode ended in 300 random steps, and no time limit")
     assert found(lambda: gym.wrappers.TimeLimit(Endless(), 50)) == []
 
 
