@@ -59,6 +59,7 @@ def test_every_command_explains_itself(capsys):
         (["train", "dqn", "--task", "CartPole-v1", "--lr", "-1"], "OptimConfig.lr is -1.0; it must be > 0.0"),
         (["train", "dqn", "--task", "CartPole-v1", "--env.num-envs", "0"], "EnvConfig.num_envs is 0; it must be >= 1"),
         (["train", "dqn", "--task", "CartPole-v1", "--buffer.size", "0"], "BufferConfig.size is 0; it must be >= 1"),
+        (["train", "dqn", "--task", "CartPole-v1", "--logger.mlflow", "foo"], "LoggerConfig.mlflow is 'foo'; it must"),
         (
             ["train", "dqn", "--task", "CartPole-v1", "extra"],
             "unexpected argument 'extra'; argosy train dqn --help lists the options",
