@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -179,6 +180,11 @@ def find_policy(
 
 def fleet_policies(path: str | Path) -> list[str]:
     """Return the names of a fleet's policies; [] for the folder of something else."""
+    if not isinstance(path, str | os.PathLike):
+        raise ConfigError(
+            f"a {type(path).__name__} was given for a run; give the run's folder (of a Result: result.run_dir). A "
+            "policy at hand plays by Collector(policy, env).collect(n_episode=N)"
+        )
     path = Path(path)
     if not (path / "fleet.json").is_file():
         return []

@@ -26,6 +26,8 @@ def test_evaluation_plays_the_best_policy_again(result):
     np.testing.assert_array_equal(stats.returns, again.returns)
     with pytest.raises(ConfigError, match="episodes is 0"):
         argosy.evaluate(result.run_dir, episodes=0)
+    with pytest.raises(ConfigError, match=r"QPolicy was given for a run; .*Collector\(policy, env\).collect"):
+        argosy.evaluate(result.policy)
 
 
 def test_a_film_has_a_frame_per_step(result, tmp_path):
