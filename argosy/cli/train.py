@@ -12,7 +12,7 @@ import tyro
 
 from argosy.algorithm import ALGORITHMS, algorithm_class
 from argosy.cli import help
-from argosy.cli.flags import SideBySide, parse
+from argosy.cli.flags import SideBySide, gathered, parse
 from argosy.cli.show import finish, show_start
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
@@ -151,7 +151,7 @@ def flags_type(default: Experiment, output: type[Common]) -> type[Any]:
 
 
 def _parse(default: Experiment, args: Sequence[str], output: type[OutputT], command: str) -> tuple[Experiment, OutputT]:
-    flags, args = flags_type(default, output), _gathered(default, _spelled_out(default, args, output))
+    flags, args = flags_type(default, output), gathered(default.settings(), _spelled_out(default, args, output))
     names = {field.name for field in dataclasses.fields(Experiment)}
     values = {name: getattr(default, name) for name in names}
     parsed = parse(
@@ -179,32 +179,6 @@ def _spelled_out(default: Experiment, args: Sequence[str], output: type[Common])
             flag = f"--{section}{dot}{negation}{last}".replace("_", "-")
         spelled.append(flag + equals + value)
     return spelled
-
-
-def _gathered(default: Experiment, args: Sequence[str]) -> list[str]:
-    """Let `--env.kwargs.size 3 --env.kwargs.name left` stand for `--env.kwargs '{"size": 3, "name": "left"}'`.
-
-    What is no JSON is a text.
-    """
-    found = {name: dict(value) for name, value in default.settings().items() if isinstance(value, Mapping)}
-    changed, rest, items = set(), [], iter(args)
-    for arg in items:
-        flag, equals, value = arg.partition("=")
-        section, _, key = flag.removeprefix("--").replace("-", "_").rpartition(".")
-        if not flag.startswith("--") or section not in found:
-            rest.append(arg)
-            continue
-        text = value if equals else next(items, None)
-        if text is None:
-            raise ConfigError(f"{flag} needs a value")
-        try:
-            found[section][key] = json.loads(text)
-        except ValueError:
-            found[section][key] = text
-        changed.add(section)
-    for section in sorted(changed):
-        rest += [f"--{section.replace('_', '-')}", json.dumps(found[section])]
-    return rest
 
 
 def _preset_for_help(algorithm: str) -> Experiment:

@@ -228,6 +228,16 @@ def test_check_env_says_what_is_wrong(capsys, tmp_path, monkeypatch):
     assert "action_spaces has 1 entries for 2 agents" in capsys.readouterr().out
 
 
+def test_check_env_takes_the_settings_of_train(capsys):
+    args = ["argosy.env.bitflip:BitFlip", "--env.kwargs.bits", "3", "--env.max-episode-steps=2", "--steps", "60"]
+    assert cli.main(["check-env", *args]) == 0
+    assert error_of(capsys, "check-env", *args, "--env.max-episode-step", "2")[1].startswith("unknown flag")
+    assert (
+        "kwargs holds 'bit', which"
+        in error_of(capsys, "check-env", "argosy.env.bitflip:BitFlip", "--env.kwargs.bit", "3")[1]
+    )
+
+
 def test_check_env_finds_a_sound_env_sound(capsys):
     assert cli.main(["check-env", "CartPole-v1", "--steps", "100"]) == 0
     assert "CartPole-v1: sound" in capsys.readouterr().out
