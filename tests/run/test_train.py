@@ -230,6 +230,12 @@ def test_a_nan_reward_names_env_step_and_field_and_keeps_the_training(tmp_path, 
     assert whole.env_steps == 600
 
 
+def test_a_failure_before_the_first_step_saves_nothing_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(Endless, "reset", lambda self, **how: 1 / 0)
+    with pytest.raises(EnvError, match=r"(?s)failed in reset.*nothing was trained yet, so nothing is saved"):
+        quick(tmp_path, task=Endless)
+
+
 def test_loggers_of_the_experiment_write_beside_the_metrics(tmp_path, monkeypatch):
     pytest.importorskip("tensorboard")
     pytest.importorskip("wandb")
