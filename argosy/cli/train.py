@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar
 
 import tyro
@@ -116,6 +115,8 @@ class Resume(SideBySide):
     """The run's folder, or that of many runs (`argosy train --seeds`), of which those that are missing go on."""
     total_steps: int | None = None
     """The run's new length in steps (offline: updates); a run that has finished goes on, too."""
+    device: str | None = None
+    """Where to learn on, if the run's own device is not here; another one rounds otherwise."""
     trust: bool = False
     """Import the code that the run names as MODULE:CLASS."""
 
@@ -126,14 +127,21 @@ class Resume(SideBySide):
         from argosy.run.many import find_group
 
         if group := find_group(self.run, trust=self.trust):
-            if self.total_steps is not None:
+            if self.total_steps is not None or self.device is not None:
                 raise ConfigError(
-                    f"{self.run} holds many runs, whose length stays; --total-steps takes one of their folders"
+                    f"{self.run} holds many runs, which stay as they are; --total-steps and --device take one of their "
+                    "folders"
                 )
             return many.run_and_report(group, self)
         if self.address is not None:
             raise ConfigError(f"--address is for a folder of many runs, and {self.run} is none")
-        result = runs.resume(self.run, total_steps=self.total_steps, show_progress=not self.quiet, trust=self.trust)
+        result = runs.resume(
+            self.run,
+            total_steps=self.total_steps,
+            device=self.device,
+            show_progress=not self.quiet,
+            trust=self.trust,
+        )
         return finish(result, self)
 
 

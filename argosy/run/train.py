@@ -92,6 +92,7 @@ def resume(
     run_dir: str | Path,
     *,
     total_steps: int | None = None,
+    device: str | None = None,
     show_progress: bool = True,
     callbacks: Sequence[object] = (),
     trust: bool = False,
@@ -102,6 +103,7 @@ def resume(
         run_dir: the run's folder.
         total_steps: the run's new length in steps (offline: updates), also of a run that has finished; a target return
             that it has reached ends it no more. Learning rates with a schedule follow the new length.
+        device: where to learn on, if the run's own device is not here; another one rounds otherwise.
         show_progress: a progress bar and a line per epoch, on standard error.
         callbacks: objects that are told what happens, beside those that the run names; their state goes on.
         trust: import the code that the run names as "MODULE:CLASS", though nobody has named it in this process.
@@ -115,6 +117,9 @@ def resume(
     experiment = folder.experiment(trust=trust)
     if total_steps is not None:
         experiment = experiment.replaced({"trainer.total_steps": total_steps})
+    if device is not None:
+        kept_on = None if experiment.buffer.device is None else device
+        experiment = experiment.replaced({"device": device, "buffer.device": kept_on})
     with folder.claimed():
         return _train(
             experiment, folder, show_progress, callbacks, from_checkpoint=True, extends=total_steps is not None
@@ -223,15 +228,15 @@ def _ctrl_c(trainer: LocalTrainer) -> Iterator[threading.Event]:
     def stop(number: int, frame: FrameType | None) -> None:
         pressed.set()
         trainer.interrupt()
+        if trainer.test_collector is not None:
+            trainer.test_collector.see = end  # a test may be long, or never end; the run goes on with it
         signal.signal(signal.SIGINT, before)
+
+    def end(obs: Obs) -> None:
+        raise StopIteration
 
     before = signal.signal(signal.SIGINT, stop) or signal.default_int_handler
     try:
         yield pressed
-        if trainer.test_collector is not None:
-            trainer.test_collector.see = end  # a test may be long, or never end; the run goes on with it
     finally:
         signal.signal(signal.SIGINT, before)
-    def end(obs: Obs) -> None:
-        raise StopIteration
-

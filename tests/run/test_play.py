@@ -52,6 +52,10 @@ def test_what_learned_on_a_device_that_is_not_here_acts_on_the_cpu(result, tmp_p
     assert '"cuda"' in (run / "config.json").read_text()
     assert argosy.evaluate(run, episodes=2).n_collected_episodes == 2
     argosy.collect_data(run, tmp_path / "a.hdf5", steps=20)
+    argosy.pack(run, tmp_path / "a.zip", episodes=2, video=False)
+    with pytest.raises(ConfigError, match=r"device is 'cuda', which cannot be used here .*; give another \(--device\)"):
+        argosy.resume(run, total_steps=600, show_progress=False)
+    assert argosy.resume(run, total_steps=600, device="cpu", show_progress=False).env_steps == 600
 
 
 def test_a_film_ends_with_its_steps(result, tmp_path):
