@@ -28,6 +28,9 @@ def test_evaluation_plays_the_best_policy_again(result):
         argosy.evaluate(result.run_dir, episodes=0)
     with pytest.raises(ConfigError, match=r"QPolicy was given for a run; .*Collector\(policy, env\).collect"):
         argosy.evaluate(result.policy)
+    for call in (argosy.load, argosy.resume):
+        with pytest.raises(ConfigError, match=r"Result was given for a run; .*result\.run_dir"):
+            call(result)
 
 
 def test_a_film_has_a_frame_per_step(result, tmp_path):
