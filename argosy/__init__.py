@@ -33,4 +33,7 @@ if not TYPE_CHECKING:  # who checks types has read the tables
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    import os
+    import pkgutil
+
+    return sorted({*globals(), *_HOME, *(one.name for one in pkgutil.iter_modules([os.path.dirname(__file__)]))})

@@ -6,7 +6,7 @@ They stand once, in the package's `table.pyi`, whose lines type checkers read as
 from __future__ import annotations
 
 import ast
-import importlib
+import importlib.util
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -23,10 +23,13 @@ def homes(package: str) -> dict[str, str]:
 
 
 def getter(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package some of whose names come from other modules."""
+    """Return the `__getattr__` of a package some of whose names come from other modules, its own modules included."""
 
     def get(name: str) -> object:
         if name not in modules:
+            module = f"{package}.{name}"
+            if not name.startswith("_") and importlib.util.find_spec(module):
+                return importlib.import_module(module)
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(importlib.import_module(modules[name]), name)
 

@@ -84,7 +84,9 @@ def usable_device(device: str) -> str:
     try:
         torch.empty(0, device=device).cpu()  # "meta" has no numbers to bring
     except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"device is {device!r}, which cannot be used here: {error}") from error
+        raise ConfigError(
+            f"device is {device!r}, which cannot be used here ({error}); give another (--device)"
+        ) from error
     return device
 
 

@@ -166,3 +166,11 @@ class LoggerConfig(Checked):
     """Project at Weights & Biases."""
     mlflow: str | None = None
     """Send metrics to MLflow: a server, http://HOST:5000, or a data base without one, sqlite:///FILE (None: not)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mlflow is not None and "://" not in self.mlflow and self.mlflow != "databricks":
+            raise ConfigError(
+                f"LoggerConfig.mlflow is {self.mlflow!r}; it must be the address of a server, http://HOST:5000, or of "
+                "a data base, sqlite:///FILE"
+            )

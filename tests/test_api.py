@@ -51,6 +51,11 @@ def test_an_unknown_name_is_an_attribute_error():
         argosy.trian  # noqa: B018
 
 
+def test_modules_are_there_without_an_import_of_their_own():
+    code = "import sys, argosy; assert {'algorithm', 'env'} <= {*dir(argosy)}; assert 'argosy.env' not in sys.modules; "
+    assert "argosy.algorithm.dqn" in modules_after(code + "argosy.algorithm.DQN; argosy.env.check.check_env")
+
+
 def test_the_version_is_the_package_s():
     assert argosy.__version__ == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 

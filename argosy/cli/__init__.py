@@ -31,7 +31,7 @@ COMMANDS = {
     "fleet": ("argosy.cli.fleet:FleetCommand", "fleet status [NAME] | stop NAME: look at running fleets, or end one"),
     "algorithms": ("argosy.cli.help:Algorithms", "list the algorithms and what they are for"),
     "doctor": ("argosy.cli.doctor:Doctor", "versions, cores, GPU, extras: what works, what is missing"),
-    "check-env": ("argosy.cli.check_env:CheckEnv", "check-env MODULE:ENV: is this environment sound?"),
+    "check-env": ("argosy.cli.check_env", "check-env MODULE:ENV: is this environment sound?"),
 }
 
 USER_ERRORS = (ConfigError, SpaceError, CheckpointError, MissingExtraError, TrustError)

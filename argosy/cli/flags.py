@@ -92,6 +92,32 @@ _read(
 _read(type(None), "{None}", lambda args: None, lambda value: ["None"], choices=("None", "none"))
 
 
+def gathered(settings: Mapping[str, object], args: Sequence[str]) -> list[str]:
+    """Let `--env.kwargs.size 3 --env.kwargs.name left` stand for `--env.kwargs '{"size": 3, "name": "left"}'`.
+
+    What is no JSON is a text.
+    """
+    found = {name: dict(value) for name, value in settings.items() if isinstance(value, Mapping)}
+    changed, rest, items = set(), [], iter(args)
+    for arg in items:
+        flag, equals, value = arg.partition("=")
+        section, _, key = flag.removeprefix("--").replace("-", "_").rpartition(".")
+        if not flag.startswith("--") or section not in found:
+            rest.append(arg)
+            continue
+        text = value if equals else next(items, None)
+        if text is None:
+            raise ConfigError(f"{flag} needs a value")
+        try:
+            found[section][key] = json.loads(text)
+        except ValueError:
+            found[section][key] = text
+        changed.add(section)
+    for section in sorted(changed):
+        rest += [f"--{section.replace('_', '-')}", json.dumps(found[section])]
+    return rest
+
+
 def parse(
     flags: type[T],
     args: Sequence[str],

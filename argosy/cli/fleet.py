@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from argosy.cli.fleetview import troubles
 from argosy.cli.table import in_columns
 from argosy.errors import CheckpointError, ConfigError, nearest
 from argosy.files import damage_named, read_json
@@ -64,7 +65,8 @@ def _status(folder: Path, as_json: bool) -> int:
     print(f"{folder.name}: {_state(folder, status)}, as of {age:.0f} s ago")
     with damage_named(path):
         wall_s = status["before_s"] + status["wall_s"]
-        print(f"  {wall_s:.0f} s, {status['steps_per_s']:,.0f} steps/s, {status['updates_per_s']:,.1f} updates/s")
+        rates = f"{status['steps_per_s']:,.0f} steps/s, {status['updates_per_s']:,.1f} updates/s"
+        print(f"  {wall_s:.0f} s, {rates}, {troubles(status['workers'])}")
         for name, steps in status["env_steps"].items():
             found = status["evaluations"].get(name)
             shown = "" if found is None else f", return {found['return_mean']:.1f} (version {found['version']})"

@@ -44,11 +44,10 @@ def view(title: str, snapshot: Snapshot, before: Snapshot | None = None, *, env_
     Rates and shares are of the time since the snapshot `before`, without it of the whole run.
     """
     seconds = snapshot.wall_s - (before.wall_s if before is not None else 0.0)
-    restarts = sum(int(worker["restarts"]) for worker in snapshot.workers.values())
     rates = [f"{snapshot.steps_per_s:,.0f} steps/s", f"{snapshot.updates_per_s:,.1f} updates/s", snapshot.bottleneck()]
     lines = [
         f"{title}   {clock(snapshot.total_wall_s)}   {snapshot.reason if snapshot.done else 'running'}",
-        "   ".join([*rates, f"restarts {restarts}"]),
+        "   ".join([*rates, troubles(snapshot.workers)]),
         *([f"! {snapshot.standstill}"] if snapshot.standstill else []),
         "",
         *in_columns(
@@ -62,6 +61,12 @@ def view(title: str, snapshot: Snapshot, before: Snapshot | None = None, *, env_
         old = before.workers.get(name, {}) if before is not None else {}
         rows.append((name, str(worker["state"]), str(worker["restarts"]), _said(name, worker, old, seconds)))
     return lines + in_columns(("worker", "state", "restarts", ""), rows)
+
+
+def troubles(workers: Mapping[str, Counts]) -> str:
+    """Say how often workers were restarted, and how often environments failed and were made anew."""
+    restarts, failures = (sum(int(one.get(key, 0)) for one in workers.values()) for key in ("restarts", "env_failures"))
+    return f"restarts {restarts}" + (f"   env failures {failures}" if failures else "")
 
 
 def clock(seconds: float) -> str:
@@ -151,5 +156,8 @@ _SAID: Mapping[str, Callable[[Counts, Callable[[str], float]], list[str]]] = {
     "policy": _policy_worker,
     "buffer": _buffer,
     "parameters": _counters("pushes", "reads"),
-    "eval": _counters("evaluations", "steps"),
+    "eval": lambda worker, rate: [
+        *_counters("evaluations", "steps")(worker, rate),
+        *_if_any(worker, env_failures="env failures"),
+    ],
 }

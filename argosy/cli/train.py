@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar
 
 import tyro
 
 from argosy.algorithm import ALGORITHMS, algorithm_class
 from argosy.cli import help
-from argosy.cli.flags import SideBySide, parse
+from argosy.cli.flags import SideBySide, gathered, parse
 from argosy.cli.show import finish, show_start
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
@@ -121,6 +120,8 @@ class Resume(SideBySide):
     """The run's folder, or that of many runs (`argosy train --seeds`), of which those that are missing go on."""
     total_steps: int | None = None
     """The run's new length in steps (offline: updates); a run that has finished goes on, too."""
+    device: str | None = None
+    """Where to learn on, if the run's own device is not here; another one rounds otherwise."""
     trust: bool = False
     """Import the code that the run names as MODULE:CLASS."""
 
@@ -131,14 +132,21 @@ class Resume(SideBySide):
         from argosy.run.many import find_group
 
         if group := find_group(self.run, trust=self.trust):
-            if self.total_steps is not None:
+            if self.total_steps is not None or self.device is not None:
                 raise ConfigError(
-                    f"{self.run} holds many runs, whose length stays; --total-steps takes one of their folders"
+                    f"{self.run} holds many runs, which stay as they are; --total-steps and --device take one of their "
+                    "folders"
                 )
             return many.run_and_report(group, self)
         if self.address is not None:
             raise ConfigError(f"--address is for a folder of many runs, and {self.run} is none")
-        result = runs.resume(self.run, total_steps=self.total_steps, show_progress=not self.quiet, trust=self.trust)
+        result = runs.resume(
+            self.run,
+            total_steps=self.total_steps,
+            device=self.device,
+            show_progress=not self.quiet,
+            trust=self.trust,
+        )
         return finish(result, self)
 
 
@@ -156,7 +164,7 @@ def flags_type(default: Experiment, output: type[Common]) -> type[Any]:
 
 
 def _parse(default: Experiment, args: Sequence[str], output: type[OutputT], command: str) -> tuple[Experiment, OutputT]:
-    flags, args = flags_type(default, output), _gathered(default, _spelled_out(default, args, output))
+    flags, args = flags_type(default, output), gathered(default.settings(), _spelled_out(default, args, output))
     names = {field.name for field in dataclasses.fields(Experiment)}
     values = {name: getattr(default, name) for name in names}
     parsed = parse(
@@ -184,32 +192,6 @@ def _spelled_out(default: Experiment, args: Sequence[str], output: type[Common])
             flag = f"--{section}{dot}{negation}{last}".replace("_", "-")
         spelled.append(flag + equals + value)
     return spelled
-
-
-def _gathered(default: Experiment, args: Sequence[str]) -> list[str]:
-    """Let `--env.kwargs.size 3 --env.kwargs.name left` stand for `--env.kwargs '{"size": 3, "name": "left"}'`.
-
-    What is no JSON is a text.
-    """
-    found = {name: dict(value) for name, value in default.settings().items() if isinstance(value, Mapping)}
-    changed, rest, items = set(), [], iter(args)
-    for arg in items:
-        flag, equals, value = arg.partition("=")
-        section, _, key = flag.removeprefix("--").replace("-", "_").rpartition(".")
-        if not flag.startswith("--") or section not in found:
-            rest.append(arg)
-            continue
-        text = value if equals else next(items, None)
-        if text is None:
-            raise ConfigError(f"{flag} needs a value")
-        try:
-            found[section][key] = json.loads(text)
-        except ValueError:
-            found[section][key] = text
-        changed.add(section)
-    for section in sorted(changed):
-        rest += [f"--{section.replace('_', '-')}", json.dumps(found[section])]
-    return rest
 
 
 def _preset_for_help(algorithm: str) -> Experiment:

@@ -79,6 +79,7 @@ class MonteCarloReturns(CollectHook):
         self.gamma = gamma
         self.returns = np.zeros(0, dtype=np.float32)
         """[buffer.maxsize], or [buffer.maxsize, N] with N agents; empty before the first step."""
+        self._head: int | None = None  # where the first ring went on; its rows may also be moved there
 
     def on_step(self, event: StepEvent) -> None:
         """Forget the returns of the rows that the new ones have overwritten."""
@@ -87,6 +88,10 @@ class MonteCarloReturns(CollectHook):
         if len(self.returns) == 0:
             self.returns = np.full((event.buffer.maxsize, *event.rew.shape[1:]), np.nan, dtype=np.float32)
         self.returns[event.slots] = np.nan
+        head, size = int(event.buffer.rings.head[0]), int(event.buffer.rings.capacity[0])
+        if self._head is not None:
+            self.returns[np.arange(self._head, self._head + (head - self._head) % size) % size] = np.nan
+        self._head = head
 
     def on_episode(self, event: EpisodeEvent) -> None:
         """Compute the returns of one episode."""
@@ -102,8 +107,9 @@ class MonteCarloReturns(CollectHook):
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return the returns of all slots."""
-        return {"returns": self.returns}
+        return {"returns": self.returns} | ({} if self._head is None else {"head": np.array(self._head)})
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Go on from what `state_dict` returned."""
         self.returns = np.array(state["returns"])
+        self._head = int(state["head"]) if "head" in state else None

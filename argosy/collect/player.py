@@ -13,6 +13,7 @@ from argosy.collect.seats import Arena, Seat, Stepped
 from argosy.data import tree
 from argosy.data.stats import CollectStats
 from argosy.env.spaces import take
+from argosy.env.vector.border import warn_of_endless
 from argosy.policy import Policy, RolloutRequest, RolloutResult
 from argosy.policy.forward import act_randomly
 
@@ -184,6 +185,7 @@ class Scores:
         rows = stepped.rows
         self._returns[rows] += stepped.rew
         self._lengths[rows] += 1
+        warn_of_endless(self._lengths)
         for row in rows[stepped.terminated | stepped.truncated]:
             if self._played[row] < self._quota:
                 self._ended.append((self._returns[row], self._lengths[row]))

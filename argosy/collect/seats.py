@@ -22,7 +22,7 @@ from argosy.env import Environment, StepResult, VectorEnv
 from argosy.env.spaces import allocate, copy_rows, normal_form, take, write
 from argosy.env.vector.border import Border
 from argosy.env.vector.protocol import Infos, Obs
-from argosy.env.worker.group import FAILURES
+from argosy.env.worker.group import FAILURES, kind_of
 from argosy.errors import EnvError
 
 
@@ -186,7 +186,7 @@ class AgentArena:
                 action = next(left[seat_number]) if acting[seat_number][row] else None
                 given.append(int(action) if action is not None and self._discrete[agent] else action)
             with _named(number, "step"):
-                self._take(number, env.step(given), finished)
+                self._take(number, _one_each(env.step(given), given), finished)
             if self._done[number].all():
                 self._reset(number)
         outcome = [self._stepped(*each) for each in zip(self.seats, self._borders, finished, strict=True)]
@@ -210,7 +210,7 @@ class AgentArena:
     def _reset(self, number: int) -> None:
         self._done[number] = False
         with _named(number, "reset"):
-            for agent, result in enumerate(self._envs[number].reset()):
+            for agent, result in enumerate(_one_each(self._envs[number].reset(), self._where[number])):
                 if result is not None:
                     seat_number, row = self._where[number][agent]
                     seat = self.seats[seat_number]
@@ -218,10 +218,16 @@ class AgentArena:
                     seat.acting[row] = seat.on_reset[row] = True
 
     def _check_acting(self) -> None:
-        """Check what the next actions are for: first observations, and masks."""
+        """Check what the next actions are for: first observations, and masks; and that there are such in each env."""
         for seat, border in zip(self.seats, self._borders, strict=True):
             rows = np.flatnonzero(seat.acting)
             border.check_obs(take(seat.obs, rows), rows)
+        for number, where in enumerate(self._where):
+            if not any(self.seats[seat].acting[row] for seat, row in where):
+                left = np.flatnonzero(~self._done[number]).tolist()
+                raise EnvError(
+                    f"env {number}: no agent is to act, but agents {left} are not done; give one a StepResult"
+                )
 
     def _take(
         self, number: int, results: Sequence[StepResult | None], finished: list[list[tuple[int, StepResult]]]
@@ -269,6 +275,14 @@ class AgentArena:
             truncated=np.array([result.truncated for _, result in pairs], bool),
             info=tree.object_array([result.info for _, result in pairs]),
         )
+
+
+def _one_each(results: Sequence[StepResult | None], agents: Sequence[object]) -> Sequence[StepResult | None]:
+    """Return what a reset or step gave, if it is one result per agent."""
+    if not isinstance(results, list | tuple) or len(results) != len(agents):
+        got = kind_of(tuple(results) if isinstance(results, list) else results)
+        raise EnvError(f"it returned {got}; return a list of {len(agents)}, a StepResult or None for each agent")
+    return results
 
 
 @contextlib.contextmanager

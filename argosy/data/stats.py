@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from typing_extensions import TypeVar  # with a default
 
+from argosy.errors import ConfigError
+
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceSummaryStats:
@@ -156,6 +158,8 @@ class TrainingStatsMean(Generic[TrainingStatsT]):
 
     def add(self, stats: TrainingStatsT) -> None:
         """Take in one update's numbers."""
+        if not isinstance(stats, TrainingStats):
+            raise ConfigError(f"the algorithm's update returned {stats!r:.60}; let it return its TrainingStats")
         self._last = stats
         for name, value in stats.__dict__.items():
             if type(value) is float or _is_number(name, value):

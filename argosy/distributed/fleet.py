@@ -64,6 +64,12 @@ class Fleet:
             raise ConfigError(f"Fleet.name is {self.name!r}; it must be made of letters, digits, '.', '_' and '-'")
         if not self.policies:
             raise ConfigError("Fleet.policies is empty; a fleet needs at least one policy")
+        for name, spec in self.policies.items():
+            if not isinstance(spec, PolicySpec):
+                raise ConfigError(
+                    f"Fleet.policies[{name!r}] is of the type {type(spec).__name__}; make it "
+                    "PolicySpec(experiment=preset(ALGORITHM, TASK))"
+                )
         if not self.agents:
             if len(self.policies) > 1:
                 raise ConfigError("Fleet.agents is empty, but there are several policies; say which agent plays which")

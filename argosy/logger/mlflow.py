@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 _TAG = "argosy.run"
+_PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
+"""MLflow's own would let a run wait for minutes where no server answers."""
 
 
 class MlflowLogger(SafeLogger):
@@ -38,6 +41,8 @@ class MlflowLogger(SafeLogger):
         name: str = "run",
         config: Mapping[str, object] | None = None,
     ) -> None:
+        for name, value in _PATIENCE.items():
+            os.environ.setdefault(name, value)
         self._mlflow = require("mlflow", "mlflow")
         self.tracking_uri = self.place = tracking_uri
         self._experiment, self._name = experiment, name

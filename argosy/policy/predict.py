@@ -98,7 +98,13 @@ def _rows(space: Space, obs: Any, name: str) -> tuple[Any, bool]:
             f"{name} cannot be told from a batch: the policy was made for {space}; predict takes arrays, numbers and "
             "dicts of them (a policy of one's own must be given its observation_space)"
         )
-    array, shape, dtype = np.asarray(obs), space.shape or (), np.dtype(space.dtype)
+    try:
+        array, shape, dtype = np.asarray(obs), space.shape or (), np.dtype(space.dtype)
+    except ValueError as error:
+        raise SpaceError(
+            f"{name} cannot be read as an array ({error}); give the observation alone: of what a reset returns, (obs, "
+            "info), the first"
+        ) from error
     is_one = array.shape == shape
     if not is_one and (array.ndim != len(shape) + 1 or array.shape[1:] != shape):
         raise SpaceError(

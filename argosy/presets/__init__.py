@@ -36,7 +36,8 @@ def preset(algorithm: str | type[Algorithm[Any, Any]], task: TaskOf, **changes: 
     """Return the experiment that suits `algorithm` on `task`, with `changes` (see `Experiment.replaced`).
 
     An algorithm of one's own is given as the class, as "MODULE:CLASS" or by its registered name; its presets are what
-    its class has as `presets`, on top of those of the algorithm of argosy that it is a subclass of. A task may be the class, or a function, that makes its envs.
+    its class has as `presets`, on top of those of the algorithm of argosy that it is a subclass of. A task may be the
+    class, or a function, that makes its envs.
 
     Raises:
         ConfigError: algorithm, task or a changed setting are unknown (the nearest name is offered).
@@ -147,7 +148,7 @@ def _by_family(algorithm: str, task: str) -> dict[str, Experiment]:
 
 
 def _with_own(experiment: Experiment, section: str) -> Experiment:
-    for file, own in _own_sections(experiment.algorithm).items():
+    for file, own in _own_sections(str(experiment.algorithm)).items():
         experiment = _replaced(experiment, file, section, own)
     return experiment
 

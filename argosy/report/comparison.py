@@ -75,7 +75,9 @@ def compare(ours: Sequence[Run], theirs: Sequence[Run]) -> list[str]:
     seeds = min(len(first), len(second))
     if mixed:
         both = " and ".join(dict.fromkeys(mixed))
-        said.append(f"No answer: the runs of {both} are not of one algorithm with the same settings; name fewer of them")
+        said.append(
+            f"No answer: the runs of {both} are not of one algorithm with the same settings; name fewer of them"
+        )
     elif seeds < ENOUGH:
         said.append(f"Too few seeds to tell ({len(first)} and {len(second)}): make {ENOUGH} of each at least")
     elif apart.low > 0.0:

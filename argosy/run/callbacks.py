@@ -32,8 +32,8 @@ class _Counts:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where `state` was taken."""
-        for name in self.counts:
-            setattr(self, name, type(getattr(self, name))(state[name]))
+        for name, value in state.items():
+            setattr(self, name, type(getattr(self, name))(value))
 
 
 class EarlyStop(_Counts):
@@ -44,16 +44,19 @@ class EarlyStop(_Counts):
         at_least: by how much a mean return must be higher to be better.
     """
 
-    counts = ("best", "since")
+    counts = ("best", "since", "at")
 
     def __init__(self, tests: int = 10, at_least: float = 0.0) -> None:
         self.tests, self.at_least = tests, at_least
         check_range(self, "tests", ge=1)
         check_range(self, "at_least", ge=0.0)
-        self.best, self.since = -math.inf, 0
+        self.best, self.since, self.at = -math.inf, 0, -1
 
     def on_eval(self, trainer: BaseTrainer, stats: CollectStats) -> None:
         """Count a test."""
+        if trainer.position == self.at:
+            return  # played again after a resume, as another callback had failed
+        self.at = trainer.position
         mean = float(stats.returns.mean())
         if mean > self.best + self.at_least:
             self.best, self.since = mean, 0

@@ -98,6 +98,8 @@ class Checkpoints:
 
     def failed(self, error: BaseException, trainer: BaseTrainer) -> str:
         """Save what can be saved after a failure; return a sentence that says how to go on."""
+        if trainer.position == 0 and not self._kept():
+            return "nothing was trained yet, so nothing is saved"
         resume = f"go on with: {resume_command(self.folder.path)}"
         if isinstance(error, DataError) and self._from is not None and self._from.is_file():
             if not self._kept():

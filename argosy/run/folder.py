@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shlex
 import time
@@ -95,7 +96,7 @@ class RunFolder:
     @classmethod
     def find(cls, path: str | Path) -> RunFolder:
         """Return the folder of an existing run; where there is none, the error names the newest one nearby, if any."""
-        folder = cls(Path(path))
+        folder = cls(run_path(path))
         if folder.config.is_file():
             return folder
         if not folder.path.exists():
@@ -107,6 +108,16 @@ class RunFolder:
         inside = sorted(folder.path.rglob("config.json"), key=lambda file: file.stat().st_mtime)
         hint = f"; the newest run below it is {str(inside[-1].parent)!r}" if inside else ""
         raise CheckpointError(f"{str(path)!r} is not the folder of a run: it has no config.json{hint}")
+
+
+def run_path(path: object) -> Path:
+    """Return the path of a run, where a policy or a result may stand for it by mistake."""
+    if not isinstance(path, str | os.PathLike):
+        raise ConfigError(
+            f"a {type(path).__name__} was given for a run; give the run's folder (of a Result: result.run_dir). A "
+            "policy at hand plays by Collector(policy, env).collect(n_episode=N)"
+        )
+    return Path(path)
 
 
 def resume_command(path: Path, *more: str) -> str:

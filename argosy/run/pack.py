@@ -19,7 +19,7 @@ from argosy.errors import MALFORMED, CheckpointError, ConfigError, EnvError, Mis
 from argosy.experiment import Experiment, LoggerConfig
 from argosy.files import read_json
 from argosy.run.agentfile import CARD, CONFIG, CURVE, POLICY, VIDEO, write_agent
-from argosy.run.folder import RunFolder
+from argosy.run.folder import RunFolder, run_path
 from argosy.run.play import evaluate, film
 from argosy.run.saved import fleet_policies, read_policy, write_description
 from argosy.trainer.statefile import write_state
@@ -54,7 +54,7 @@ def pack(
         CheckpointError: there is no such run, its policy is missing or damaged, or the file cannot be written.
         TrustError: the run names code, and `trust` is not set.
     """
-    path, run = Path(output), Path(run_dir)
+    path, run = Path(output), run_path(run_dir)
     if path.suffix != ".zip":
         raise ConfigError(f"the file's name is {path.name!r}; it must end in .zip")
     if len(fleet_policies(run)) > 1:

@@ -28,7 +28,7 @@ from argosy.files import damage_named, numbered, read_json, write_atomically
 from argosy.named import check_trusted, trust_names
 from argosy.policy import Policy, PolicyCheckpoint
 from argosy.run.agentfile import opened
-from argosy.run.folder import RunFolder
+from argosy.run.folder import RunFolder, run_path
 from argosy.trainer.blob import decode
 from argosy.trainer.players import PlayerSpec
 from argosy.trainer.statefile import read_state
@@ -152,7 +152,7 @@ def find_policy(
     path: str | Path, *, policy: str | None = None, version: int | None = None, tag: str | None = None
 ) -> Path:
     """Return the file of a saved policy; see `load`. Where there is none, the error says what there is."""
-    path = Path(path)
+    path = run_path(path)
     if path.is_file():
         for name, value in {"policy": policy, "version": version, "tag": tag}.items():
             if value is not None:
@@ -179,7 +179,7 @@ def find_policy(
 
 def fleet_policies(path: str | Path) -> list[str]:
     """Return the names of a fleet's policies; [] for the folder of something else."""
-    path = Path(path)
+    path = run_path(path)
     if not (path / "fleet.json").is_file():
         return []
     return sorted(file.parent.name for file in (path / "parameters").glob("*/config.json"))

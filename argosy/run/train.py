@@ -6,12 +6,14 @@ import contextlib
 import json
 import signal
 import threading
+import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from argosy.algorithm import Algorithm, algorithm_name
+from argosy.env import Obs
 from argosy.env.tasks import TaskOf
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
@@ -91,6 +93,7 @@ def resume(
     run_dir: str | Path,
     *,
     total_steps: int | None = None,
+    device: str | None = None,
     show_progress: bool = True,
     callbacks: Sequence[object] = (),
     trust: bool = False,
@@ -101,6 +104,7 @@ def resume(
         run_dir: the run's folder.
         total_steps: the run's new length in steps (offline: updates), also of a run that has finished; a target return
             that it has reached ends it no more. Learning rates with a schedule follow the new length.
+        device: where to learn on, if the run's own device is not here; another one rounds otherwise.
         show_progress: a progress bar and a line per epoch, on standard error.
         callbacks: objects that are told what happens, beside those that the run names; their state goes on.
         trust: import the code that the run names as "MODULE:CLASS", though nobody has named it in this process.
@@ -114,6 +118,9 @@ def resume(
     experiment = folder.experiment(trust=trust)
     if total_steps is not None:
         experiment = experiment.replaced({"trainer.total_steps": total_steps})
+    if device is not None:
+        kept_on = None if experiment.buffer.device is None else device
+        experiment = experiment.replaced({"device": device, "buffer.device": kept_on})
     with folder.claimed():
         return _train(
             experiment, folder, show_progress, callbacks, from_checkpoint=True, extends=total_steps is not None
@@ -222,7 +229,13 @@ def _ctrl_c(trainer: LocalTrainer) -> Iterator[threading.Event]:
     def stop(number: int, frame: FrameType | None) -> None:
         pressed.set()
         trainer.interrupt()
+        in_step = any(each.f_code is type(trainer)._training_step.__code__ for each, _ in traceback.walk_stack(frame))
+        if trainer.test_collector is not None and not in_step:  # or the step would be cut in two
+            trainer.test_collector.see = end  # a test may be long, or never end; the run goes on with it
         signal.signal(signal.SIGINT, before)
+
+    def end(obs: Obs) -> None:
+        raise StopIteration
 
     before = signal.signal(signal.SIGINT, stop) or signal.default_int_handler
     try:

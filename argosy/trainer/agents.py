@@ -212,8 +212,8 @@ class _Learner:
         self._learning.take([segment])
         while self._learning.due:
             stats = self._learning.update()
-            self.state.count_update(stats)
             self.updates.add(stats)
+            self.state.count_update(stats)
         self._schedule()
 
     def end_epoch(self, epoch: int, tested: CollectStats) -> EpochStats[TrainingStats]:

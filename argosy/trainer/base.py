@@ -287,9 +287,9 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
     def _update(self, batch: Any, epoch: EpochRecord[TrainingStatsT]) -> TrainingStatsT:
         """Let the algorithm learn from one batch and count it."""
         stats = self.algorithm.update(batch)
-        self.state.count_update(stats)
         epoch.updates.add(stats)
         self._since_log.add(stats)
+        self.state.count_update(stats)
         for call in self._tell["on_update"]:
             call(self, stats)
         return stats

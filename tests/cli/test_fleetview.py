@@ -33,6 +33,15 @@ def test_rates_and_shares_are_of_the_time_since_the_last_view():
     assert by_name["parameters"].endswith("3 pushes  6 reads")
 
 
+def test_environments_that_failed_are_counted():
+    seen = snapshot(10.0, 1000.0, 1.0)
+    seen.workers["actor.0"]["env_failures"] = 3.0
+    seen.workers["eval.0"] = {"state": "running", "restarts": 0, "pid": 4, "node": "n", "env_failures": 2.0}
+    lines = view("f", seen)
+    assert lines[1].endswith("   restarts 1   env failures 5")
+    assert lines[-1].endswith("steps  env failures 2")
+
+
 def test_a_view_says_why_a_fleet_is_done():
     assert view("f", snapshot(3700.0, 10.0, 0.0, done=True, reason="asked to stop"))[0] == "f   1:01:40   asked to stop"
 

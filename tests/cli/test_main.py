@@ -61,6 +61,7 @@ def test_every_command_explains_itself(capsys):
         (["train", "dqn", "--task", "CartPole-v1", "--lr", "-1"], "--optim.lr is -1.0; it must be > 0.0"),
         (["train", "dqn", "--task", "CartPole-v1", "--env.num-envs", "0"], "--env.num-envs is 0; it must be >= 1"),
         (["train", "dqn", "--task", "CartPole-v1", "--buffer.size", "0"], "--buffer.size is 0; it must be >= 1"),
+        (["train", "dqn", "--task", "CartPole-v1", "--logger.mlflow", "foo"], "--logger.mlflow is 'foo'; it must"),
         (
             ["train", "dqn", "--task", "CartPole-v1", "extra"],
             "unexpected argument 'extra'; argosy train dqn --help lists the options",
@@ -253,6 +254,16 @@ def test_check_env_says_what_is_wrong(capsys, tmp_path, monkeypatch):
     assert "5.0" in out
     assert cli.main(["check-env", "some_envs:Game"]) == 1
     assert "action_spaces has 1 entries for 2 agents" in capsys.readouterr().out
+
+
+def test_check_env_takes_the_settings_of_train(capsys):
+    args = ["argosy.env.bitflip:BitFlip", "--env.kwargs.bits", "3", "--env.max-episode-steps=2", "--steps", "60"]
+    assert cli.main(["check-env", *args]) == 0
+    assert error_of(capsys, "check-env", *args, "--env.max-episode-step", "2")[1].startswith("unknown flag")
+    assert (
+        "kwargs holds 'bit', which"
+        in error_of(capsys, "check-env", "argosy.env.bitflip:BitFlip", "--env.kwargs.bit", "3")[1]
+    )
 
 
 def test_check_env_finds_a_sound_env_sound(capsys):

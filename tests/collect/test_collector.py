@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -328,6 +329,12 @@ def test_nan_at_a_reset_is_refused() -> None:
 def test_amounts_that_make_no_sense_are_refused(kwargs: Any) -> None:
     with pytest.raises(ConfigError, match=r"n_step|n_episode"):
         make([3]).collect(**kwargs)
+
+
+def test_an_algorithm_in_place_of_its_policy_is_named() -> None:
+    env = make_env([3])
+    with pytest.raises(ConfigError, match=r"type SimpleNamespace; give its policy: algorithm.policy"):
+        Collector(SimpleNamespace(policy=ScriptedPolicy(env)), env)  # type: ignore[arg-type]  # what users write
 
 
 def test_too_few_sub_buffers_are_refused() -> None:

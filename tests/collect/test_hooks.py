@@ -54,6 +54,17 @@ def test_monte_carlo_returns_forget_rows_that_were_overwritten() -> None:
     assert hook.returns[1] == 2.0
 
 
+def test_monte_carlo_returns_forget_what_cut_episodes_were_moved_over() -> None:
+    env, hook = make_env([4]), MonteCarloReturns(gamma=1.0)
+    buffer = CachedReplayBuffer(ReplayBuffer(4), 1, 8)
+    collector = Collector(ScriptedPolicy(env), env, buffer, hooks=[hook])
+    collector.collect(n_step=6)
+    assert hook.returns[:4].tolist() == [10, 9, 7, 4]
+    collector.reset_env()  # two rows of the second episode
+    collector.collect(n_step=1)
+    np.testing.assert_array_equal(hook.returns[:5], [np.nan, np.nan, 7, 4, np.nan])
+
+
 def test_returns_outlive_a_checkpoint() -> None:
     def make() -> tuple[Collector, MonteCarloReturns]:
         env, hook = make_env([3], [2]), MonteCarloReturns()

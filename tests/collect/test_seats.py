@@ -121,6 +121,24 @@ class Staged(Environment):
         return [StepResult(np.zeros(1, np.float32), self.pay, self.t == 2)]
 
 
+@pytest.mark.parametrize(
+    ("method", "given", "message"),
+    [
+        ("step", None, "env 0 failed in step: it returned a NoneType; return a list of 1"),
+        ("step", [], "env 0 failed in step: it returned 0 values; return a list of 1"),
+        ("step", [None], r"env 0: no agent is to act, but agents \[0\] are not done"),
+        ("reset", [None, None], "env 0 failed in reset: it returned 2 values"),
+        ("reset", [None], r"env 0: no agent is to act, but agents \[0\] are not done"),
+    ],
+)
+def test_results_after_which_nobody_would_act_are_refused(method, given, message):
+    arena = AgentArena([type("Odd", (Staged,), {method: lambda self, *actions: given})()], [0])
+    if method == "step":
+        arena.reset()
+    with pytest.raises(EnvError, match=message):
+        arena.step([np.zeros(1, int)]) if method == "step" else arena.reset()
+
+
 def test_a_curriculum_stage_reaches_every_env():
     arena = AgentArena([Staged(), Staged()], [0])
     arena.reset()

@@ -94,6 +94,11 @@ def test_what_only_a_local_run_can_do_is_refused_by_name(changes, message):
         PolicySpec(experiment=PPO.replaced(changes))
 
 
+def test_an_experiment_in_place_of_a_policy_spec_is_named():
+    with pytest.raises(ConfigError, match=r"Fleet.policies\['p'\] is of the type Experiment; make it PolicySpec"):
+        Fleet(name="f", policies={"p": PPO})
+
+
 def test_workers_compute_with_as_many_threads_as_the_experiment_says(launcher, tmp_path):
     before = torch.get_num_threads()
     for threads in (1, 2):

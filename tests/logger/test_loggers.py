@@ -233,6 +233,9 @@ def test_mlflow_without_a_server_keeps_runs_and_goes_on_with_them(tmp_path):
 def test_an_mlflow_that_is_down_is_tried_once_and_warned_about(monkeypatch):
     mlflow = pytest.importorskip("mlflow")
     tries = []
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "40")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "")
+    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES")  # put back in the end
 
     def down(tracking_uri):
         tries.append(tracking_uri)
@@ -243,6 +246,8 @@ def test_an_mlflow_that_is_down_is_tried_once_and_warned_about(monkeypatch):
     with pytest.warns(LoggerWarning, match=r"MlflowLogger.*refused"):
         log_steps(logger, 3)
     assert tries == ["http://127.0.0.1:1"]
+    assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "40"  # the user's own
+    assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "3"
 
 
 def test_what_is_logged_again_at_the_step_of_the_checkpoint_takes_the_place_of_the_old(tmp_path):

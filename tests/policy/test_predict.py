@@ -177,6 +177,7 @@ def test_a_policy_that_acts_by_its_forward_alone():
     ("space", "obs", "message"),
     [
         (VECTOR, np.zeros(4), r"obs has shape \(4,\); one observation has \(3,\), a batch \(B, 3\)"),
+        (VECTOR, (np.zeros(3), {}), r"cannot be read as an array .*of what a reset returns, \(obs, info\), the first"),
         (VECTOR, np.zeros((2, 2, 3)), r"obs has shape \(2, 2, 3\)"),
         (IMAGE, np.zeros((40, 36, 3)), "obs has dtype float64; the policy was made for uint8"),
         (MASKED, np.zeros(3), r"obs is a ndarray; the policy was made for a dict with the keys"),

@@ -26,6 +26,11 @@ def test_evaluation_plays_the_best_policy_again(result):
     np.testing.assert_array_equal(stats.returns, again.returns)
     with pytest.raises(ConfigError, match="episodes is 0"):
         argosy.evaluate(result.run_dir, episodes=0)
+    with pytest.raises(ConfigError, match=r"QPolicy was given for a run; .*Collector\(policy, env\).collect"):
+        argosy.evaluate(result.policy)
+    for call in (argosy.load, argosy.resume):
+        with pytest.raises(ConfigError, match=r"Result was given for a run; .*result\.run_dir"):
+            call(result)
 
 
 def test_a_film_has_a_frame_per_step(result, tmp_path):
@@ -50,6 +55,10 @@ def test_what_learned_on_a_device_that_is_not_here_acts_on_the_cpu(result, tmp_p
     assert '"cuda"' in (run / "config.json").read_text()
     assert argosy.evaluate(run, episodes=2).n_collected_episodes == 2
     argosy.collect_data(run, tmp_path / "a.hdf5", steps=20)
+    argosy.pack(run, tmp_path / "a.zip", episodes=2, video=False)
+    with pytest.raises(ConfigError, match=r"device is 'cuda', which cannot be used here .*; give another \(--device\)"):
+        argosy.resume(run, total_steps=600, show_progress=False)
+    assert argosy.resume(run, total_steps=600, device="cpu", show_progress=False).env_steps == 600
 
 
 def test_a_film_ends_with_its_steps(result, tmp_path):

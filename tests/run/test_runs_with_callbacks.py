@@ -3,11 +3,14 @@
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from short import QUICK, quick
 
 import argosy
+from argosy.data import CollectStats
 from argosy.errors import ConfigError
 from argosy.logger import read_jsonl
 from argosy.presets import preset
@@ -49,6 +52,13 @@ def test_a_target_that_was_not_reached_stays_when_a_run_is_made_longer(tmp_path)
     run = quick(tmp_path, trainer=LONG, stop=stop, callbacks=["early_stop(tests=1, at_least=1000)"]).run_dir
     argosy.resume(run, total_steps=1000, show_progress=False)
     assert json.loads((Path(run) / "config.json").read_text())["stop"]["test_return"] == 495.0
+
+
+def test_a_test_that_is_played_again_after_a_failure_counts_once():
+    stop, stats = EarlyStop(tests=3), CollectStats(n_collected_episodes=1, returns=np.ones(1))
+    for position in (100, 200, 200):
+        stop.on_eval(SimpleNamespace(position=position), stats)
+    assert stop.since == 1
 
 
 def test_early_stop_goes_on_counting_after_a_resume():

@@ -114,6 +114,31 @@ def test_ctrl_c_saves_and_resume_goes_on(tmp_path, monkeypatch):
     assert whole.run_dir == stopped.run_dir
 
 
+class Endless(gym.Env):
+    """Has no end; somebody presses Ctrl-C in its first test."""
+
+    observation_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps == 50:
+            signal.raise_signal(signal.SIGINT)
+        return np.zeros(2, np.float32), 1.0, False, False, {}
+
+
+def test_ctrl_c_ends_a_test_that_never_ends(tmp_path):
+    trainer = {**QUICK["trainer"], "step_per_epoch": 40, "start_steps": 20}
+    stopped = quick(tmp_path, task=Endless, trainer=trainer, env={"num_envs": 2, "test_num_envs": 1})
+    assert (stopped.interrupted, stopped.env_steps) == (True, 40)
+    again = argosy.resume(stopped.run_dir, show_progress=False)  # plays that test
+    assert (again.interrupted, again.env_steps, again.gradient_steps) == (True, 40, stopped.gradient_steps)
+
+
 def test_a_result_before_the_first_test_is_null_in_json(tmp_path, monkeypatch):
     def press(self, metrics, env_step, gradient_step):
         signal.raise_signal(signal.SIGINT)
@@ -209,6 +234,12 @@ def test_a_nan_reward_names_env_step_and_field_and_keeps_the_training(tmp_path, 
     assert RunFolder.find(folder).path.parts[-3] == "nan_env-Nan"
     whole = argosy.resume(folder, show_progress=False)
     assert whole.env_steps == 600
+
+
+def test_a_failure_before_the_first_step_saves_nothing_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(Endless, "reset", lambda self, **how: 1 / 0)
+    with pytest.raises(EnvError, match=r"(?s)failed in reset.*nothing was trained yet, so nothing is saved"):
+        quick(tmp_path, task=Endless)
 
 
 def test_loggers_of_the_experiment_write_beside_the_metrics(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parts import Corridor, CountingConfig, MemoryLogger, counting, envs, parts
+from parts import Corridor, Counting, CountingConfig, MemoryLogger, counting, envs, parts
 
 from argosy.algorithm import BC, BCConfig, Task
 from argosy.collect import Collector
@@ -93,6 +93,12 @@ def test_an_error_in_collecting_leaves_a_trainer_that_can_go_on() -> None:
         trainer.run()
     assert trainer.state.env_step == 12
     assert trainer.run().train_step == 40
+
+
+def test_an_update_that_returns_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counting, "update", lambda self, batch: None)
+    with pytest.raises(ConfigError, match="the algorithm's update returned None; let it return its TrainingStats"):
+        offpolicy().run()
 
 
 # off-policy

@@ -191,7 +191,7 @@ class RayLauncher:
         try:
             self._chose_mode = choose_auth_mode(ray, address)
             ray.init(address=address, namespace=namespace, logging_level=logging.ERROR, log_to_driver=False)
-        except (ConnectionError, RuntimeError, ray.exceptions.RayError) as error:
+        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             self._forget_mode()
             said = getattr(error, "message", error)
             raise ConfigError(

@@ -29,6 +29,7 @@ class EvalResult:
     return_std: float
     length_mean: float
     episodes: int
+    """Of the environment, however many agents the policy plays in each."""
     time: float
     """Seconds since 1970."""
     stage: str = ""
@@ -147,10 +148,10 @@ class EvalWorker:
             if group.fresh:  # new environments begin the evaluation again
                 self._evaluated = {}
                 return
-            episodes = self._report(scores)
+            episodes = self._report(scores, quota * self._num_envs)
 
-    def _report(self, played_by_seat: Sequence[Scores]) -> int:
-        """Say how every policy has done; return how many episodes are to confirm a return, 0 for none."""
+    def _report(self, played_by_seat: Sequence[Scores], episodes: int) -> int:
+        """Say how every policy has done in so many; return how many are to confirm a return, 0 for none."""
         confirming = 0
         for name, reader in self._readers.items():
             seated = zip(played_by_seat, self._group.seated, strict=True)
@@ -163,7 +164,7 @@ class EvalWorker:
                 return_mean=float(played.returns.mean()),
                 return_std=float(played.returns.std()),
                 length_mean=float(played.lens.mean()),
-                episodes=played.n_collected_episodes,
+                episodes=episodes,
                 time=time.time(),
                 stage=self._group.stage,
             )

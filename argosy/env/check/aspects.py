@@ -45,6 +45,8 @@ def check_spaces(env: Env) -> Iterator[Finding]:
         find_mask_key(env.observation_space, action)
     except SpaceError as raised:
         raise StopCheckError("observation_space", f"{raised}.") from raised
+    if not isinstance(action, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
+        yield error("action_space", f"{action}: no algorithm acts in it; make it Box, Discrete or MultiDiscrete.")
     if isinstance(action, spaces.Box):
         if not is_bounded(action):
             yield error("action_space", f"{action} has infinite bounds; give the limits of each action.")

@@ -50,7 +50,9 @@ class _Trace:
     ends: list[tuple[bool, bool]] = field(default_factory=list)  # (terminated, truncated) of each
 
 
-def check_env(env: str | Env | Callable[[], Env], *, steps: int = 1000, seed: int = 0) -> list[Finding]:
+def check_env(
+    env: str | Env | Callable[[], Env], *, steps: int = 1000, seed: int = 0, config: EnvConfig | None = None
+) -> list[Finding]:
     """Check an environment by looking at it and by taking random steps.
 
     Args:
@@ -58,6 +60,7 @@ def check_env(env: str | Env | Callable[[], Env], *, steps: int = 1000, seed: in
             reproducibility is checked between two envs, too. The env is closed in the end.
         steps: random steps to take.
         seed: of the env and of the actions.
+        config: with a name, settings of the env.
 
     Returns:
         What was found, errors first; an empty list means that nothing is wrong.
@@ -68,7 +71,9 @@ def check_env(env: str | Env | Callable[[], Env], *, steps: int = 1000, seed: in
     check_seed(seed)
     if steps < 1:
         raise ConfigError(f"steps is {steps}; it must be >= 1")
-    make = env_factory(env, EnvConfig()) if isinstance(env, str) else None if isinstance(env, gym.Env) else env
+    make = (
+        env_factory(env, config or EnvConfig()) if isinstance(env, str) else None if isinstance(env, gym.Env) else env
+    )
     made: list[Env] = []
     findings: list[Finding] = []
     try:
@@ -290,13 +295,13 @@ def _check_trace(trace: _Trace, env: Env, steps: int) -> Iterator[Finding]:
             yield note("step", text)
     if steps >= 50 and all(same(trace.obs[0], obs) for obs in trace.obs):
         yield warning("step", f"the observation never changed in {steps} random steps.")
-    limit = env.spec.max_episode_steps if env.spec is not None else None
+    declared = env.spec is not None and env.spec.max_episode_steps is not None
     if not trace.lengths:
-        if limit is None:
-            yield note(
+        if not declared and not env.has_wrapper_attr("_max_episode_steps"):  # of a TimeLimit
+            yield warning(
                 "episode",
-                f"no episode ended in {steps} random steps, and no time limit is declared; wrap the env in "
-                "gymnasium.wrappers.TimeLimit if episodes can go on for ever.",
+                f"no episode ended in {steps} random steps, and no time limit is declared; tests wait for ends: set "
+                "env.max_episode_steps, or wrap the env in gymnasium.wrappers.TimeLimit.",
             )
     elif len(trace.lengths) >= 3 and all(t and u for t, u in trace.ends):
         yield warning(

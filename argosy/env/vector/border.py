@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,8 @@ from argosy.env.vector.protocol import Obs
 from argosy.errors import EnvError
 
 _BOOL = np.dtype(np.bool_)
+ENDLESS = 30_000
+"""Steps from which on an episode may have no end; an Atari game has 27,000 at most."""
 
 
 class Border:
@@ -33,6 +36,7 @@ class Border:
         self._limits = list(choice_limits(observation_space))
         self._mask_key = find_mask_key(observation_space, action_space)
         self._sizes = choices(action_space)
+        self._steps = 0
 
     def check_step(
         self,
@@ -52,6 +56,9 @@ class Border:
             shown = f"{terminated!r:.60} and {truncated!r:.60}"
             raise EnvError(f"terminated and truncated are {shown}; they have to be arrays of bool, one for each env")
         check_finite("rew", rew, env_ids, lens)
+        self._steps += 1
+        if self._steps % 1000 == 0:
+            warn_of_endless(lens)
         over = terminated | truncated if self._mask_key else None
         self.check_obs(obs_next, env_ids, "obs_next", over, lens)
 
@@ -99,6 +106,16 @@ def choice_limits(space: Space, path: tuple[str, ...] = ()) -> Iterator[tuple[tu
         yield path, np.asarray(space.start, np.int64), np.asarray(count, np.uint64)
     elif isinstance(space, spaces.MultiBinary):
         yield path, np.asarray(0, np.int64), np.asarray(2, np.uint64)
+
+
+def warn_of_endless(lens: np.ndarray) -> None:
+    """Warn where one of the episodes under way, `lens` [k] steps so far, may never end."""
+    if lens.max(initial=0) >= ENDLESS:
+        warnings.warn(
+            f"an env has played {ENDLESS:,} steps of one episode, which has not ended; a test waits for its end. If it "
+            "may have none, set env.max_episode_steps (--env.max-episode-steps), or let the env say truncated in time",
+            stacklevel=2,
+        )
 
 
 def check_finite(field: str, value: object, env_ids: np.ndarray, lens: np.ndarray | None) -> None:

@@ -16,6 +16,8 @@ import psutil
 import pytest
 
 from argosy.distributed.host import cluster
+from argosy.distributed.host.ray import RayLauncher
+from argosy.errors import ConfigError
 
 
 @pytest.fixture
@@ -53,6 +55,13 @@ def test_mode_that_is_set_is_respected(mode, address, modes, monkeypatch):
     monkeypatch.setattr(cluster.subprocess, "run", None)  # is not asked
     assert not cluster.choose_auth_mode(ray, address)
     assert told == []
+
+
+def test_what_is_no_address(monkeypatch):
+    ray = pytest.importorskip("ray")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with pytest.raises(ConfigError, match="there is no Ray cluster at 'host:port' that lets us in"):
+        RayLauncher("host:port")
 
 
 def test_nobody_at_the_address(modes):

@@ -54,25 +54,25 @@ def test_listener_hears_each_result_once_across_restarts():
 
 
 class Tripping(Environment):
-    """Ten steps; an instance raises in its 26th."""
+    """Ten steps of two agents; an instance raises in its 26th."""
 
-    agent_count = 1
-    observation_spaces = (spaces.Box(-1, 1, (2,)),)
-    action_spaces = (spaces.Discrete(2),)
+    agent_count = 2
+    observation_spaces = (spaces.Box(-1, 1, (2,)),) * 2
+    action_spaces = (spaces.Discrete(2),) * 2
 
     def __init__(self):
         self.steps = self.t = 0
 
     def reset(self):
         self.t = 0
-        return [StepResult(np.zeros(2, np.float32))]
+        return [StepResult(np.zeros(2, np.float32))] * 2
 
     def step(self, actions):
         self.t += 1
         self.steps += 1
         if self.steps == 26:
             raise RuntimeError("the simulator crashed")
-        return [StepResult(np.zeros(2, np.float32), 1.0, terminated=self.t == 10)]
+        return [StepResult(np.zeros(2, np.float32), 1.0, terminated=self.t == 10)] * 2
 
 
 def fleet(**evaluation):

@@ -12,7 +12,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from argosy.env import check_env
+from argosy.env import EnvConfig, check_env
 from argosy.errors import ConfigError
 
 
@@ -35,6 +35,18 @@ class Good(gym.Env):
         self.t += 1
         self.x += 0.1 * (int(action) - 1) + self.np_random.uniform(-0.1, 0.1)
         return self.obs(), float(action), abs(self.x) > 1, self.t >= 100, {}
+
+
+class Slow(Good):
+    """Comes to no end in so few steps."""
+
+    def __init__(self, step=0.1):
+        self.size = step
+
+    def step(self, action):
+        self.t += 1
+        self.x += self.size * (int(action) - 1)
+        return self.obs(), float(action), abs(self.x) > 1, False, {}
 
 
 def found(env, **kwargs):
@@ -228,8 +240,28 @@ def test_episode_without_end():
             obs, rew, *_ = super().step(action)
             return np.clip(obs, -2, 2), rew, False, False, {}
 
-    assert one(Endless).startswith("note: episode: no episode ended in 300 random steps, and no time limit")
+    assert one(Endless).startswith("warning: episode: no episode ended in 300 random steps, and no time limit")
     assert found(lambda: gym.wrappers.TimeLimit(Endless(), 50)) == []
+
+
+@pytest.mark.parametrize(
+    "space", [spaces.Dict({"a": spaces.Discrete(2)}), spaces.Tuple([spaces.Discrete(2)]), spaces.MultiBinary(2)]
+)
+def test_actions_that_nothing_can_learn(space):
+    def step(self, action):
+        return Good.step(self, 1)
+
+    assert re.fullmatch(
+        r"error: action_space: .* no algorithm acts in it; make it Box, .*",
+        found(variant(action_space=space, step=step))[0],
+    )
+
+
+def test_settings_of_a_named_env():
+    config = EnvConfig(max_episode_steps=5_000, kwargs={"step": 0.001})
+    assert found(f"{__name__}:Slow", config=config, steps=100) == []
+    with pytest.raises(ConfigError, match="'stepp', which Slow does not take: did you mean 'step'"):
+        found(f"{__name__}:Slow", config=EnvConfig(kwargs={"stepp": 1}))
 
 
 def test_observation_that_never_changes():
