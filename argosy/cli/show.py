@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from argosy.run.result import Result
 
 
-def show_start(experiment: Experiment, source: str, stream: TextIO) -> None:
+def show_start(experiment: Experiment, source: str, stream: TextIO, seeds: str | None = None) -> None:
     """Print what is trained and with which settings."""
-    print(f"argosy: {experiment.algorithm} on {experiment.task}, seed {experiment.seed}   ({source})", file=stream)
+    seeded = f"seed {experiment.seed}" if seeds is None else f"seeds {seeds}"
+    print(f"argosy: {experiment.algorithm} on {experiment.task}, {seeded}   ({source})", file=stream)
     for name, path in (("data", experiment.data), ("expert", experiment.expert), ("init", experiment.init)):
         if path is not None:
             print(f"  {name:<8} {path}", file=stream)

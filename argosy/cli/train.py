@@ -96,12 +96,14 @@ def run_and_report(experiment: Experiment, output: Output, source: str) -> int:
         raise ConfigError("--profile is of one run; leave out --seeds")
     if output.address is not None and output.seeds is None:
         raise ConfigError("--address is for several runs (--seeds 0-4); for one run on many machines see argosy launch")
-    if not output.quiet:
-        show_start(experiment, source, output.stream)
     if output.seeds is not None:
         from argosy.cli import many
 
-        return many.run_and_report(many.new_group(experiment, output.seeds, output.runs), output)
+        group = many.new_group(experiment, output.seeds, output.runs)
+    if not output.quiet:
+        show_start(experiment, source, output.stream, output.seeds)
+    if output.seeds is not None:
+        return many.run_and_report(group, output)
     result = train(experiment, runs=output.runs, show_progress=not output.quiet, profile=output.profile)
     if output.profile and not output.quiet:
         from argosy.run.profile import profile_table

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import shlex
 import warnings
 from pathlib import Path
 
 from argosy.errors import CallbackError, CheckpointError, DataError, EnvError
 from argosy.files import numbered
-from argosy.run.folder import RunFolder, resume_command
+from argosy.run.folder import RunFolder, resume_command, trusting_command
 from argosy.trainer.base import BaseTrainer, TrainerState
 from argosy.trainer.checkpoint import KIND, collectors_of, restore_checkpoint, save_checkpoint
 from argosy.trainer.statefile import read_state
@@ -103,7 +102,7 @@ class Checkpoints:
         resume = f"go on with: {resume_command(self.folder.path)}"
         if isinstance(error, DataError) and self._from is not None and self._from.is_file():
             if not self._kept():
-                anew = f"begin anew: {shlex.join(('argosy', 'train', '--config', str(self.folder.config)))}"
+                anew = f"begin anew: {trusting_command(self.folder.path, 'train', '--config', str(self.folder.config))}"
                 return f"the state that an earlier failure has left leads here again, and there is no other; {anew}"
             if self._from == self.folder.crash:
                 self._from.replace(self._dropped)

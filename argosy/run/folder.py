@@ -122,9 +122,14 @@ def run_path(path: object) -> Path:
 
 def resume_command(path: Path, *more: str) -> str:
     """Return the command line that goes on with a run, or with a folder of many."""
+    return trusting_command(path, "resume", str(path), *more)
+
+
+def trusting_command(path: Path, *words: str) -> str:
+    """Return an argosy command line that imports the code of the user's own which a run, or one of many, names."""
     config = next(path.rglob("config.json"), None)
     own_code = config is not None and names_code(json.loads(config.read_text()), but=NO_CODE)
-    return shlex.join(("argosy", "resume", str(path), *more, *(("--trust",) if own_code else ())))
+    return shlex.join(("argosy", *words, *(("--trust",) if own_code else ())))
 
 
 def located(experiment: Experiment) -> Experiment:

@@ -136,9 +136,11 @@ def test_the_summary_says_what_is_missing(tmp_path):
 
 def test_seeds_from_the_command(tmp_path, capsys):
     args = ["train", "dqn", "--task", "CartPole-v1", "--runs", str(tmp_path), "--seeds", "2", "--jobs", "1", "--json"]
-    args += ["--quiet", "--trainer.total-steps", "100", "--trainer.start-steps", "50", "--stop.episodes", "1"]
+    args += ["--trainer.total-steps", "100", "--trainer.start-steps", "50", "--stop.episodes", "1"]
     assert main(args) == 0
-    out = json.loads(capsys.readouterr().out)
+    said, shown = capsys.readouterr()
+    assert shown.startswith("argosy: dqn on CartPole-v1, seeds 2 ")
+    out = json.loads(said)
     assert [run["seed"] for run in out["runs"]] == [2]
     assert main(["resume", out["folder"], "--total-steps", "9"]) == 2
     assert "holds many runs" in capsys.readouterr().err
