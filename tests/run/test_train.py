@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -19,6 +20,7 @@ from argosy.experiment import Experiment
 from argosy.logger import JSONLLogger, read_jsonl
 from argosy.run.folder import RunFolder
 from argosy.run.result import BestPolicy
+from argosy.run.train import _ctrl_c
 from argosy.trainer.statefile import read_state
 
 
@@ -137,6 +139,26 @@ def test_ctrl_c_ends_a_test_that_never_ends(tmp_path):
     assert (stopped.interrupted, stopped.env_steps) == (True, 40)
     again = argosy.resume(stopped.run_dir, show_progress=False)  # plays that test
     assert (again.interrupted, again.env_steps, again.gradient_steps) == (True, 40, stopped.gradient_steps)
+
+
+def test_ctrl_c_cuts_no_training_step_in_two():
+    class Trainer:
+        test_collector = SimpleNamespace(see=None)
+
+        def interrupt(self):
+            pass
+
+        def _training_step(self):
+            signal.raise_signal(signal.SIGINT)  # maybe in the test that a good training return asks for
+
+    for press, ends_the_test in (
+        (Trainer._training_step, False),
+        (lambda trainer: signal.raise_signal(signal.SIGINT), True),
+    ):
+        with _ctrl_c(trainer := Trainer()) as pressed:
+            press(trainer)
+        assert pressed.is_set()
+        assert (trainer.test_collector.see is not None) == ends_the_test
 
 
 def test_a_result_before_the_first_test_is_null_in_json(tmp_path, monkeypatch):
