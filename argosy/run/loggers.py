@@ -21,7 +21,8 @@ def make_loggers(
     loggers: list[Logger] = [JSONLLogger(folder / "metrics.jsonl", resume_step=resume_step)]
     if settings.tensorboard:
         loggers.append(TensorBoardLogger(folder / "tensorboard", resume_step=resume_step))
-    name = "-".join(folder.absolute().parts[-3:])
+    parts = folder.absolute().parts  # trials of a study, of one seed all, may begin in the same second
+    name = "-".join(parts[-5:] if parts[-5:-4] == ("trials",) else parts[-3:])
     if settings.mlflow is not None:
         parameters = {key: value for key, value in description.items() if not isinstance(value, dict)}
         loggers.append(MlflowLogger(settings.mlflow, name=name, config=parameters))

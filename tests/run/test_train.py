@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+from unittest import mock
 
 import gymnasium as gym
 import numpy as np
@@ -15,9 +16,10 @@ from argosy.cli.show import table
 from argosy.data import CollectStats
 from argosy.env import register
 from argosy.errors import CheckpointError, ConfigError, EnvError, SpaceError
-from argosy.experiment import Experiment
+from argosy.experiment import Experiment, LoggerConfig
 from argosy.logger import JSONLLogger, read_jsonl
 from argosy.run.folder import RunFolder
+from argosy.run.loggers import make_loggers
 from argosy.run.result import BestPolicy
 from argosy.trainer.statefile import read_state
 
@@ -251,6 +253,15 @@ def test_loggers_of_the_experiment_write_beside_the_metrics(tmp_path, monkeypatc
     folder = RunFolder.find(done.run_dir).path
     assert list((folder / "tensorboard").glob("events.*"))
     assert list(folder.glob("wandb/offline-run-*/run-*.wandb"))
+
+
+def test_trials_that_begin_in_the_same_second_have_names_of_their_own(tmp_path, monkeypatch):
+    made = mock.MagicMock()
+    monkeypatch.setattr("argosy.run.loggers.WandbLogger", made)
+    for trial in ("0", "1"):
+        folder = tmp_path / "trials" / trial / "CartPole-v1" / "dqn" / "20260101-120000-0"
+        make_loggers(LoggerConfig(wandb="offline"), folder, {})
+    assert len({call.kwargs["run_id"] for call in made.call_args_list}) == 2
 
 
 @pytest.mark.parametrize(
