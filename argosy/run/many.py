@@ -195,6 +195,7 @@ def run_many(
                 if code is not None:
                     running.remove(one)
                     free.append(one.slot)
+                    code = 130 if len(presses) > 1 and code < 0 else code  # killed above
                     said = one.process.said() if code not in (0, 130) else ""
                     outcomes.append(Outcome(one.job, one.job.result() if code == 0 else None, code, said))
                     told(outcomes[-1])

@@ -98,6 +98,27 @@ def test_ctrl_c_ends_all_and_each_goes_on(tmp_path, capsys):
     assert [run["env_steps"] for run in out["runs"]] == [200 * max_epoch for max_epoch in epochs]
 
 
+def test_what_a_second_ctrl_c_kills_was_stopped_and_has_not_failed(tmp_path):
+    class Deaf:
+        code = None
+
+        def poll(self):
+            return self.code
+
+        def interrupt(self):
+            os.kill(os.getpid(), signal.SIGINT)
+
+        def kill(self):
+            self.code = -signal.SIGKILL
+
+        def said(self):
+            return ""
+
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    outcomes = run_many(make_group(tmp_path, [quick(1)]), 1, start=lambda job, slot, slots: Deaf())
+    assert [outcome.code for outcome in outcomes] == [130]
+
+
 @pytest.mark.slow
 def test_runs_end_with_who_has_started_them(tmp_path):
     flags = ["--seeds", "0-1", "--jobs", "2", "--trainer.max-epoch", "100000", "--runs", str(tmp_path), "--quiet"]
