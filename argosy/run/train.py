@@ -17,7 +17,7 @@ from argosy.env import Obs
 from argosy.env.tasks import TaskOf
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
-from argosy.files import write_atomically
+from argosy.files import read_json, write_atomically
 from argosy.presets import preset
 from argosy.process import computing_threads, tuned_process
 from argosy.run.build import LocalTrainer, build
@@ -209,8 +209,9 @@ def _to_go_on(experiment: Experiment, folder: RunFolder, trainer: LocalTrainer, 
         raise ConfigError(
             f"total_steps is {settings.length:,}, but the run has made {trainer.position:,} {experiment.unit} already"
         )
-    target = experiment.stop.test_return
-    if state.stopped and target is not None and state.best_reward >= target:
+    noted = read_json(folder.result) if folder.result.is_file() else {}
+    target, mean = experiment.stop.test_return, noted.get("test_return_mean", state.best_reward)
+    if state.stopped and target is not None and mean is not None and mean >= target:
         experiment = experiment.replaced({"stop.test_return": None})
     state.stopped = False
     state.epoch = min(state.epoch, trainer.position // settings.step_per_epoch)  # of a last epoch that was short
