@@ -96,6 +96,8 @@ def test_every_k_th_test_is_filmed(tmp_path):
     trainer = {**QUICK["trainer"], "max_epoch": 3}
     result = quick(tmp_path, trainer=trainer, callbacks=["video(every=2, max_steps=5)"], net={"norm_obs": True})
     assert [file.name for file in Path(result.run_dir).glob("video-*")] == ["video-400.gif"]
+    unfilmed = quick(tmp_path, trainer=trainer, net={"norm_obs": True}).policy.state_dict()
+    assert all(value.equal(unfilmed[name]) for name, value in result.policy.state_dict().items())
 
 
 def test_metrics_of_ones_own_are_the_run_s(tmp_path):
