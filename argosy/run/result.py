@@ -136,6 +136,7 @@ class BestPolicy:
         if target is None or test_return < target or not learned:
             return False
         stats = self._evaluate(self.trainer.algorithm.policy)
+        self.trainer.state.test_time += stats.collect_time
         if stats.returns.mean() < target:
             return False
         self.confirmed = stats

@@ -164,11 +164,13 @@ def test_a_reached_target_is_confirmed_and_stops(start_steps, steps, tmp_path):
 
 
 def test_a_target_that_more_episodes_do_not_confirm_does_not_stop(tmp_path, monkeypatch):
-    played = CollectStats(n_collected_episodes=1, returns=np.array([7.0]), lens=np.array([7]))
+    played = CollectStats(n_collected_episodes=1, returns=np.array([7.0]), lens=np.array([7]), collect_time=50.0)
     monkeypatch.setattr(BestPolicy, "_evaluate", lambda self, policy: played)
     done = quick(tmp_path, stop={"test_return": 8.0, "episodes": 4})
     assert done.env_steps == 400
     assert done.test_return_mean == 7.0
+    state = read_state(RunFolder.find(done.run_dir).checkpoint, "checkpoint")["trainer"]
+    assert state["test_time"] > 100.0  # so that it is no time of training
 
 
 def test_damaged_runs_are_refused_by_name(run):
