@@ -114,7 +114,7 @@ def test_what_a_second_ctrl_c_kills_was_stopped_and_has_not_failed(tmp_path):
         def said(self):
             return ""
 
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
     outcomes = run_many(make_group(tmp_path, [quick(1)]), 1, start=lambda job, slot, slots: Deaf())
     assert [outcome.code for outcome in outcomes] == [130]
 

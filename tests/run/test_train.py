@@ -141,13 +141,15 @@ def test_ctrl_c_ends_a_test_that_never_ends(tmp_path):
     assert (again.interrupted, again.env_steps, again.gradient_steps) == (True, 40, stopped.gradient_steps)
 
 
-def test_a_result_before_the_first_test_is_null_in_json(tmp_path, monkeypatch):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_result_before_the_first_test_is_null_in_json(number, tmp_path, monkeypatch):
     def press(self, metrics, env_step, gradient_step):
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(number)
 
     monkeypatch.setattr(JSONLLogger, "_write", press)
     stopped = quick(tmp_path, trainer={**QUICK["trainer"], "step_per_epoch": 5000})
     assert stopped.interrupted
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert json.loads(stopped.to_json())["test_return_mean"] is None
 
 
