@@ -95,7 +95,10 @@ def test_every_command_explains_itself(capsys):
             "there is no run 'nowhere': the folder does not exist",
         ),
         (["collect", "nowhere", "-o", "a.hdf5", "--steps", "0"], "steps is 0; it must be a whole number >= 1"),
-        (["collect", "nowhere", "-o", "a.hdf5", "--steps", "9", "--seed", "-1"], "seed is -1; it must be a whole number >= 0"),
+        (
+            ["collect", "nowhere", "-o", "a.hdf5", "--steps", "9", "--seed", "-1"],
+            "seed is -1; it must be a whole number >= 0",
+        ),
         (["eval", "nowhere", "--seed", "-1"], "seed is -1; it must be a whole number >= 0"),
         (["watch", "nowhere", "--seed", "-1"], "seed is -1; it must be a whole number >= 0"),
         (["check-env", "CartPole-v1", "--seed", "-1"], "seed is -1; it must be a whole number >= 0"),

@@ -259,13 +259,13 @@ def test_loggers_of_the_experiment_write_beside_the_metrics(tmp_path, monkeypatc
     assert list(folder.glob("wandb/offline-run-*/run-*.wandb"))
 
 
-def test_trials_that_begin_in_the_same_second_have_names_of_their_own(tmp_path, monkeypatch):
+def test_runs_of_a_seed_that_begin_in_the_same_second_have_names_of_their_own(tmp_path, monkeypatch):
     made = mock.MagicMock()
     monkeypatch.setattr("argosy.run.loggers.WandbLogger", made)
-    for trial in ("0", "1"):
-        folder = tmp_path / "trials" / trial / "CartPole-v1" / "dqn" / "20260101-120000-0"
-        make_loggers(LoggerConfig(wandb="offline"), folder, {})
-    assert len({call.kwargs["run_id"] for call in made.call_args_list}) == 2
+    for root in ("trials/0", "trials/1", "lr: 3"):
+        make_loggers(LoggerConfig(wandb="offline"), tmp_path / root / "CartPole-v1" / "dqn" / "20260101-120000-0", {})
+    ids = [call.kwargs["run_id"].removesuffix("-CartPole-v1-dqn-20260101-120000-0") for call in made.call_args_list]
+    assert ids == ["0", "1", "lr--3"]
 
 
 @pytest.mark.parametrize(
