@@ -22,8 +22,8 @@ class RngState(TypedDict):
 
 def check_seed(seed: int) -> None:
     """Refuse a seed that no generator takes."""
-    if seed < 0:
-        raise ConfigError(f"seed is {seed}; it must be >= 0")
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise ConfigError(f"seed is {seed!r}; it must be a whole number >= 0")
 
 
 def spawn_seeds(seed: int | None, count: int) -> list[int]:

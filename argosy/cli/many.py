@@ -19,7 +19,7 @@ from argosy.cli.flags import SideBySide
 from argosy.errors import MissingExtraError
 from argosy.experiment import Experiment
 from argosy.process import num_cores
-from argosy.run.folder import resume_command
+from argosy.run.folder import new_folder, resume_command
 from argosy.run.many import Job, Outcome, Start, make_group, read_seeds, run_many, start_here
 from argosy.run.suites import SUITES, suite
 
@@ -60,7 +60,7 @@ def new_group(experiment: Experiment, seeds: str, runs: str) -> list[Job]:
     """Make a new folder below `runs` for a run of each seed."""
     experiments = [experiment.replaced({"seed": seed}) for seed in read_seeds(seeds)]
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{experiment.algorithm}-{experiment.task}"
-    return make_group(Path(runs) / "many" / name.replace("/", "-").replace(":", "-"), experiments)
+    return make_group(new_folder(Path(runs) / "many", name.replace("/", "-").replace(":", "-")), experiments)
 
 
 @contextlib.contextmanager

@@ -41,8 +41,8 @@ class MlflowLogger(SafeLogger):
         name: str = "run",
         config: Mapping[str, object] | None = None,
     ) -> None:
-        for name, value in _PATIENCE.items():
-            os.environ.setdefault(name, value)
+        for variable, value in _PATIENCE.items():
+            os.environ.setdefault(variable, value)
         self._mlflow = require("mlflow", "mlflow")
         self.tracking_uri = self.place = tracking_uri
         self._experiment, self._name = experiment, name

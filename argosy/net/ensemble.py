@@ -158,7 +158,8 @@ class EnsembleCritic(nn.Module):
     ) -> torch.Tensor:
         """`value` of what the backbone has made of observations, features [..., F]."""
         if act is not None and self.action_dim:
-            act = act.reshape(-1, *x.shape[:-1], self.action_dim).squeeze(0)
+            act = act.reshape(-1, *x.shape[:-1], self.action_dim)
+            act = act[0] if len(act) == 1 else act
             x = torch.cat((x.expand(*act.shape[:-1], -1), act), dim=-1)
         lead = x.shape[:-1]
         q: torch.Tensor = self.q(x if x.dim() == 2 else x.flatten(0, -2), members)

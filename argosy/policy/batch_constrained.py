@@ -55,7 +55,7 @@ class BatchConstrainedAnalysis:
         """The action [..., *act], of those of N latents [N, ..., Z], that the first critic thinks best."""
         act = self.perturbed(self.decoded(latent))
         index = self.value(act)[0].argmax(dim=0)
-        found = act.take_along_dim(index[None, ..., None], dim=0).squeeze(0)
+        found = act.gather(0, index[None, ..., None].expand_as(act[:1])).squeeze(0)
         return found.reshape(*found.shape[:-1], *self.policy.action_shape)
 
     @property

@@ -131,10 +131,9 @@ def labels(runs: Sequence[Run]) -> list[str]:
         known = variants.setdefault((run.algorithm, run.task), [])
         if run.settings not in known:
             known.append(run.settings)
-    named = []
+    named, different = [], {key: differences(known) for key, known in variants.items()}
     for run in runs:
-        known = variants[run.algorithm, run.task]
-        differ = differences(known)
+        known, differ = variants[run.algorithm, run.task], different[run.algorithm, run.task]
         if len(differ) > 3:
             named.append(f"{run.algorithm} ({known.index(run.settings) + 1})")
         else:

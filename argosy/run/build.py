@@ -19,7 +19,7 @@ from argosy.experiment import Experiment
 from argosy.logger import Logger
 from argosy.policy import Policy
 from argosy.rng import spawn_seeds
-from argosy.run.callbacks import FQE
+from argosy.run.callbacks import FQE, EarlyStop, Video
 from argosy.run.dataset import load_data
 from argosy.run.saved import find_policy, read_saved
 from argosy.run.warm import warm_start
@@ -64,6 +64,8 @@ def build(
             taken = warm_start(algorithm, experiment.init)
             if show_progress:
                 sys.stderr.write(f"init: {taken}\n")
+        if idle := [type(one).__name__ for one in callbacks if not tests and isinstance(one, EarlyStop | Video)]:
+            raise ConfigError(f"{idle[0]} goes by tests, and trainer.episode_per_test is 0; test, or leave it out")
         if any(isinstance(one, FQE) for one in callbacks):
             check_judgeable(algorithm.policy, experiment.data)
         elif not tests and can_be_judged(algorithm.policy):

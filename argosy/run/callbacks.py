@@ -5,6 +5,7 @@ Those that write files need a run with a folder, `argosy.train` and `resume`: it
 
 from __future__ import annotations
 
+import copy
 import math
 from pathlib import Path
 from typing import Any
@@ -189,4 +190,5 @@ class Video(_InFolder, _Counts):
         path = self._path(f"video-{trainer.position}.gif")
         assert self.folder is not None
         experiment = self.folder.experiment(trust=True)  # it is this run's own
-        film_policy(self.folder.path, experiment, trainer.algorithm.policy, path, self.episodes, self.max_steps)
+        policy = copy.deepcopy(trainer.algorithm.policy)  # whose random numbers are its own
+        film_policy(self.folder.path, experiment, policy, path, self.episodes, self.max_steps)

@@ -7,6 +7,8 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
+
 from argosy.algorithm import algorithm_name
 from argosy.collect import Collector
 from argosy.config import to_plain
@@ -58,7 +60,7 @@ def collect_data(
         DataError: the file cannot be written.
         MissingExtraError: h5py is not installed.
     """
-    if not isinstance(steps, int) or steps < 1:
+    if not isinstance(steps, int | np.integer) or steps < 1:
         raise ConfigError(f"steps is {steps!r}; it must be a whole number >= 1")
     if not 0 <= eps <= 1:
         raise ConfigError(f"eps is {eps}; it must be >= 0 and <= 1")

@@ -56,19 +56,7 @@ class RunFolder:
     @classmethod
     def create(cls, root: str | Path, task: str, algorithm: str, seed: int) -> RunFolder:
         """Make a new folder under `root`; two runs of the same second get different ones."""
-        parent = cls.home(root, task, algorithm)
-        make_folder(parent)
-        stamp = time.strftime("%Y%m%d-%H%M%S")
-        for attempt in range(1000):
-            path = parent / (f"{stamp}-{seed}" + (f"-{attempt}" if attempt else ""))
-            try:
-                path.mkdir()
-            except FileExistsError:
-                continue
-            except OSError as error:
-                raise ConfigError(f"the folder {str(path)!r} cannot be made: {error}; give another one") from error
-            return cls(path)
-        raise CheckpointError(f"no free name for a run under {str(parent)!r}")
+        return cls(new_folder(cls.home(root, task, algorithm), f"{time.strftime('%Y%m%d-%H%M%S')}-{seed}"))
 
     def experiment(self, *, trust: bool = False) -> Experiment:
         """Return the experiment of the run; `trust` imports what it names as "MODULE:CLASS" (see `Experiment.load`)."""
@@ -108,6 +96,21 @@ class RunFolder:
         inside = sorted(folder.path.rglob("config.json"), key=lambda file: file.stat().st_mtime)
         hint = f"; the newest run below it is {str(inside[-1].parent)!r}" if inside else ""
         raise CheckpointError(f"{str(path)!r} is not the folder of a run: it has no config.json{hint}")
+
+
+def new_folder(parent: Path, name: str) -> Path:
+    """Make a folder of this name; where there is one, of a name with a number behind it."""
+    make_folder(parent)
+    for attempt in range(1000):
+        path = parent / (name + (f"-{attempt}" if attempt else ""))
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise ConfigError(f"the folder {str(path)!r} cannot be made: {error}; give another one") from error
+        return path
+    raise CheckpointError(f"no free name for a run under {str(parent)!r}")
 
 
 def run_path(path: object) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,7 +22,8 @@ def make_loggers(
     loggers: list[Logger] = [JSONLLogger(folder / "metrics.jsonl", resume_step=resume_step)]
     if settings.tensorboard:
         loggers.append(TensorBoardLogger(folder / "tensorboard", resume_step=resume_step))
-    name = "-".join(folder.absolute().parts[-3:])
+    # With the folder of the runs, below another of which one of the same seed may have begun in the same second
+    name = re.sub(r"[^\w.-]", "-", "-".join(folder.absolute().parts[-4:]))[-128:]  # W&B takes no more
     if settings.mlflow is not None:
         parameters = {key: value for key, value in description.items() if not isinstance(value, dict)}
         loggers.append(MlflowLogger(settings.mlflow, name=name, config=parameters))

@@ -195,6 +195,7 @@ def run_many(
                 if code is not None:
                     running.remove(one)
                     free.append(one.slot)
+                    code = 130 if len(presses) > 1 and code < 0 else code  # killed above
                     said = one.process.said() if code not in (0, 130) else ""
                     outcomes.append(Outcome(one.job, one.job.result() if code == 0 else None, code, said))
                     told(outcomes[-1])
@@ -231,10 +232,12 @@ def _cores(slot: int, slots: int) -> list[int]:
 
 @contextlib.contextmanager
 def _ctrl_c() -> Iterator[list[int]]:
-    """Count presses of Ctrl-C instead of being ended by the first."""
+    """Count presses of Ctrl-C, and SIGTERMs, instead of being ended by the first."""
     presses: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, frame: presses.append(number))
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, lambda number, frame: presses.append(number)) for number in numbers]
     try:
         yield presses
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

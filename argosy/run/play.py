@@ -50,8 +50,8 @@ def evaluate(
         TrustError, CheckpointError: as `load` says.
         ConfigError: the environment is not known here (says what to do), or `episodes` or `seed` are out of range.
     """
-    if episodes < 1:
-        raise ConfigError(f"episodes is {episodes}; it must be >= 1")
+    if not isinstance(episodes, int | np.integer) or episodes < 1:
+        raise ConfigError(f"episodes is {episodes!r}; it must be a whole number >= 1")
     check_seed(seed)
     if fleet_policies(run_dir):
         return play(Path(run_dir), episodes, seed, trust=trust, **which)

@@ -136,6 +136,7 @@ class BestPolicy:
         if target is None or test_return < target or not learned:
             return False
         stats = self._evaluate(self.trainer.algorithm.policy)
+        self.trainer.state.test_time += stats.collect_time
         if stats.returns.mean() < target:
             return False
         self.confirmed = stats
@@ -151,9 +152,6 @@ class BestPolicy:
         state = self.trainer.state
         episodes, policy = self.experiment.stop.episodes, self.trainer.algorithm.policy
         chosen_by, success, target, reason = TESTS, None, self.experiment.stop.test_return, None
-        if state.stopped:
-            reached = target is not None and state.best_reward >= target
-            reason = f"test return {target:g} was reached (stop.test-return)" if reached else "a callback ended it"
         is_kept = self.folder.best_policy.is_file()
         if self.env is None:
             chosen_by = FITTED_Q if any(isinstance(one, FQE) for one in self.trainer.callbacks) else LAST
@@ -171,6 +169,9 @@ class BestPolicy:
             policy = read_saved(self.folder.best_policy).policy(self.experiment.device)
             stats = self.confirmed or self._evaluate(policy)
             mean, std, success = float(stats.returns.mean()), float(stats.returns.std()), stats.success_rate
+        if state.stopped:
+            reached = target is not None and mean >= target
+            reason = f"test return {target:g} was reached (stop.test-return)" if reached else "a callback ended it"
         experiment = self.experiment
         title = f"{experiment.algorithm} on {experiment.task}, seed {experiment.seed}"
         unit = "environment steps" if experiment.unit == "steps" else experiment.unit

@@ -17,7 +17,7 @@ from argosy.env import Obs
 from argosy.env.tasks import TaskOf
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
-from argosy.files import write_atomically
+from argosy.files import read_json, write_atomically
 from argosy.presets import preset
 from argosy.process import computing_threads, tuned_process
 from argosy.run.build import LocalTrainer, build
@@ -209,8 +209,9 @@ def _to_go_on(experiment: Experiment, folder: RunFolder, trainer: LocalTrainer, 
         raise ConfigError(
             f"total_steps is {settings.length:,}, but the run has made {trainer.position:,} {experiment.unit} already"
         )
-    target = experiment.stop.test_return
-    if state.stopped and target is not None and state.best_reward >= target:
+    noted = read_json(folder.result) if folder.result.is_file() else {}
+    target, mean = experiment.stop.test_return, noted.get("test_return_mean", state.best_reward)
+    if state.stopped and target is not None and mean is not None and mean >= target:
         experiment = experiment.replaced({"stop.test_return": None})
     state.stopped = False
     state.epoch = min(state.epoch, trainer.position // settings.step_per_epoch)  # of a last epoch that was short
@@ -220,7 +221,7 @@ def _to_go_on(experiment: Experiment, folder: RunFolder, trainer: LocalTrainer, 
 
 @contextlib.contextmanager
 def _ctrl_c(trainer: LocalTrainer) -> Iterator[threading.Event]:
-    """Let the first Ctrl-C end the training after the current step; the second one is the usual KeyboardInterrupt."""
+    """Let the first Ctrl-C, or SIGTERM, end the training after the current step; the second does as usual."""
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield pressed  # only the main thread may handle signals
@@ -232,13 +233,20 @@ def _ctrl_c(trainer: LocalTrainer) -> Iterator[threading.Event]:
         in_step = any(each.f_code is type(trainer)._training_step.__code__ for each, _ in traceback.walk_stack(frame))
         if trainer.test_collector is not None and not in_step:  # or the step would be cut in two
             trainer.test_collector.see = end  # a test may be long, or never end; the run goes on with it
-        signal.signal(signal.SIGINT, before)
+        restore()
 
     def end(obs: Obs) -> None:
         raise StopIteration
 
-    before = signal.signal(signal.SIGINT, stop) or signal.default_int_handler
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    before = {signal.SIGINT: signal.signal(signal.SIGINT, stop) or signal.default_int_handler}
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:  # whose own it is knows better
+        signal.signal(signal.SIGTERM, stop)
+        before[signal.SIGTERM] = signal.SIG_DFL
     try:
         yield pressed
     finally:
-        signal.signal(signal.SIGINT, before)
+        restore()

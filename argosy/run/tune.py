@@ -89,7 +89,7 @@ class Study:
 
     Raises:
         MissingExtraError: Optuna is not installed.
-        ConfigError: the folder holds another study.
+        ConfigError: the folder holds another study, or nothing is tested.
     """
 
     def __init__(
@@ -102,6 +102,8 @@ class Study:
         pruner: Literal["median", "none"] = "median",
     ) -> None:
         require("optuna", "tune")
+        if experiment.trainer.episode_per_test == 0:
+            raise ConfigError("trainer.episode_per_test is 0, but trials are judged by tests; give it 1 or more")
         import optuna
         from optuna.storages.journal import JournalFileBackend
 

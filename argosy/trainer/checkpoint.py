@@ -14,7 +14,8 @@ import torch
 from argosy.collect import Collector
 from argosy.collect.state import HasState
 from argosy.config import from_plain
-from argosy.data import ReplayBuffer, tree
+from argosy.data import ReplayBuffer, VectorReplayBuffer, tree
+from argosy.data.buffer.state import append
 from argosy.data.tree import State, host
 from argosy.errors import MALFORMED, ArgosyError, CheckpointError, DataError, told
 from argosy.trainer.base import BaseTrainer, TrainerState
@@ -64,8 +65,8 @@ def load_checkpoint(path: str | Path, trainer: BaseTrainer) -> None:
 
     Args:
         path: the file.
-        trainer: made as the saved one was: same algorithm and networks, same number of envs, same buffer. The length of
-            the run, the logger and the callbacks may differ.
+        trainer: made as the saved one was: same algorithm and networks, same number of envs, same buffer or a larger
+            one. The length of the run, the logger and the callbacks may differ.
 
     Raises:
         CheckpointError: the file is missing, damaged or foreign, or it does not fit this trainer. Nothing has changed
@@ -107,11 +108,24 @@ def _restore(path: str | Path, state: State, trainer: BaseTrainer) -> None:
     buffer = _replay_buffer(collectors)
     if buffer is not None:
         try:
-            buffer.load_state_dict(state["buffer"])
+            _restore_buffer(buffer, state["buffer"])
         except DataError as error:
             raise CheckpointError(f"{str(path)!r} does not fit the buffer: {error}") from error
     if data is not None:
         data.seed(state["sampler_seed"])
+
+
+def _restore_buffer(buffer: ReplayBuffer, state: State) -> None:
+    """Let a buffer continue where `state` was taken; one that has become larger begins with the rows of that one."""
+    sizes = state["rings"]["capacity"]
+    if buffer.priorities is not None or len(sizes) != buffer.buffer_num or (buffer.rings.capacity <= sizes).any():
+        buffer.load_state_dict(state)
+        return
+    smaller = VectorReplayBuffer(int(sizes.sum()), len(sizes), **buffer.options())
+    smaller.load_state_dict(state)
+    buffer.reset()
+    for ring in range(len(sizes)):
+        append(buffer, ring, smaller, smaller.rings.stored(ring))
 
 
 def _state_but_data(trainer: BaseTrainer) -> State:

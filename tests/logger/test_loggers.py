@@ -8,6 +8,7 @@ import os
 import threading
 import time
 import warnings
+from unittest import mock
 
 import pytest
 
@@ -248,6 +249,14 @@ def test_an_mlflow_that_is_down_is_tried_once_and_warned_about(monkeypatch):
     assert tries == ["http://127.0.0.1:1"]
     assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "40"  # the user's own
     assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "3"
+
+
+def test_runs_at_mlflow_have_the_names_that_they_were_given(monkeypatch):
+    mlflow = pytest.importorskip("mlflow")
+    client = mock.MagicMock(**{"search_runs.return_value": []})
+    monkeypatch.setattr(mlflow, "MlflowClient", lambda tracking_uri: client)
+    MlflowLogger("http://127.0.0.1:1", name="mine").log({"a": 1.0}, env_step=1)
+    assert client.create_run.call_args.kwargs["run_name"] == "mine"
 
 
 def test_what_is_logged_again_at_the_step_of_the_checkpoint_takes_the_place_of_the_old(tmp_path):

@@ -451,6 +451,8 @@ def test_it_is_asked_where_nobody_names_it_and_where_it_can_judge(cartpole, no_h
     trainer = argosy.build(argosy.preset("dqn", "CartPole-v1", data=str(cartpole), **{**OFFLINE, "trainer": UNTESTED}))
     assert [type(one).__name__ for one in trainer.callbacks] == ["FQE"]
     assert trainer.test_collector is None
+    with pytest.raises(ConfigError, match=r"EarlyStop goes by tests, and trainer.episode_per_test is 0"):
+        learn(cartpole, tmp_path, trainer=UNTESTED, callbacks=["early_stop"])
     memory = {"memory": "gru", "memory_size": 4}
     done = learn(cartpole, tmp_path, trainer={**UNTESTED, "max_epoch": 1, "step_per_epoch": 3}, net=memory)
     assert done.chosen_by == "time: it is the last one"

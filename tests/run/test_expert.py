@@ -41,6 +41,20 @@ def test_it_resumes_exactly(result, tmp_path):
         assert value.equal(states[1]["algorithm"]["parts"]["policy"][name])
 
 
+def test_a_run_that_is_made_longer_keeps_all_that_it_was_told(result, tmp_path):
+    done = imitate(tmp_path, result.run_dir, buffer={"size": 50})
+    file = RunFolder.find(done.run_dir).checkpoint
+    before = read_state(file, "checkpoint")["buffer"]
+    assert argosy.resume(done.run_dir, total_steps=300, show_progress=False).env_steps == 300
+    after = read_state(file, "checkpoint")["buffer"]
+    assert before["rings"]["count"].tolist() == [100, 100]
+    assert after["rings"]["count"].tolist() == [150, 150]
+    for name in ("obs", "act"):
+        kept = after["columns"][name]
+        assert (kept[:100] == before["columns"][name][:100]).all()
+        assert (kept[150:250] == before["columns"][name][100:]).all()
+
+
 def test_a_data_set_of_the_expert_comes_first(result, tmp_path):
     pytest.importorskip("h5py")
     argosy.collect_data(result.run_dir, tmp_path / "expert.hdf5", steps=60)

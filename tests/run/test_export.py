@@ -25,6 +25,7 @@ from argosy.policy import (
     SingleModelPytorchPolicy,
     SquashedGaussianPolicy,
 )
+from argosy.policy.batch_constrained import BatchConstrainedPolicy
 from argosy.policy.deterministic import DeterministicPolicy
 from argosy.policy.quantile import QuantilePolicy
 
@@ -52,6 +53,7 @@ CASES = {
     "quantile": (QuantilePolicy, VECTOR, spaces.Discrete(4), {}),
     "deterministic": (DeterministicPolicy, VECTOR, BOX, {"norm_obs": True}),
     "squashed": (SquashedGaussianPolicy, VECTOR, BOX, {}),
+    "batch-constrained": (BatchConstrainedPolicy, VECTOR, BOX, {}),
     "gru": (ActorCriticPolicy, PARTS, BOX, {"memory": "gru", "norm_obs": True}),
     "lstm": (QPolicy, VECTOR, spaces.Discrete(3), {"memory": "lstm"}),
 }
@@ -157,7 +159,7 @@ def test_onnx_acts_as_the_policy_does(case, tmp_path):
 
 @pytest.mark.parametrize("suffix", [".pt", ".pt2"])
 @pytest.mark.parametrize(
-    "case", ["gaussian", "tanh", "one number", "q, masked", "q of images", "squashed", "gru", "whole numbers"]
+    "case", ["gaussian", "tanh", "one number", "q, masked", "q of images", "batch-constrained", "gru", "whole numbers"]
 )
 def test_torch_s_own_formats_act_as_the_policy_does(case, suffix, tmp_path):
     policy = made(case)

@@ -11,7 +11,7 @@ import pytest
 from short import QUICK
 
 from argosy.cli import main
-from argosy.cli.many import line, summary
+from argosy.cli.many import line, new_group, summary
 from argosy.errors import ConfigError
 from argosy.presets import preset
 from argosy.run.many import Job, Outcome, find_group, make_group, read_seeds, run_many
@@ -39,6 +39,13 @@ def test_a_group_is_found_again(tmp_path):
     assert {job.experiment.seed for job in find_group(tmp_path / "g")} == {3, 4}
     assert [job.folder() for job in jobs] == [None] * 3
     assert [job.position for job in jobs] == [0] * 3
+
+
+def test_groups_that_begin_in_the_same_second_are_two(tmp_path, monkeypatch):
+    monkeypatch.setattr("time.strftime", lambda form: "20260101-120000")
+    first, second = new_group(quick(1), "1", str(tmp_path)), new_group(quick(1, lr=0.5), "1", str(tmp_path))
+    assert first[0].root != second[0].root
+    assert find_group(first[0].root) == first
 
 
 def test_what_a_group_reads_is_found_from_anywhere(tmp_path, monkeypatch):
@@ -96,6 +103,27 @@ def test_ctrl_c_ends_all_and_each_goes_on(tmp_path, capsys):
     assert main(["resume", str(tmp_path), "--jobs", "2", "--quiet", "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
     assert [run["env_steps"] for run in out["runs"]] == [200 * max_epoch for max_epoch in epochs]
+
+
+def test_what_a_second_ctrl_c_kills_was_stopped_and_has_not_failed(tmp_path):
+    class Deaf:
+        code = None
+
+        def poll(self):
+            return self.code
+
+        def interrupt(self):
+            os.kill(os.getpid(), signal.SIGINT)
+
+        def kill(self):
+            self.code = -signal.SIGKILL
+
+        def said(self):
+            return ""
+
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    outcomes = run_many(make_group(tmp_path, [quick(1)]), 1, start=lambda job, slot, slots: Deaf())
+    assert [outcome.code for outcome in outcomes] == [130]
 
 
 @pytest.mark.slow

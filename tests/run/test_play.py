@@ -24,8 +24,9 @@ def test_evaluation_plays_the_best_policy_again(result):
     again = argosy.evaluate(result.run_dir, episodes=5, seed=1)
     assert stats.n_collected_episodes == 5
     np.testing.assert_array_equal(stats.returns, again.returns)
-    with pytest.raises(ConfigError, match="episodes is 0"):
-        argosy.evaluate(result.run_dir, episodes=0)
+    for wrong in ({"episodes": 0}, {"episodes": 2.5}, {"seed": 1.5}):
+        with pytest.raises(ConfigError, match=r"(episodes|seed) is .*; it must be a whole number >= [01]"):
+            argosy.evaluate(result.run_dir, **wrong)
     with pytest.raises(ConfigError, match=r"QPolicy was given for a run; .*Collector\(policy, env\).collect"):
         argosy.evaluate(result.policy)
     for call in (argosy.load, argosy.resume):

@@ -15,6 +15,7 @@ from argosy.errors import ConfigError
 from argosy.logger import read_jsonl
 from argosy.presets import preset
 from argosy.run.callbacks import EarlyStop, KeepCheckpoints
+from argosy.run.result import BestPolicy
 from argosy.trainer.statefile import read_state
 
 LONG = {**QUICK["trainer"], "max_epoch": 6}
@@ -47,11 +48,15 @@ def test_a_run_that_got_no_better_waits_anew_when_it_is_made_longer(tmp_path):
     assert argosy.resume(run, total_steps=2000, show_progress=False).env_steps == 5 * 200
 
 
-def test_a_target_that_was_not_reached_stays_when_a_run_is_made_longer(tmp_path):
-    stop = {**QUICK["stop"], "test_return": 495.0}
-    run = quick(tmp_path, trainer=LONG, stop=stop, callbacks=["early_stop(tests=1, at_least=1000)"]).run_dir
-    argosy.resume(run, total_steps=1000, show_progress=False)
-    assert json.loads((Path(run) / "config.json").read_text())["stop"]["test_return"] == 495.0
+@pytest.mark.parametrize("target", [495.0, 8.0], ids=["never", "in tests, but not confirmed"])
+def test_a_target_that_was_not_reached_stays_when_a_run_is_made_longer(target, tmp_path, monkeypatch):
+    evaluated = CollectStats(n_collected_episodes=3, returns=np.ones(3))
+    monkeypatch.setattr(BestPolicy, "_evaluate", lambda self, policy: evaluated)
+    stop = {**QUICK["stop"], "test_return": target}
+    done = quick(tmp_path, trainer=LONG, stop=stop, callbacks=["early_stop(tests=1, at_least=1000)"])
+    assert done.reason == "a callback ended it"
+    argosy.resume(done.run_dir, total_steps=1000, show_progress=False)
+    assert json.loads((Path(done.run_dir) / "config.json").read_text())["stop"]["test_return"] == target
 
 
 def test_a_test_that_is_played_again_after_a_failure_counts_once():
@@ -91,6 +96,8 @@ def test_every_k_th_test_is_filmed(tmp_path):
     trainer = {**QUICK["trainer"], "max_epoch": 3}
     result = quick(tmp_path, trainer=trainer, callbacks=["video(every=2, max_steps=5)"], net={"norm_obs": True})
     assert [file.name for file in Path(result.run_dir).glob("video-*")] == ["video-400.gif"]
+    unfilmed = quick(tmp_path, trainer=trainer, net={"norm_obs": True}).policy.state_dict()
+    assert all(value.equal(unfilmed[name]) for name, value in result.policy.state_dict().items())
 
 
 def test_metrics_of_ones_own_are_the_run_s(tmp_path):

@@ -4,6 +4,7 @@ import json
 import shutil
 import signal
 from types import SimpleNamespace
+from unittest import mock
 
 import gymnasium as gym
 import numpy as np
@@ -16,9 +17,10 @@ from argosy.cli.show import table
 from argosy.data import CollectStats
 from argosy.env import register
 from argosy.errors import CheckpointError, ConfigError, EnvError, SpaceError
-from argosy.experiment import Experiment
+from argosy.experiment import Experiment, LoggerConfig
 from argosy.logger import JSONLLogger, read_jsonl
 from argosy.run.folder import RunFolder
+from argosy.run.loggers import make_loggers
 from argosy.run.result import BestPolicy
 from argosy.run.train import _ctrl_c
 from argosy.trainer.statefile import read_state
@@ -161,13 +163,15 @@ def test_ctrl_c_cuts_no_training_step_in_two():
         assert (trainer.test_collector.see is not None) == ends_the_test
 
 
-def test_a_result_before_the_first_test_is_null_in_json(tmp_path, monkeypatch):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_result_before_the_first_test_is_null_in_json(number, tmp_path, monkeypatch):
     def press(self, metrics, env_step, gradient_step):
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(number)
 
     monkeypatch.setattr(JSONLLogger, "_write", press)
     stopped = quick(tmp_path, trainer={**QUICK["trainer"], "step_per_epoch": 5000})
     assert stopped.interrupted
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     assert json.loads(stopped.to_json())["test_return_mean"] is None
 
 
@@ -184,11 +188,13 @@ def test_a_reached_target_is_confirmed_and_stops(start_steps, steps, tmp_path):
 
 
 def test_a_target_that_more_episodes_do_not_confirm_does_not_stop(tmp_path, monkeypatch):
-    played = CollectStats(n_collected_episodes=1, returns=np.array([7.0]), lens=np.array([7]))
+    played = CollectStats(n_collected_episodes=1, returns=np.array([7.0]), lens=np.array([7]), collect_time=50.0)
     monkeypatch.setattr(BestPolicy, "_evaluate", lambda self, policy: played)
     done = quick(tmp_path, stop={"test_return": 8.0, "episodes": 4})
     assert done.env_steps == 400
     assert done.test_return_mean == 7.0
+    state = read_state(RunFolder.find(done.run_dir).checkpoint, "checkpoint")["trainer"]
+    assert state["test_time"] > 100.0  # so that it is no time of training
 
 
 def test_damaged_runs_are_refused_by_name(run):
@@ -273,6 +279,15 @@ def test_loggers_of_the_experiment_write_beside_the_metrics(tmp_path, monkeypatc
     folder = RunFolder.find(done.run_dir).path
     assert list((folder / "tensorboard").glob("events.*"))
     assert list(folder.glob("wandb/offline-run-*/run-*.wandb"))
+
+
+def test_runs_of_a_seed_that_begin_in_the_same_second_have_names_of_their_own(tmp_path, monkeypatch):
+    made = mock.MagicMock()
+    monkeypatch.setattr("argosy.run.loggers.WandbLogger", made)
+    for root in ("trials/0", "trials/1", "lr: 3"):
+        make_loggers(LoggerConfig(wandb="offline"), tmp_path / root / "CartPole-v1" / "dqn" / "20260101-120000-0", {})
+    ids = [call.kwargs["run_id"].removesuffix("-CartPole-v1-dqn-20260101-120000-0") for call in made.call_args_list]
+    assert ids == ["0", "1", "lr--3"]
 
 
 @pytest.mark.parametrize(

@@ -169,6 +169,12 @@ def test_a_study_s_data_are_found_from_another_folder(tmp_path, scripted, monkey
         Study(tmp_path / "study", preset("bc", "CartPole-v1", data="a.hdf5", **bc), space)
 
 
+def test_a_study_without_tests_is_refused(tmp_path):
+    untested = preset("dqn", "CartPole-v1", data="a.hdf5", trainer={"episode_per_test": 0})
+    with pytest.raises(ConfigError, match=r"episode_per_test is 0, but trials are judged by tests"):
+        Study(tmp_path, untested, SPACE)
+
+
 def test_a_folder_holds_one_study_of_one_process(tmp_path, scripted):
     study = Study(tmp_path, short(), SPACE)
     assert study.run(1, 1)

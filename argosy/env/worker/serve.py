@@ -53,6 +53,7 @@ def serve(
     die_with(owner, life)
     tell_stack(stack)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the owner's to handle: it closes us
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not the owner's handler, if it has forked us
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     make: Sequence[EnvFn] = pickle.loads(env_fns) if isinstance(env_fns, bytes) else env_fns
     if "torch" in sys.modules:  # forked: its threads did not come along, and who asks for their help waits for ever
