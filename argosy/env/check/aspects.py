@@ -211,7 +211,9 @@ def check_determinism(
     if make is not None:
         other = make()
         made.append(other)
-        if (where := _differ(first, _play(other, steps, seed))) is not None:
+        if other.unwrapped is env.unwrapped:
+            yield error("constructor", "the function returns one env every time; it has to make a new one.")
+        elif (where := _differ(first, _play(other, steps, seed))) is not None:
             yield warning("seed", f"two envs with the same seed and actions differ ({where}): they share state.")
 
 

@@ -37,6 +37,9 @@ class Good(gym.Env):
         return self.obs(), float(action), abs(self.x) > 1, self.t >= 100, {}
 
 
+ALWAYS = Good()
+
+
 class Slow(Good):
     """Comes to no end in so few steps."""
 
@@ -90,6 +93,7 @@ def returning(*, reset=None, step=None):
         (variant(observation_space=None), "error: observation_space: it is None; set it to a space"),
         (variant(action_space=5), "error: action_space: it is 5; set it to a space"),
         (lambda: 3, "error: class: int does not inherit from gymnasium.Env"),
+        (lambda: ALWAYS, "error: constructor: the function returns one env every time; it has to make a new"),
         (lambda: 1 / 0, "error: constructor: making the env raised ZeroDivisionError"),
         (variant(reset=lambda self: None), "error: reset: it takes no 'seed'; write: def reset(self, *, seed=None"),
         (returning(reset=lambda r: r[0]), "error: reset: it returned a ndarray; return the observation and a dict"),
