@@ -12,7 +12,7 @@ from argosy.collect.rows import Rows, put_rows
 from argosy.data import tree
 from argosy.env import AsyncVectorEnv, EnvPoolVectorEnv, Received
 from argosy.env.spaces import take
-from argosy.errors import ConfigError, EnvError
+from argosy.errors import ConfigError
 
 
 class AsyncCollector(Collector):
@@ -75,12 +75,8 @@ class AsyncCollector(Collector):
     def _ready(self, reset_kwargs: Mapping[str, object]) -> Rows:
         """Return the rows of all envs, reset together where all need it."""
         if self._rows is None or self._pending_seeds is not None or self._stale.all():
-            while self._at_work.any():
-                try:
-                    self._at_work[self._async_env.recv().env_id] = False  # of episodes that were given up
-                except EnvError:  # an env that failed; the reset says whether it can go on
-                    self._at_work[:] = False
             self._rows = self._first_rows(reset_kwargs).take(np.arange(self.env.num_envs))  # in memory of our own
+            self._at_work[:] = False
         return self._rows
 
     def _send_reset(self, ids: np.ndarray, reset_kwargs: Mapping[str, object]) -> None:

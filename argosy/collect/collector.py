@@ -11,7 +11,7 @@ import numpy as np
 
 from argosy.collect.hooks import CollectHook, StepEvent, ended_episodes
 from argosy.collect.rows import Rows, Staging, planned, with_state
-from argosy.collect.state import CollectorState, HasState
+from argosy.collect.state import CollectorState
 from argosy.data import Batch, ReplayBuffer, tree
 from argosy.data.stats import CollectStats
 from argosy.env import Obs, VectorEnv, as_vector_env, info_column
@@ -186,7 +186,7 @@ class Collector:
             },
             "pending_seeds": self._pending_seeds,
             "stagger_at": self._stagger_at,
-            "env": self.env.state_dict() if isinstance(self.env, HasState) else None,
+            "env": self.env.state_dict() if hasattr(self.env, "state_dict") else None,
             "hooks": [hook.state_dict() for hook in self.hooks],
         }
 
@@ -200,7 +200,7 @@ class Collector:
         self._rows = None
         self._pending_seeds, self._stagger_at = state["pending_seeds"], state["stagger_at"]
         self._stale[:] = True
-        if state["env"] is not None and isinstance(self.env, HasState):
+        if state["env"] is not None and hasattr(self.env, "load_state_dict"):
             self.env.load_state_dict(state["env"])
         for hook, hook_state in zip(self.hooks, state["hooks"], strict=False):
             hook.load_state_dict(hook_state)

@@ -106,6 +106,11 @@ class VectorArena:
     def step(self, actions: Sequence[np.ndarray]) -> list[Stepped]:
         """Step all envs; those whose episode ends start anew."""
         obs_next, rew, terminated, truncated, info = self._env.step(actions[0])
+        if rew.ndim > 1:
+            raise EnvError(
+                f"an env gives {rew.shape[1]} rewards at once: a game of several agents has to be given a name with "
+                "argosy.env.register; then each of them is a row of its own"
+            )
         self._border.check_step(obs_next, rew, terminated, truncated, self._all, self._lens)
         self._lens += 1
         obs, seat = obs_next, self._seat

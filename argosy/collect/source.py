@@ -117,7 +117,8 @@ class EnvSource:
             with contextlib.suppress(ConfigError):  # most games draw without being told, or not at all
                 check_arguments(environment_maker(self.task), {**args, "render_mode": render_mode}, "env_args")
                 args["render_mode"] = render_mode
-        return make_environment(self.task, args, wrappers=self.config.wrappers)
+        limit = self.config.max_episode_steps
+        return make_environment(self.task, args, wrappers=self.config.wrappers, max_episode_steps=limit)
 
     def _stacked(self, spec: int, observation: Space, action: Space) -> tuple[Space, Space]:
         depth = self.agents[spec].frame_stack

@@ -12,7 +12,7 @@ from argosy.rng import RngState
 
 @runtime_checkable
 class HasState(Protocol):
-    """An env whose wrappers hold state, e.g. running statistics of observations."""
+    """What holds state, such as a callback of a trainer."""
 
     def state_dict(self) -> Mapping[str, object]:
         """Return the state."""

@@ -50,13 +50,16 @@ class VideoRecorder(CollectHook):
         self.episodes = 0
         """Episodes of the env that have ended."""
         self._frames: list[np.ndarray] = []
+        self._steps = 0  # since the last episode's end
 
     def on_step(self, event: StepEvent) -> None:
         """Take a picture."""
         if self.env_id >= event.env.num_envs:
             raise ConfigError(f"env_id is {self.env_id}; the envs are 0 to {event.env.num_envs - 1}")
-        wanted = self.episodes % self.every == 0 and len(self._frames) < self.max_steps
-        if wanted and self.env_id in event.env_ids:
+        if self.env_id not in event.env_ids:
+            return
+        self._steps += 1
+        if self.episodes % self.every == 0 and len(self._frames) < self.max_steps:
             self._frames.append(picture(event.env, self.env_id))
             self._fps = fps_of(event.env)
 
@@ -64,10 +67,10 @@ class VideoRecorder(CollectHook):
         """Write the film of the episode."""
         if event.env_id != self.env_id:
             return
-        if self._frames:
-            frames = self._frames[-event.length :]  # those before are of an episode that a reset has cut
+        # those before are of an episode that a reset has cut
+        if frames := self._frames[max(0, self._steps - event.length) :]:
             write_video(self._path(self.episodes), frames, self._fps)
-        self._frames = []
+        self._frames, self._steps = [], 0
         self.episodes += 1
 
     def state_dict(self) -> dict[str, np.ndarray]:
@@ -77,7 +80,7 @@ class VideoRecorder(CollectHook):
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Go on counting; episodes begin anew."""
         self.episodes = int(state["episodes"])
-        self._frames = []
+        self._frames, self._steps = [], 0
 
     def _path(self, episode: int) -> Path:
         return self.folder / f"episode-{episode:06d}{self.suffix}"

@@ -40,7 +40,7 @@ def is_array_space(space: Space) -> bool:
 
 
 def check_sizes(space: Space, name: str) -> None:
-    """Check that every part of a space has elements.
+    """Check that every part of a space has elements, and a name that is text.
 
     Raises:
         SpaceError: one has none; names it.
@@ -48,6 +48,8 @@ def check_sizes(space: Space, name: str) -> None:
     parts = parts_of(space)
     for key, part in (parts or {}).items():
         check_sizes(part, f"{name}[{key!r}]")
+    if isinstance(space, spaces.Dict) and not all(isinstance(key, str) for key in space):
+        raise SpaceError(f"{name} is {space}, whose keys {list(space)} are not all text; write 'a', not 1")
     if parts == {} or (is_array_space(space) and 0 in (space.shape or ())):
         raise SpaceError(f"{name} is {space}, which has no elements: there is nothing to see or to do; leave it out")
 

@@ -135,7 +135,7 @@ class ScriptedAsyncEnv:
         )
 
     def reset(self, id: Any = None, **kwargs: Any) -> Any:
-        assert not self.work
+        self.work.clear()
         return self.inner.reset(id, **kwargs)
 
     def step(self, action: Any, id: Any = None) -> Any:

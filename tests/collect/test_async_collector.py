@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scripted import ScriptedAsyncEnv, ScriptedPolicy, make_env
+from scripted import ScriptedAsyncEnv, ScriptedEnv, ScriptedPolicy, make_env
 
 from argosy.collect import AsyncCollector, Collector, MonteCarloReturns
 from argosy.data import VectorReplayBuffer
+from argosy.env import DummyVectorEnv
 from argosy.errors import ConfigError, EnvError
 
 
@@ -94,6 +95,23 @@ def test_after_an_error_all_start_anew() -> None:
         collector.collect(n_step=100)
     stats = collector.collect(n_episode=3)
     assert stats.lens.tolist() == [9, 9, 9]
+
+
+def test_after_errors_of_several_at_once_all_start_anew() -> None:
+    class Failing(ScriptedEnv):
+        def reset(self, **kwargs: Any) -> tuple[np.ndarray, dict[str, Any]]:
+            if (self.index, self.resets) == (1, 1):
+                self.resets += 1
+                raise RuntimeError("the simulator lags")
+            return super().reset(**kwargs)
+
+    makers = [lambda i=i: Failing(i, [9], bad={(0, 4): "raise"}) for i in range(4)]
+    env = DummyVectorEnv(makers, wait_num=1)
+    collector = AsyncCollector(ScriptedPolicy(env), env)
+    for error in ("broke", "lags"):
+        with pytest.raises(EnvError, match=f"the simulator {error}"):
+            collector.collect(n_step=100)
+    assert collector.collect(n_episode=4).lens.tolist() == [9, 9, 9, 9]
 
 
 def test_seeds_are_given_when_all_are_at_rest() -> None:

@@ -149,6 +149,18 @@ def test_a_curriculum_stage_reaches_every_env():
         VectorArena(DummyVectorEnv([Count])).set_curriculum_stage("5")
 
 
+def test_rewards_of_several_agents_in_one_row_are_refused():
+    class Pair(Count):
+        def step(self, action):
+            obs, _, *rest = super().step(action)
+            return obs, np.ones(2), *rest
+
+    arena = VectorArena(DummyVectorEnv([Pair]))
+    arena.reset()
+    with pytest.raises(EnvError, match=r"2 rewards at once.*argosy\.env\.register"):
+        arena.step([np.zeros(1, int)])
+
+
 class Reusing(Environment):
     """One agent; observations 1, 2, 3 (the last one) in an array that is used again."""
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import cloudpickle
 import gymnasium as gym
+import numpy as np
 import pytest
 
 from argosy.collect.source import Agents, EnvSource
@@ -18,8 +19,8 @@ def pendulum():
     return gym.make("Pendulum-v1")
 
 
-def source(task, wrappers, registered=None):
-    config = EnvConfig(wrappers=wrappers)
+def source(task, wrappers=(), registered=None, **settings):
+    config = EnvConfig(wrappers=wrappers, **settings)
     return EnvSource(task, registered, {}, config, (Agents(".*"),), wrapper_sources(wrappers))
 
 
@@ -45,7 +46,14 @@ def test_wrappers_in_a_process_that_lacks_their_names(registered, tmp_path):
     assert done.stdout == "(6,) [3]\n"
 
 
-def test_wrappers_are_for_gymnasium_envs():
+def test_registered_envs_end_at_the_limit():
+    arena = source("swing", registered=(pendulum, None), max_episode_steps=3).arena(2, 0)
+    arena.reset()
+    ends = [arena.step([np.zeros((2, 1), np.float32)])[0].truncated.tolist() for _ in range(4)]
+    assert ends == [[False] * 2, [False] * 2, [True] * 2, [False] * 2]
+
+
+def test_wrappers_and_limits_are_for_gymnasium_envs():
     class Nobody(Environment):
         def reset(self):
             return []
@@ -58,3 +66,5 @@ def test_wrappers_are_for_gymnasium_envs():
         ConfigError, match=r"EnvConfig\.wrappers is \('travelling flat',\), but 'nobody here' is no gym"
     ):
         source("nobody here", ("travelling flat",), (Nobody, None)).spaces()
+    with pytest.raises(ConfigError, match=r"EnvConfig\.max_episode_steps is 5, but 'nobody here' is no gym"):
+        source("nobody here", (), (Nobody, None), max_episode_steps=5).spaces()

@@ -66,6 +66,16 @@ def test_long_episodes_are_cut(tmp_path):
         assert film.n_frames == 2
 
 
+def test_an_episode_that_a_reset_has_cut_is_in_no_film(tmp_path):
+    films = collector(VideoRecorder(tmp_path, max_steps=4))
+    films.collect(n_step=2 * 3)
+    films.reset_env()
+    films.collect(n_episode=2)
+    with Image.open(tmp_path / "episode-000000.gif") as film:
+        assert film.n_frames == 1
+        assert abs(int(np.asarray(film.convert("RGB"))[0, 0, 0]) - 60) < 10
+
+
 def test_what_cannot_be_filmed_is_refused(tmp_path):
     with pytest.raises(EnvError, match="gives no RGB pictures"):
         collector(VideoRecorder(tmp_path), draws=False).collect(n_episode=1)

@@ -55,7 +55,11 @@ def gymnasium_env(make: Maker, **kwargs: object) -> Env:
 
 
 def make_environment(
-    name: str, args: Mapping[str, object] | None = None, *, wrappers: Sequence[str] = ()
+    name: str,
+    args: Mapping[str, object] | None = None,
+    *,
+    wrappers: Sequence[str] = (),
+    max_episode_steps: int | None = None,
 ) -> Environment:
     """Make a registered environment, or "MODULE:CLASS".
 
@@ -63,10 +67,11 @@ def make_environment(
         name: which.
         args: keyword arguments for it.
         wrappers: around a gymnasium env, as in `EnvConfig.wrappers`.
+        max_episode_steps: of a gymnasium env.
 
     Raises:
         ConfigError: there is no such environment (the nearest name is offered), or it cannot be imported; or wrappers
-            are given for one of several agents.
+            or a limit are given for one of several agents.
         EnvError: its constructor raised.
     """
     cls = _ENVIRONMENTS.load(name)
@@ -75,12 +80,11 @@ def make_environment(
     except (Exception, SystemExit) as error:
         raise EnvError(f"environment {name!r} could not be made with {dict(args or {})}: {error!r}") from error
     if isinstance(env, gym.Env):
-        made = env
+        made = env if max_episode_steps is None else gym.wrappers.TimeLimit(env, max_episode_steps)
         return Gymnasium(wrapped(lambda: made, wrappers)())
-    if wrappers:
-        raise ConfigError(
-            f"EnvConfig.wrappers is {tuple(wrappers)}, but {name!r} is no gymnasium env that they could wrap"
-        )
+    for setting, value in (("wrappers", tuple(wrappers)), ("max_episode_steps", max_episode_steps)):
+        if value:
+            raise ConfigError(f"EnvConfig.{setting} is {value}, but {name!r} is no gymnasium env; leave it out")
     if hasattr(env, "possible_agents"):
         return PettingZoo(env)
     if not isinstance(env, Environment):

@@ -74,9 +74,9 @@ def _check_observation_space(space: Space, where: str) -> Iterator[Finding]:
     if len(space.shape) not in (1, 3):
         yield note(where, f"shape {space.shape} is neither a vector nor an image [C, H, W]: networks will flatten it.")
     if len(space.shape) == 3:
-        if space.dtype != np.uint8:
+        if space.dtype.itemsize > 1:
             yield warning(where, f"it looks like an image of type {space.dtype}; uint8 takes a quarter of the memory.")
-        elif space.low.min() != 0 or space.high.max() != 255:
+        elif space.dtype == np.uint8 and (space.low.min() != 0 or space.high.max() != 255):
             yield warning(where, "images of type uint8 should have the bounds 0 and 255; networks divide by 255.")
         if space.shape[-1] in (1, 3, 4) and space.shape[0] not in (1, 3, 4):
             yield note(where, f"shape {space.shape} has the channels last; convolutions want them first: transpose it.")
@@ -211,7 +211,9 @@ def check_determinism(
     if make is not None:
         other = make()
         made.append(other)
-        if (where := _differ(first, _play(other, steps, seed))) is not None:
+        if other.unwrapped is env.unwrapped:
+            yield error("constructor", "the function returns one env every time; it has to make a new one.")
+        elif (where := _differ(first, _play(other, steps, seed))) is not None:
             yield warning("seed", f"two envs with the same seed and actions differ ({where}): they share state.")
 
 

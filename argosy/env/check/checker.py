@@ -219,7 +219,7 @@ def _check_steps(env: Env, steps: int, seed: int, trace: _Trace) -> Iterator[Fin
 
 
 def _check_mask(env: Env, obs: object, info: Mapping[str, object]) -> None:
-    mask, sizes = mask_of(obs, info), choices(env.action_space)
+    mask, sizes = mask_of(env.action_space, obs, info), choices(env.action_space)
     if mask is None or not sizes:
         return
     if mask.shape != (sum(sizes),):

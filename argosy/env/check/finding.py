@@ -12,6 +12,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.utils.env_checker import data_equivalence
 
+from argosy.env.actions import MASK_KEYS, choices
 from argosy.env.spaces import Space, is_array_space, parts_of
 from argosy.env.worker.base import Env as Env
 from argosy.errors import told
@@ -65,8 +66,8 @@ def leaves(space: Space, obs: Any, name: str) -> Iterator[tuple[str, Space, obje
 
 
 def legal_action(space: Space, obs: object, info: Mapping[str, object]) -> object:
-    """Draw an action; of choices only those that an `action_mask` in the observation or the info allows."""
-    mask = mask_of(obs, info)
+    """Draw an action; of choices only those that a mask in the observation or the info allows."""
+    mask = mask_of(space, obs, info)
     if mask is not None and isinstance(space, spaces.Discrete):
         return space.sample(mask)
     if mask is not None and isinstance(space, spaces.MultiDiscrete) and space.nvec.ndim == 1:
@@ -76,16 +77,19 @@ def legal_action(space: Space, obs: object, info: Mapping[str, object]) -> objec
 
 def is_legal(space: Space, action: Any, obs: object, info: Mapping[str, object]) -> bool:
     """Say whether the mask of an observation or info, if there is one, allows an action."""
-    mask = mask_of(obs, info)
+    mask = mask_of(space, obs, info)
     if mask is None or not isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         return True
     firsts = np.cumsum(np.append(0, space.nvec.ravel()[:-1])) if isinstance(space, spaces.MultiDiscrete) else 0
     return bool(mask[firsts + np.ravel(action - space.start)].all())
 
 
-def mask_of(obs: object, info: Mapping[str, object]) -> np.ndarray | None:
-    """Return the mask of allowed actions, where the observation or the info holds one."""
-    for source in (obs, info):
-        if isinstance(source, Mapping) and "action_mask" in source:
-            return np.asarray(source["action_mask"], np.int8)
+def mask_of(space: Space, obs: object, info: Mapping[str, object]) -> np.ndarray | None:
+    """Return the mask of allowed actions, where the observation or the info holds one; see `find_mask_key`."""
+    for key in MASK_KEYS:
+        for source in (obs, info):
+            if isinstance(source, Mapping) and key in source:
+                mask = np.asarray(source[key], np.int8)
+                if key == MASK_KEYS[0] or (source is obs and mask.shape == (sum(choices(space)),)):
+                    return mask
     return None

@@ -93,6 +93,8 @@ class GymVectorEnv:
         if len(ids) == self.num_envs:
             seeds, self._seeds = self._seeds, None
             given = None if seeds is None else self._seeds_as_taken(seeds)
+            if seeds is not None:
+                self.env.action_space.seed(seeds[0])  # of the actions that move those that `step` leaves out
             obs, info = self.env.reset(seed=given, options=options or None)
         else:
             if self._seeds is not None or not self._started:

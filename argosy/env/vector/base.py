@@ -37,7 +37,7 @@ class BaseVectorEnv(Generic[WorkerT]):
 
     Asynchronous when `wait_num` is below the number of envs or `timeout` is given: then `step(action, id)` starts
     the envs `id` and returns as soon as `wait_num` envs are ready, or when `timeout` seconds have passed and one
-    is; `info[i]["env_id"]` says which. `reset` is for envs that are not at work.
+    is; `info[i]["env_id"]` says which. `reset` is for envs that are not at work; that of all envs gives up what is.
 
     Args:
         env_fns: functions that make one env each.
@@ -129,10 +129,14 @@ class BaseVectorEnv(Generic[WorkerT]):
             EnvError: an env raised, died, hung, or its first observation is not in its space.
         """
         ids = self._ids(id)
-        if self.is_async:
+        if self.is_async and len(ids) < self.num_envs:
             return self._reset_async(ids, kwargs)
-        self._drain()
-        out, infos = self._run("reset", ids, self._reset_kwargs(ids, kwargs))
+        self._give_up()
+        try:
+            out, infos = self._run("reset", ids, self._reset_kwargs(ids, kwargs))
+        except BaseException:
+            self._give_up()
+            raise
         return out.obs, infos
 
     def step(self, action: object, id: Ids = None) -> StepReturn:
@@ -329,9 +333,14 @@ class BaseVectorEnv(Generic[WorkerT]):
         """Synchronous calls start from idle workers: drop what an error or Ctrl-C left unread."""
         self._check_open()
         if not self.is_async:
-            self._at_work.clear()
-            for worker in self.workers:
-                worker.sent.clear()
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Wait no longer for what was started; answers that come yet are skipped."""
+        self._at_work.clear()
+        self._stash.clear()
+        for worker in self.workers:
+            worker.sent.clear()
 
 
 def _check_arguments(n: int, wait_num: int | None, timeout: float | None, envs_per_worker: int | None) -> None:

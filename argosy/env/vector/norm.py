@@ -41,6 +41,11 @@ class VectorEnvWrapper:
         """Space of one env's action."""
         return self.venv.single_action_space
 
+    @property
+    def is_async(self) -> bool:
+        """Whether `recv` may return before every started env has finished."""
+        return bool(getattr(self.venv, "is_async", False))
+
     def seed(self, seed: int | list[int] | None = None) -> list[int | None]:
         """Let the next reset start every env anew."""
         return self.venv.seed(seed)

@@ -87,7 +87,10 @@ class Received:
 
 @runtime_checkable
 class AsyncVectorEnv(VectorEnv, Protocol):
-    """A vector env whose steps and resets can be started now and fetched later."""
+    """A vector env whose steps and resets can be started now and fetched later.
+
+    A `reset` of all envs gives up what is at work.
+    """
 
     @property
     def is_async(self) -> bool:

@@ -15,6 +15,7 @@ from typing import NamedTuple, Self
 POLL_S = 0.5
 SPIN_S = 2e-4 if hasattr(os, "sched_yield") else 0.0  # some five times what it takes to wake a process that sleeps
 HEADER = struct.Struct("=cBB5xQ")  # letter, number, slot, bytes of content
+ONE_PIECE = 1 << 14
 TIMEVAL = struct.Struct("@ll")  # seconds and microseconds
 
 
@@ -62,7 +63,9 @@ class Channel:
             TimeoutError: it has not taken the message in `limit_s` seconds (None: there is no limit).
         """
         start = time.monotonic()
-        for part in (HEADER.pack(letter, number, slot, len(content)), content):
+        header = HEADER.pack(letter, number, slot, len(content))
+        # in one piece, which Ctrl-C cannot cut in two; what is large (answers) is not copied
+        for part in (header, content) if len(content) > ONE_PIECE else (header + content,):
             rest = memoryview(part)
             while rest:
                 try:

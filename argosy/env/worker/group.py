@@ -47,6 +47,8 @@ class EnvGroup:
                 self.current[0] = index
                 self.envs.append(env_fn())
                 found[index] = spaces_of(self.envs[-1])
+            if len({id(getattr(env, "unwrapped", env)) for env in self.envs}) < len(self.envs):
+                raise EnvError("the functions returned one env several times; each is to make one of its own")
         except FAILURES as error:
             index = int(self.current[0])
             self.close()

@@ -37,6 +37,9 @@ class Good(gym.Env):
         return self.obs(), float(action), abs(self.x) > 1, self.t >= 100, {}
 
 
+ALWAYS = Good()
+
+
 class Slow(Good):
     """Comes to no end in so few steps."""
 
@@ -90,6 +93,7 @@ def returning(*, reset=None, step=None):
         (variant(observation_space=None), "error: observation_space: it is None; set it to a space"),
         (variant(action_space=5), "error: action_space: it is 5; set it to a space"),
         (lambda: 3, "error: class: int does not inherit from gymnasium.Env"),
+        (lambda: ALWAYS, "error: constructor: the function returns one env every time; it has to make a new"),
         (lambda: 1 / 0, "error: constructor: making the env raised ZeroDivisionError"),
         (variant(reset=lambda self: None), "error: reset: it takes no 'seed'; write: def reset(self, *, seed=None"),
         (returning(reset=lambda r: r[0]), "error: reset: it returned a ndarray; return the observation and a dict"),
@@ -297,6 +301,11 @@ def test_observation_spaces(space, says):
     assert any(text.startswith(says) for text in found(variant(observation_space=space), steps=5))
 
 
+def test_images_of_bools_are_small_already():
+    space = spaces.Box(0, 1, (4, 40, 40), bool)
+    assert not [text for text in found(variant(observation_space=space), steps=5) if "image" in text]
+
+
 def test_action_spaces():
     unbounded = variant(action_space=spaces.Box(-np.inf, np.inf, (1,), np.float32))
     assert found(unbounded, steps=5)[0].startswith("error: action_space: Box(-inf, inf, (1,), float32) has infinite")
@@ -449,16 +458,16 @@ def test_an_env_that_raises_later_or_exits_is_named_by_its_function():
     assert "error: step: it raised SystemExit: 3" in one(variant(step=lambda self, action: sys.exit(3)))
 
 
-@pytest.mark.parametrize("in_info", [True, False])
-def test_masks_of_actions_are_kept_to(in_info):
+@pytest.mark.parametrize("key", [None, "mask", "action_mask"])
+def test_masks_of_actions_are_kept_to(key):
     class Masked(Good):
         action_space = spaces.Discrete(3, start=1)
-        if not in_info:
-            observation_space = spaces.Dict(x=Good.observation_space, action_mask=spaces.MultiBinary(3))
+        if key is not None:
+            observation_space = spaces.Dict({"x": Good.observation_space, key: spaces.MultiBinary(3)})
 
         def told(self, obs, info):
             mask = np.array([self.t % 2 == 0, 1, 0], np.int8)
-            return (obs, {"action_mask": mask}) if in_info else ({"x": obs, "action_mask": mask}, info)
+            return (obs, {"action_mask": mask}) if key is None else ({"x": obs, key: mask}, info)
 
         def reset(self, **kwargs):
             return self.told(*super().reset(**kwargs))

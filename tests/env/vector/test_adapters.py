@@ -244,6 +244,18 @@ def test_what_is_collected_is_what_our_own_envs_give(mode, copy):
         np.testing.assert_array_equal(one[:20], other[:20])
 
 
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_a_seed_gives_the_same_episodes_where_envs_have_rested(mode):
+    found = []
+    for _ in range(2):
+        env = gym.make_vec("CartPole-v1", 3, vectorization_mode="sync", vector_kwargs={"autoreset_mode": mode})
+        collector = Collector(Looks(env.single_observation_space, env.single_action_space), env, seed=0)
+        for _ in range(12):
+            collector.collect(n_episode=1)
+        found.append([one.np_random.random() for one in env.envs])
+    assert found[0] == found[1]
+
+
 def test_masks_are_no_numbers_of_envs():
     env = DummyVectorEnv(counts(2))
     with pytest.raises(EnvError, match=r"id is a mask of bool; .* numpy.flatnonzero\(mask\)"):

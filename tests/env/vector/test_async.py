@@ -170,6 +170,20 @@ def test_one_env_that_raises_leaves_the_others(kind):
     env.close()
 
 
+def test_a_reset_of_all_gives_up_what_is_at_work(kind):
+    env = kind(gates(0.0, 0.0, 0.02), wait_num=1)
+    env.reset()
+    for _ in range(2):
+        env.send(np.zeros(3, int))
+        env.recv()
+        assert env.reset([2, 0, 1])[0].tolist() == [[2, 0], [0, 0], [1, 0]]
+        with pytest.raises(EnvError, match="no env is at work"):
+            env.recv()
+    env.send(np.zeros(3, int))
+    assert sum(len(env.recv().env_id) for _ in range(1 if kind is DummyVectorEnv else 2)) >= 2
+    env.close()
+
+
 def test_groups_of_envs_asynchronously():
     for kind in PROCESSES:
         env = kind(gates(*[0.0] * 6), wait_num=2, envs_per_worker=3)

@@ -326,6 +326,18 @@ def test_env_that_cannot_be_made(kind):
         kind([lambda i=i: Failing(i, "init") for i in range(3)])
 
 
+def test_one_env_is_not_stepped_as_several():
+    env = Counter(0)
+    with pytest.raises(EnvError, match="env 1 could not be made: the functions returned one env several times"):
+        DummyVectorEnv([lambda: env, lambda: gym.wrappers.TimeLimit(env, 5)])
+
+
+def test_keys_that_are_no_text_are_refused():
+    space = spaces.Dict(a=spaces.Dict({0: spaces.Discrete(2)}))
+    with pytest.raises(EnvError, match=r"observation_space\['a'\] is .* whose keys \[0\] are not all text"):
+        DummyVectorEnv([lambda: Bounded(space, spaces.Discrete(2))])
+
+
 @pytest.mark.parametrize("where", ["reset", "step"])
 def test_env_that_raises_is_named_and_the_others_go_on(make, where):
     env = make([lambda i=i: Failing(i, where) for i in range(3)])

@@ -1,5 +1,7 @@
 """Normalised observations and rewards, by hand-computed numbers, and their saved statistics."""
 
+import inspect
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -104,6 +106,7 @@ def test_rewards():
 def test_asynchronously():
     plain = told(([0, 4], [1]), ([2, 6], [3]), wait_num=1)
     env = VectorEnvNormReward(VectorEnvNormObs(plain), gamma=0.0)
+    assert isinstance(inspect.getattr_static(env, "is_async"), property)  # as isinstance looks from Python 3.12 on
     env.send_reset()
     seen = {}
     for _ in range(20):
