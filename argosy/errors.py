@@ -68,7 +68,9 @@ def told(error: BaseException) -> str:
 def nearest(name: str, allowed: Iterable[str]) -> str:
     """Return a sentence that offers the nearest of the `allowed` names, or lists them all."""
     names = sorted(allowed)
-    match = difflib.get_close_matches(name.lower(), [n.lower() for n in names], n=1, cutoff=0.65)
+    lower = [n.lower() for n in names]
+    match = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.65)
+    match = match or [n for n in lower if name and n.startswith(name.lower())][:1]
     if match:
         found = next(n for n in names if n.lower() == match[0])
         return f"did you mean {found!r}?"
