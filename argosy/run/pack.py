@@ -16,8 +16,9 @@ import numpy as np
 import argosy
 from argosy.config import to_plain
 from argosy.errors import MALFORMED, CheckpointError, ConfigError, EnvError, MissingExtraError
-from argosy.experiment import Experiment, LoggerConfig
+from argosy.experiment import NO_CODE, Experiment, LoggerConfig
 from argosy.files import read_json
+from argosy.named import names_code
 from argosy.run.agentfile import CARD, CONFIG, CURVE, POLICY, VIDEO, write_agent
 from argosy.run.folder import RunFolder, run_path
 from argosy.run.play import evaluate, film
@@ -116,12 +117,14 @@ def _but_seed(run: Path) -> dict[str, Any]:
 
 def _card(about: dict[str, str], seeds: dict[int, float], experiment: Experiment, file: str, folder: Path) -> str:
     """Return what a reader sees first, as Markdown."""
-    name = _plain(file)
+    name, own_code = _plain(file), names_code(experiment.to_dict(), but=NO_CODE)
+    flag, argument = (" --trust", ", trust=True") if own_code else ("", "")
     parts = [
         f"# {_plain(about['algorithm'])} on {_plain(about['task'])}",
         _table(("", ""), about.items()),
-        f"`argosy eval {name}` plays with it, `argosy watch {name}` films it. In Python:",
-        f'```python\nimport argosy\n\npolicy = argosy.load("{name}")\naction, state = policy.predict(observation)\n```',
+        f"`argosy eval {name}{flag}` plays with it, `argosy watch {name}{flag}` films it. In Python:",
+        f'```python\nimport argosy\n\npolicy = argosy.load("{name}"{argument})\n'
+        "action, state = policy.predict(observation)\n```",
         *(f"![{picture}]({picture})" for picture in (CURVE, VIDEO) if (folder / picture).is_file()),
         f"Settings of the algorithm; all others are in {CONFIG}:",
         f"```json\n{json.dumps(to_plain(experiment.config), indent=1)}\n```",

@@ -17,6 +17,7 @@ from argosy.errors import ConfigError, TrustError
 from argosy.experiment import Experiment
 from argosy.presets import preset_name, tuned_families
 from argosy.run.folder import RunFolder
+from argosy.run.pack import _card
 from argosy.run.play import film
 
 SHORT = {
@@ -190,3 +191,10 @@ def test_presets_of_one_s_own_stand_in_the_class_or_in_a_file(tmp_path, monkeypa
     monkeypatch.setattr(own.Steady, "presets", tmp_path / "missing.toml")
     with pytest.raises(ConfigError, match=r"missing\.toml' is not a readable TOML file"):
         argosy.preset(own.Steady, "CartPole-v1")
+
+
+def test_the_card_of_a_packed_run_says_that_it_takes_trust(tmp_path):
+    experiment = argosy.preset("own:Steady", "CartPole-v1")
+    card = _card({"algorithm": "own:Steady", "task": "CartPole-v1"}, {}, experiment, "x.zip", tmp_path)
+    assert "`argosy eval x.zip --trust`" in card
+    assert 'argosy.load("x.zip", trust=True)' in card
