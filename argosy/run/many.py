@@ -240,4 +240,4 @@ def _ctrl_c() -> Iterator[list[int]]:
         yield presses
     finally:
         for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
+            signal.signal(number, handler or signal.SIG_DFL)  # None: one that Python does not know

@@ -163,6 +163,15 @@ def test_ctrl_c_cuts_no_training_step_in_two():
         assert (trainer.test_collector.see is not None) == ends_the_test
 
 
+@pytest.fixture
+def nobody_s_sigterm():
+    """No handler of SIGTERM, as one of Ray's may be there."""
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+@pytest.mark.usefixtures("nobody_s_sigterm")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_result_before_the_first_test_is_null_in_json(number, tmp_path, monkeypatch):
     def press(self, metrics, env_step, gradient_step):
