@@ -74,3 +74,8 @@ def test_code_that_a_file_names_has_to_be_named_by_the_user(nothing_trusted):
     trust_names({"anywhere": "x:X"})
     Registry("shape").register("y:Y", dict)
     check_trusted(data, "'f'", but=("device",))
+
+
+def test_where_there_is_no_name_the_form_of_one_s_own_is_told():
+    with pytest.raises(ConfigError, match="unknown thing 'mine'; one of your own is MODULE:NAME"):
+        Registry("thing", {}).source("mine")

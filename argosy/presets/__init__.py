@@ -36,8 +36,8 @@ def preset(algorithm: str | type[Algorithm[Any, Any]], task: TaskOf, **changes: 
     """Return the experiment that suits `algorithm` on `task`, with `changes` (see `Experiment.replaced`).
 
     An algorithm of one's own is given as the class, as "MODULE:CLASS" or by its registered name; its presets are what
-    its class has as `presets`, on top of those of the algorithm of argosy that it is a subclass of. A task may be the
-    class, or a function, that makes its envs.
+    its class has as `presets`, on top of those of the algorithm of argosy that it is a subclass of, if it is of the
+    same kind. A task may be the class, or a function, that makes its envs.
 
     Raises:
         ConfigError: algorithm, task or a changed setting are unknown (the nearest name is offered).
@@ -119,8 +119,8 @@ def _own_sections(algorithm: str) -> dict[str, Sections]:
     else:
         bases = [(base.__name__, base.__module__) for base in cls.__mro__]
         parent = next((name for base in bases for name, defined in ALGORITHMS.items() if defined == base), None)
-        found = {}
-        if parent is not None and issubclass(cls.config_type, algorithm_class(parent).config_type):
+        found, of = {}, cls if parent is None else algorithm_class(parent)
+        if parent is not None and of.kind == cls.kind and issubclass(cls.config_type, of.config_type):
             found = _own_sections(parent)
         if isinstance(cls.presets, Path):
             found[str(cls.presets)] = read_sections(str(cls.presets.absolute()))

@@ -47,7 +47,7 @@ def test_wrappers_in_a_process_that_lacks_their_names(registered, tmp_path):
 
 
 def test_registered_envs_end_at_the_limit():
-    arena = source("swing", registered=(pendulum, None), max_episode_steps=3).arena(2, 0)
+    arena = source("limited swing", registered=(pendulum, None), max_episode_steps=3).arena(2, 0)
     arena.reset()
     ends = [arena.step([np.zeros((2, 1), np.float32)])[0].truncated.tolist() for _ in range(4)]
     assert ends == [[False] * 2, [False] * 2, [True] * 2, [False] * 2]

@@ -95,14 +95,14 @@ def test_ctrl_c_ends_all_and_each_goes_on(tmp_path, capsys):
     assert not any(job.result() for job in jobs)
 
     jobs.pop().config.unlink()
-    epochs = [job.position // 200 + 2 for job in jobs]
-    for job, max_epoch in zip(jobs, epochs, strict=True):
+    epochs = {job.experiment.seed: job.position // 200 + 2 for job in jobs}
+    for job, max_epoch in zip(jobs, epochs.values(), strict=True):
         config = json.loads(job.folder().config.read_text())
         config["trainer"]["max_epoch"] = max_epoch
         job.folder().config.write_text(json.dumps(config))
     assert main(["resume", str(tmp_path), "--jobs", "2", "--quiet", "--json"]) == 0
     out = json.loads(capsys.readouterr().out)
-    assert [run["env_steps"] for run in out["runs"]] == [200 * max_epoch for max_epoch in epochs]
+    assert {run["seed"]: run["env_steps"] // 200 for run in out["runs"]} == epochs
 
 
 def test_what_a_second_ctrl_c_kills_was_stopped_and_has_not_failed(tmp_path):
