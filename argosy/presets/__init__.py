@@ -48,7 +48,7 @@ def preset(algorithm: str | type[Algorithm[Any, Any]], task: TaskOf, **changes: 
     if algorithm_class(name).kind != "offline" and experiment.replaced(changes).collects:
         experiment = _replaced(experiment, "tasks.toml", task, read_sections("tasks.toml"))
     if experiment.replaced(changes).net.memory is not None:
-        experiment = _with_own(experiment, f"{family}{MEMORY}")
+        experiment = _with_own(experiment, _own_sections(name), f"{family}{MEMORY}")
     return experiment.replaced(changes)
 
 
@@ -136,20 +136,20 @@ def _own_sections(algorithm: str) -> dict[str, Sections]:
 
 def _by_family(algorithm: str, task: str) -> dict[str, Experiment]:
     """Return the preset for every family; all of them, so that a slip anywhere in a file is refused."""
-    cls = algorithm_class(algorithm)
+    cls, own = algorithm_class(algorithm), _own_sections(algorithm)
     plain = Experiment(task=task, algorithm=algorithm, config=cls.config_type(), net=cls.default_net)
     found = {}
     for family in read_sections("families.toml"):
         experiment = _replaced(plain, "families.toml", family, read_sections("families.toml"))
         experiment = _replaced(experiment, "kinds.toml", cls.kind, read_sections("kinds.toml"))
-        found[family] = _with_own(experiment, family)
-        _with_own(found[family], f"{family}{MEMORY}")
+        found[family] = _with_own(experiment, own, family)
+        _with_own(found[family], own, f"{family}{MEMORY}")
     return found
 
 
-def _with_own(experiment: Experiment, section: str) -> Experiment:
-    for file, own in _own_sections(str(experiment.algorithm)).items():
-        experiment = _replaced(experiment, file, section, own)
+def _with_own(experiment: Experiment, own: Mapping[str, Sections], section: str) -> Experiment:
+    for file, sections in own.items():
+        experiment = _replaced(experiment, file, section, sections)
     return experiment
 
 
