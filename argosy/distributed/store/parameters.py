@@ -17,7 +17,7 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from argosy.errors import CheckpointError, ConfigError, nearest
-from argosy.files import damage_named, numbered, read_json, write_atomically
+from argosy.files import damage_named, numbered, read_json, remove_torn, write_atomically
 from argosy.policy.base import PolicyCheckpoint
 from argosy.trainer.blob import Blob, check, decode, encode
 
@@ -64,16 +64,20 @@ class ParameterStore:
         keep: untagged versions to keep per policy; older ones are dropped at each push.
         deferred: leave the files to whoever calls `unwritten`, `write_files` and `written`; else a method returns when
             they are written.
+        mend: remove what a dying process has left half-written, and set damaged versions aside; for the only one who
+            writes there, since others would take files from under its hands.
 
     Raises:
         ConfigError: `keep` is below 1.
         CheckpointError: the directory's index cannot be read.
     """
 
-    def __init__(self, directory: Path | None = None, *, keep: int = 10, deferred: bool = False) -> None:
+    def __init__(
+        self, directory: Path | None = None, *, keep: int = 10, deferred: bool = False, mend: bool = False
+    ) -> None:
         if keep < 1:
             raise ConfigError(f"ParameterStore keep is {keep}; it must be >= 1")
-        self.directory, self.keep, self._deferred = directory, keep, deferred
+        self.directory, self.keep, self._deferred, self._mends = directory, keep, deferred, mend
         self._policies: dict[str, _Versions] = {}
         self._files: Files = {}  # of versions
         self._indices: set[str] = set()  # names whose index is to be written
@@ -296,12 +300,9 @@ class ParameterStore:
                 self._files[self._file(name, version)] = None
 
     def _read(self, folder: Path) -> _Versions:
-        """Load what a folder holds; files that a dying process left half-written are removed, damaged ones set aside.
-
-        Tags of a version that is damaged move to the newest one before it.
-        """
-        for torn in folder.glob(".*.tmp"):
-            torn.unlink()
+        """Load what a folder holds. Tags of a version that is damaged move to the newest one before it."""
+        if self._mends:
+            remove_torn(folder)
         index_path = folder / "index.json"
         with damage_named(index_path):
             index = read_json(index_path) if index_path.exists() else {}
@@ -313,8 +314,9 @@ class ParameterStore:
                 _read_blob(path)
                 found.append(version)
             except CheckpointError as error:
-                aside = path.replace(path.with_suffix(".damaged"))
-                warnings.warn(f"{error}; it is kept as {aside.name}, the version before it is used", stacklevel=2)
+                if path.exists():  # else it was dropped meanwhile
+                    aside = f"it is kept as {path.replace(path.with_suffix('.damaged')).name}, " if self._mends else ""
+                    warnings.warn(f"{error}; {aside}the version before it is used", stacklevel=2)
         known = _Versions(
             blobs=dict.fromkeys(sorted(found)),
             tags={tag: max(kept) for tag, version in tags.items() if (kept := [v for v in found if v <= version])},

@@ -31,7 +31,7 @@ class ParameterServer:
     """
 
     def __init__(self, context: Context, directory: Path | None, *, keep: int = 10) -> None:
-        self._store = ParameterStore(directory, keep=keep, deferred=True)
+        self._store = ParameterStore(directory, keep=keep, deferred=True, mend=True)
         self._share = context.share
         self._lock = threading.Lock()  # peers in this process call from threads of their own
         self._shared: dict[str, tuple[int, Fetch[Blob]]] = {}

@@ -9,7 +9,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from argosy.distributed.store.parameters import ParameterStore
+from argosy.distributed.store.parameters import ParameterStore, _read_blob
 from argosy.errors import CheckpointError, ConfigError
 from argosy.trainer.blob import decode, encode
 
@@ -110,8 +110,11 @@ def test_restart_finds_everything_again(tmp_path):
         store.push("a", checkpoint(version), metadata={"v": version})
     store.tag("a", 0, "best")
     token = store.newest("a")[0]
-    (tmp_path / "a" / ".9.safetensors.1.tmp").write_bytes(b"half")
-    again = ParameterStore(tmp_path)
+    half = tmp_path / "a" / ".9.safetensors.1.tmp"
+    half.write_bytes(b"half")
+    ParameterStore(tmp_path)
+    assert half.exists()  # it may be one that the server of a running fleet is writing
+    again = ParameterStore(tmp_path, mend=True)
     assert again.tags("a") == {"latest": 2, "best": 0}
     assert again.metadata("a", 1)["v"] == 1
     assert again.newest("a", token)[1] == 2  # a reader that knew the old store asks once more
@@ -121,7 +124,7 @@ def test_restart_finds_everything_again(tmp_path):
 def test_killed_while_writing_leaves_whole_versions(tmp_path):
     code = (
         "import sys, torch, pathlib\n"
-        "from argosy.distributed.store.parameters import ParameterStore\n"
+        "from argosy.distributed.store.parameters import ParameterStore, _read_blob\n"
         "store = ParameterStore(pathlib.Path(sys.argv[1]), keep=3)\n"
         "for v in range(10**6):\n"
         "    store.push('a', {'version': v, 'state_dict': {'w': torch.full((50_000,), float(v))}})\n"
@@ -158,11 +161,26 @@ def test_a_damaged_version_is_set_aside_and_the_one_before_is_used(tmp_path):
     file.write_bytes(data)
     with pytest.raises(CheckpointError, match=r"version 3 of policy 'ppo' cannot be read.*checksum"):
         store.get("ppo")
+    with pytest.warns(UserWarning, match=r"version 3 .*checksum does not fit; the version before it is used"):
+        assert ParameterStore(tmp_path, keep=5).get("ppo")["version"] == 2
     with pytest.warns(UserWarning, match=r"version 3 .*kept as 3\.damaged, the version before it is used"):
-        again = ParameterStore(tmp_path, keep=5)
+        again = ParameterStore(tmp_path, keep=5, mend=True)
     assert again.versions("ppo") == [0, 1, 2]
     assert again.tags("ppo") == {"latest": 2, "best": 2, "first": 0}
     assert again.get("ppo")["version"] == 2
+
+
+def test_who_reads_passes_over_a_version_that_is_dropped_meanwhile(tmp_path, monkeypatch):
+    store = ParameterStore(tmp_path)
+    for version in range(2):
+        store.push("p", checkpoint(version))
+
+    def read(path):
+        (tmp_path / "p" / "0.safetensors").unlink(missing_ok=True)
+        return _read_blob(path)
+
+    monkeypatch.setattr("argosy.distributed.store.parameters._read_blob", read)
+    assert ParameterStore(tmp_path).versions("p") == [1]
 
 
 def test_best_is_what_is_best_of_all_that_is_known_now(tmp_path):
