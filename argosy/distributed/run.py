@@ -214,7 +214,7 @@ class FleetRun:
             bounds = [f"{spec.save_updates} of {n!r}" for n, spec in self.fleet.policies.items() if spec.learns]
             raise FleetError(
                 f"fleet {self.fleet.name!r} cannot go on: {self._lost}. What it has learned is in "
-                f"{str(self.directory)!r}, but for the last updates, at most {', '.join(bounds) or 'none'} "
+                f"{str(self.directory)!r}, but for the last updates, about {', '.join(bounds) or 'none'} "
                 "(save_updates); go on with --resume (resume=True)"
             )
 

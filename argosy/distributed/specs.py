@@ -56,7 +56,8 @@ class PolicySpec(PlayerSpec):
     publish_updates: int = limited(1, ge=1)
     """Updates between two published versions (on-policy: 1 is right)."""
     save_updates: int = limited(20, ge=1)
-    """Updates between two saved states, from which a restarted trainer goes on."""
+    """Updates between two saved states, from which a restarted trainer goes on; more where it takes so long to save a
+    replay buffer that it would be over a tenth of the time."""
     save_buffer: bool = True
     """Save the replay buffer, too; without it a restarted trainer collects anew before it learns."""
     prefetch: bool | None = None

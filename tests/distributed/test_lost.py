@@ -24,7 +24,7 @@ def test_a_local_fleet_whose_ray_is_gone_ends_and_goes_on_when_resumed(part, tmp
     (said,) = [line for line in capfd.readouterr().err.splitlines() if line.startswith("argosy: error:")]
     name = {"raylet": "the raylet", "gcs_server": "the control store"}[part]
     assert f"cannot go on: of the local Ray, {name} (process {victim.pid}) has ended." in said
-    assert f"at most {SAVE_UPDATES} of 'p' (save_updates); go on with --resume" in said
+    assert f"about {SAVE_UPDATES} of 'p' (save_updates); go on with --resume" in said
     check_all_gone(family)
     status = json.loads((tmp_path / "runs" / "faults" / "status.json").read_text())
     assert status["done"]

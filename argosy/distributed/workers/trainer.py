@@ -25,6 +25,8 @@ from argosy.trainer.statefile import read_state, write_state
 
 KIND = "fleet trainer"
 _WAIT_S = 0.005
+_SAVE_SHARE = 0.1
+"""Of the time, for saving states with a replay buffer, at most."""
 _RECENT = 1000
 _RECENT_EPISODES = 100
 
@@ -78,7 +80,8 @@ class TrainerWorker:
     ) -> None:
         self._name, self._spec, self._algorithm, self._learning, self._store = name, spec, algorithm, learning, store
         self._state_file, self._sync, self._group = state_file, sync, group
-        self._finishing, self._length = False, length or spec.experiment.trainer.length
+        self._finishing = self._finished = False
+        self._length = length or spec.experiment.trainer.length
         self._inbox = Inbox(capacity)
         self._round: dict[str, collections.deque[Segment]] = {producer: collections.deque() for producer in producers}
         self._push: Future[int] | None = None
@@ -87,6 +90,7 @@ class TrainerWorker:
         self._healthy = True
         self._done = Counters()
         self._saved_updates = self._published_updates = 0
+        self._save_due = 0.0
         self._common_steps = 0
         self._wait_s = self._update_s = 0.0
         self._returns: collections.deque[float] = collections.deque(maxlen=_RECENT_EPISODES)
@@ -170,12 +174,16 @@ class TrainerWorker:
         if self._store_is_ahead and not self._go_back():
             return Progress.IDLE
         self._publish()
+        if self._finished:
+            return Progress.DONE if self._push is None else Progress.IDLE
         if self._sync and self._push is not None:
             return Progress.IDLE  # the round is not over before its parameters are out
         due, finishing = self._agreed()
         if finishing:
             self._save()
-            return Progress.DONE
+            self._finished = True
+            self._unpublished |= self._leads and self._done.updates > self._published_updates
+            return Progress.BUSY
         if due:
             self._update()
             if not self._sync or not self._learning.due:
@@ -275,8 +283,11 @@ class TrainerWorker:
             self._unpublished = True
             self._published_updates = self._done.updates
             self._publish()
-        if self._done.updates - self._saved_updates >= self._spec.save_updates:
+        start = time.monotonic()
+        if self._done.updates - self._saved_updates >= self._spec.save_updates and start >= self._save_due:
             self._save()
+            if self._spec.kind == "offpolicy":  # a large buffer takes long
+                self._save_due = start + (time.monotonic() - start) / _SAVE_SHARE
 
     def _schedule(self) -> None:
         """Follow the run's length, in a group by a number that is the same in all its members."""

@@ -11,7 +11,7 @@ from argosy.algorithm import PPO, Task
 from argosy.collect.recorder import Segment
 from argosy.data import NamedArray
 from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec
-from argosy.distributed.host.base import PeerLostError
+from argosy.distributed.host.base import PeerLostError, Progress
 from argosy.distributed.workers.trainer import KIND, TrainerWorker
 from argosy.env import Environment, StepResult, register, registered_environments
 from argosy.presets import preset
@@ -120,12 +120,12 @@ class Store:
 def make_trainer(tmp_path):
     experiment = preset("ppo", "CartPole-v1", trainer={"step_per_collect": ROLLOUT})
 
-    def make(incarnation, store=None):
+    def make(incarnation, store=None, **spec):
         task = Task(observation_space=spaces.Box(-1, 1, (1,)), action_space=spaces.Discrete(2))
         algorithm = PPO.make(experiment.config, task, seed=1)
         return TrainerWorker(
             "p",
-            PolicySpec(experiment=experiment),
+            PolicySpec(experiment=experiment, **spec),
             algorithm,
             OnpolicyLearning(algorithm, experiment, sync=False),
             store or Store(),
@@ -194,3 +194,36 @@ def test_segments_that_wait_for_their_rollout_are_saved(make_trainer):
     (restored,) = second._learning._waiting
     assert (restored.producer, restored.seq, restored.steps) == ("a", 4, 6)
     np.testing.assert_array_equal(restored.data.rew, segment.data.rew)
+
+
+def test_the_last_version_is_published_before_a_trainer_is_done(make_trainer):
+    """Also where several updates lie between two versions, and a push that is under way at the end."""
+    store = Store()
+    store.there = True
+    trainer = make_trainer(0, store, publish_updates=100)
+    while store.versions != [-1]:
+        trainer.poll()
+    trainer._algorithm.policy.version, trainer._done.updates = 6, 7
+    trainer.finish()
+    while trainer.poll() is not Progress.DONE:
+        pass
+    assert store.versions == [-1, 6]
+
+
+@pytest.mark.parametrize(("kind", "saves"), [("offpolicy", 2), ("onpolicy", 20)])
+def test_saving_a_replay_buffer_takes_no_more_than_a_tenth_of_the_time(kind, saves, make_trainer, monkeypatch):
+    """On-policy states are small and saved in time; there is no buffer in them."""
+    trainer, saved, now = make_trainer(0), [], 0.0
+    monkeypatch.setattr(PolicySpec, "kind", kind)
+    monkeypatch.setattr("argosy.distributed.workers.trainer.time.monotonic", lambda: 10.0 * len(saved) + now)
+
+    def save():
+        saved.append(trainer._done.updates)
+        trainer._saved_updates = trainer._done.updates
+
+    trainer._save = save
+    for _ in range(400):  # an update takes 0.25 s, saving 10 s
+        now += 0.25
+        trainer._done.updates += 1
+        trainer._end_of_round(False)
+    assert len(saved) == saves
