@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from argosy.errors import ConfigError
+from argosy.config import from_plain
+from argosy.distributed.workers.evaluation import EvalResult
+from argosy.errors import MALFORMED, CheckpointError, ConfigError
 from argosy.files import claim, damage_named, make_folder, read_json, write_atomically
 from argosy.run.fleet import write_agents
 from argosy.run.folder import RunFolder
@@ -43,7 +47,7 @@ class FolderClaim:
         make_folder(directory)
         self._file = claim(directory, HOW_TO_END)
         try:
-            info = self._check(directory, resume)  # again: now it stays as it is
+            self._info = info = self._check(directory, resume)  # again: now it stays as it is
             with damage_named(info):
                 self.generation = int(read_json(info)["generation"]) + 1 if resume else 0
                 """Number of drivers that this run has had before."""
@@ -64,6 +68,12 @@ class FolderClaim:
     def release(self) -> None:
         """Let the next driver have the folder."""
         os.close(self._file)
+
+    def give_up(self) -> None:
+        """Do so before anything has begun: a new run can be begun again."""
+        if self.generation == 0:
+            self._info.unlink()
+        self.release()
 
     @staticmethod
     def _check(directory: Path, resume: bool) -> Path:
@@ -106,3 +116,22 @@ def _scale(fleet: Fleet, spec: PolicySpec) -> str:
     rule = f"{spec.staleness.rule} {spec.staleness.max_lag}" if spec.staleness.rule in ("drop", "throttle") else ""
     how = [f"rings of {fleet.actors.ring}" * (fleet.actors.ring > 1), "in sync" * fleet.sync, rule]
     return "; ".join([workers, *filter(None, how)])
+
+
+def results_of(file: Path) -> list[EvalResult]:
+    """Return what a resumed run has found so far; a line that a dying driver left half-written is passed over."""
+    results = []
+    for line in file.read_bytes().splitlines() if file.exists() else ():
+        with contextlib.suppress(*MALFORMED):
+            results.append(from_plain(EvalResult, json.loads(line)))
+    return results
+
+
+def counted_before(status: Path) -> tuple[float, Mapping[str, Mapping[str, int]]]:
+    """Return seconds and counters of a run's earlier drivers: shown until its trainers say how far they are."""
+    counters = ("env_steps", "updates", "gradient_steps")
+    with contextlib.suppress(CheckpointError, *MALFORMED):
+        said = read_json(status)
+        before_s = float(said["before_s"]) + float(said["wall_s"])
+        return before_s, {what: {name: int(n) for name, n in said[what].items()} for what in counters}
+    return 0.0, {what: {} for what in counters}

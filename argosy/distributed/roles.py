@@ -23,6 +23,7 @@ from argosy.distributed.fleet import Fleet
 from argosy.distributed.host.base import Context, Resources, Worker
 from argosy.distributed.host.supervisor import Role
 from argosy.distributed.specs import AgentSpec, PolicySpec
+from argosy.distributed.store.parameters import ParameterStore
 from argosy.distributed.store.server import ParameterServer
 from argosy.distributed.streams.inference import ParameterReader, Remote
 from argosy.distributed.streams.samples import Outbox
@@ -33,7 +34,7 @@ from argosy.distributed.workers.group import TrainerGroup
 from argosy.distributed.workers.serving import BufferWorker, PolicyWorker
 from argosy.distributed.workers.trainer import TrainerWorker
 from argosy.env.spaces import Space
-from argosy.errors import ConfigError
+from argosy.errors import CheckpointError, ConfigError
 from argosy.policy import Policy
 from argosy.process import num_cores
 from argosy.rng import Rng, policy_seed, spawn_seeds
@@ -79,6 +80,23 @@ class Plan:
             if spec.experiment.init is not None:
                 _begun(plan, name, 0, "cpu")
         return plan
+
+    def check_kept(self) -> None:
+        """Refuse other policies than those that are learned in this folder, whose description would be replaced.
+
+        Raises:
+            CheckpointError: names the policy.
+        """
+        store = ParameterStore(self.directory / "parameters")
+        for name, spec in self.fleet.policies.items():
+            if spec.learns and store.newest(name) is not None:
+                try:
+                    self.policy(name, Resources()).load_checkpoint(store.get(name))
+                except CheckpointError as error:
+                    raise CheckpointError(
+                        f"policy {name!r} does not fit what was learned in {str(self.directory)!r}; resume with the "
+                        f"task, algorithm and networks of before, or give the fleet another name. {error}"
+                    ) from error
 
     def roles(self) -> list[Role]:
         """Return all workers; those that others wait for come first."""

@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 
-from argosy.config import from_plain, to_plain
+from argosy.config import to_plain
 from argosy.distributed.curriculum import Curriculum
 from argosy.distributed.fleet import Fleet
-from argosy.distributed.folder import FolderClaim, describe
+from argosy.distributed.folder import FolderClaim, counted_before, describe, results_of
 from argosy.distributed.host.base import Beat, Launcher, ThreadLauncher
 from argosy.distributed.host.supervisor import Failure, FleetError, RestartConfig, Supervisor, check_resources
 from argosy.distributed.roles import Plan, worker_name
@@ -26,9 +26,9 @@ from argosy.distributed.snapshot import Snapshot as Snapshot
 from argosy.distributed.specs import EvalGroup, FleetStop
 from argosy.distributed.store.parameters import ParameterStore
 from argosy.distributed.workers.evaluation import EvalResult, Listener
-from argosy.errors import MALFORMED, CheckpointError
+from argosy.errors import CheckpointError
 from argosy.experiment import StopConfig
-from argosy.files import append, read_json, write_atomically
+from argosy.files import append, write_atomically
 from argosy.logger import Loggers
 from argosy.run.loggers import make_loggers
 from argosy.stacks import shown
@@ -53,6 +53,7 @@ class FleetRun:
     Raises:
         ConfigError: the folder holds a run and `resume` is not asked for, or the reverse; another driver is at it; or
             the description does not fit the environment or the cluster's resources.
+        CheckpointError: a policy does not fit to what it has learned in the folder.
         FleetError: (while it runs) a worker failed too often, or what the workers run on is gone.
     """
 
@@ -77,13 +78,18 @@ class FleetRun:
         check_resources(self._launcher, {role.name: role.resources for role in roles})
         for spec in fleet.policies.values():
             spec.experiment.to_dict()  # before anything is written: it may hold what JSON cannot
-        self._claim = FolderClaim(directory, fleet.name, resume=resume)
-        describe(plan)
         learning = {name: spec.trainers for name, spec in fleet.policies.items() if spec.learns}
         self._trainers = {n: [worker_name("trainer", n, i) for i in range(count)] for n, count in learning.items()}
         actors = [self._launcher.connect(worker_name("actor", i)) for i in range(fleet.actors.count)]
         evaluators = [self._launcher.connect(worker_name("eval", i)) for i in range(fleet.evaluation.count)]
-        self.curriculum = Curriculum(fleet.curriculum, directory, [*actors, *evaluators])
+        self._claim = FolderClaim(directory, fleet.name, resume=resume)
+        with contextlib.ExitStack() as on_error:
+            on_error.callback(self._claim.give_up)
+            plan.check_kept()
+            describe(plan)
+            self.curriculum = Curriculum(fleet.curriculum, directory, [*actors, *evaluators])
+            self._logger = None if resume else self._make_loggers()
+            on_error.pop_all()
         self.supervisor = Supervisor(
             self._launcher,
             roles,
@@ -91,10 +97,9 @@ class FleetRun:
             on_failure=self._note_failure,
             first_incarnation=self._claim.generation * _GENERATION,
         )
-        self._before_s, self._before = _counted_before(directory / "status.json")
-        self._logger = None if resume else self._make_loggers()
+        self._before_s, self._before = counted_before(directory / "status.json")
         self._results_file = directory / "evaluations.jsonl"
-        self._results = _results_of(self._results_file)
+        self._results = results_of(self._results_file)
         self._tested = list(self._results)  # those that are in the record
         self._listeners = [Listener(peer) for peer in evaluators]
         self._survived: dict[str, float] = {}  # failures of environments that each worker counts
@@ -325,25 +330,6 @@ class FleetRun:
 
     def _note_failure(self, failure: Failure) -> None:
         append(self.directory / "failures.jsonl", json.dumps(dataclasses.asdict(failure)))
-
-
-def _results_of(file: Path) -> list[EvalResult]:
-    """Return what a resumed run has found so far; a line that a dying driver left half-written is passed over."""
-    results = []
-    for line in file.read_bytes().splitlines() if file.exists() else ():
-        with contextlib.suppress(*MALFORMED):
-            results.append(from_plain(EvalResult, json.loads(line)))
-    return results
-
-
-def _counted_before(status: Path) -> tuple[float, Mapping[str, Mapping[str, int]]]:
-    """Return seconds and counters of a run's earlier drivers: shown until its trainers say how far they are."""
-    counters = ("env_steps", "updates", "gradient_steps")
-    with contextlib.suppress(CheckpointError, *MALFORMED):
-        said = read_json(status)
-        before_s = float(said["before_s"]) + float(said["wall_s"])
-        return before_s, {what: {name: int(n) for name, n in said[what].items()} for what in counters}
-    return 0.0, {what: {} for what in counters}
 
 
 def test_pipeline(

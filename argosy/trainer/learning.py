@@ -205,9 +205,9 @@ class OffpolicyLearning:
         }
 
     def load_state_dict(self, state: State) -> None:
-        """Go on where `state` was taken."""
+        """Go on where `state` was taken; with an empty buffer where it is not saved."""
         self._owed, self._steps = float(state["owed"]), int(state["steps"])
-        if state["buffer"] is not None:
+        if state["buffer"] is not None and self._save_buffer:
             self.buffer.load_state_dict(state["buffer"])
             self._newest = {producer: (int(at[0]), int(at[1])) for producer, at in state["newest"].items()}
         else:

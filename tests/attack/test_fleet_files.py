@@ -16,8 +16,7 @@ from test_configs import changed
 from argosy.cli.flags import parse
 from argosy.cli.fleet import FleetCommand
 from argosy.distributed.curriculum import Curriculum, CurriculumStage
-from argosy.distributed.folder import FolderClaim
-from argosy.distributed.run import _counted_before, _results_of
+from argosy.distributed.folder import FolderClaim, counted_before, results_of
 from argosy.errors import ArgosyError
 from argosy.logger import read_jsonl
 
@@ -60,8 +59,8 @@ def made_up_fleets(count, seed, folder):
         lambda: Curriculum(stages, run, []),
         lambda: command("status", "--runs", runs),
         lambda: command("stop", "f", "--runs", runs, "--wait-s", "0"),
-        lambda: _counted_before(status),
-        lambda: _results_of(run / "evaluations.jsonl"),
+        lambda: counted_before(status),
+        lambda: results_of(run / "evaluations.jsonl"),
         lambda: read_jsonl(run / "metrics.jsonl"),
     ]
 

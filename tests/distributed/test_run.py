@@ -2,6 +2,7 @@ import dataclasses
 import json
 import sys
 import time
+from unittest.mock import Mock
 
 import pytest
 from slow_learner import SlowIMPALA
@@ -23,7 +24,7 @@ from argosy.distributed import (
 )
 from argosy.distributed.host.base import Resources, ThreadLauncher
 from argosy.env import Environment, register, registered_environments
-from argosy.errors import ConfigError
+from argosy.errors import CheckpointError, ConfigError
 from argosy.net import NetConfig
 from argosy.presets import preset
 
@@ -93,6 +94,27 @@ def test_resume_counts_on_and_never_twice(tmp_path):
     assert after.env_steps["p"] > before.env_steps["p"]
     with pytest.raises(ConfigError, match="no fleet to resume"):
         FleetRun(fleet(), tmp_path / "nothing", resume=True)
+
+
+def test_resume_with_other_networks_is_refused_and_spoils_nothing(tmp_path):
+    first = run(fleet(), tmp_path)
+    first.close()
+    space, actions = first.fleet.source().spaces()[0]
+    first.store().push("p", first.fleet.policies["p"].make_policy(space, actions, 0).get_checkpoint())
+    config = (tmp_path / "run" / "parameters" / "p" / "config.json").read_text()
+    other = fleet(dataclasses.replace(PPO, net=NetConfig(hidden_sizes=(8,))))
+    with pytest.raises(CheckpointError, match=r"policy 'p' does not fit what was learned in .*; resume with the task"):
+        run(other, tmp_path, resume=True)
+    assert (tmp_path / "run" / "parameters" / "p" / "config.json").read_text() == config
+    run(fleet(), tmp_path, resume=True).close()  # the refused one has let go of the folder
+
+
+def test_a_run_that_fails_before_it_begins_can_be_begun_again(tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("argosy.distributed.run.make_loggers", Mock(side_effect=ConfigError("no such logger")))
+        with pytest.raises(ConfigError, match="no such logger"):
+            run(fleet(), tmp_path)
+    run(fleet(), tmp_path).close()
 
 
 def test_evaluation_tags_the_best_version(tmp_path):

@@ -17,7 +17,7 @@ from argosy.distributed.host.base import Peer, PeerLostError, Progress, Repeated
 from argosy.distributed.specs import PolicySpec
 from argosy.distributed.streams.samples import Inbox
 from argosy.distributed.workers.group import Meeting, TrainerGroup
-from argosy.errors import ConfigError
+from argosy.errors import ConfigError, DataError
 from argosy.files import write_atomically
 from argosy.trainer.blob import encode
 from argosy.trainer.learning import Learning
@@ -328,7 +328,14 @@ class TrainerWorker:
     def _restore(self) -> None:
         state = read_state(self._state_file, KIND)
         self._algorithm.load_state_dict(state["algorithm"])
-        self._learning.load_state_dict(state["learning"])
+        try:
+            self._learning.load_state_dict(state["learning"])
+        except DataError as error:
+            raise ConfigError(
+                f"the replay buffer of policy {self._name!r} was filled by other actors, or is another one: {error}; "
+                "resume with the ActorGroup's count, ring and num_envs and the `buffer` of before, or with "
+                "save_buffer=False, which begins with an empty one"
+            ) from error
         self._inbox.restore(state["seen"])
         self._done = Counters(**state["counters"])
         self._saved_updates = self._published_updates = self._done.updates

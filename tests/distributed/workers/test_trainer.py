@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from argosy.algorithm import PPO, Task
+from argosy.algorithm import DQN, PPO, Task
 from argosy.collect.recorder import Segment
 from argosy.data import NamedArray
 from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec
 from argosy.distributed.host.base import PeerLostError, Progress
 from argosy.distributed.workers.trainer import KIND, TrainerWorker
 from argosy.env import Environment, StepResult, register, registered_environments
+from argosy.errors import ConfigError
 from argosy.presets import preset
-from argosy.trainer.learning import OnpolicyLearning
+from argosy.trainer.learning import OnpolicyLearning, make_learning
 from argosy.trainer.statefile import read_state
 
 ROLLOUT = 64
@@ -194,6 +195,26 @@ def test_segments_that_wait_for_their_rollout_are_saved(make_trainer):
     (restored,) = second._learning._waiting
     assert (restored.producer, restored.seq, restored.steps) == ("a", 4, 6)
     np.testing.assert_array_equal(restored.data.rew, segment.data.rew)
+
+
+def test_a_replay_buffer_of_other_actors_is_refused_or_left_behind(make_trainer, monkeypatch):
+    experiment = preset("dqn", "CartPole-v1", buffer={"size": 1000})
+    task = Task(observation_space=spaces.Box(-1, 1, (1,)), action_space=spaces.Discrete(2))
+    algorithm = DQN.make(experiment.config, task, seed=1)
+    state = make_learning(algorithm, experiment, {"a": 2}).state_dict() | {"steps": 7}
+    more = make_learning(algorithm, experiment, {"a": 2, "b": 2})
+    monkeypatch.setattr(OnpolicyLearning, "load_state_dict", lambda *_: more.load_state_dict(state))
+    first = make_trainer(0)
+    first._done.updates = 1
+    first.close()
+    with pytest.raises(
+        ConfigError, match=r"'p' was filled by other actors.* \[500, 500\].*; resume .* save_buffer=False"
+    ):
+        make_trainer(1)
+    anew = make_learning(algorithm, experiment, {"a": 2, "b": 2}, save_buffer=False)
+    anew.load_state_dict(state)
+    assert len(anew.buffer) == 0
+    assert anew.state_dict()["steps"] == 7
 
 
 def test_the_last_version_is_published_before_a_trainer_is_done(make_trainer):
