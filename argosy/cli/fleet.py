@@ -55,7 +55,7 @@ def _find(runs: Path, name: str) -> Path:
 def _status(folder: Path, as_json: bool) -> int:
     path = folder / "status.json"
     if not path.is_file():
-        print(f"{folder.name}: starting")
+        print(f"{folder.name}: {_state(folder, {})}")
         return 0
     status = read_json(path)
     if as_json:

@@ -60,8 +60,9 @@ class Fleet:
     restart: RestartConfig = field(default_factory=RestartConfig)
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", self.name):
-            raise ConfigError(f"Fleet.name is {self.name!r}; it must be made of letters, digits, '.', '_' and '-'")
+        for what, named in (("Fleet.name", self.name), *(("a name in Fleet.policies", name) for name in self.policies)):
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", named):
+                raise ConfigError(f"{what} is {named!r}; it must be made of letters, digits, '.', '_' and '-'")
         if not self.policies:
             raise ConfigError("Fleet.policies is empty; a fleet needs at least one policy")
         for name, spec in self.policies.items():

@@ -108,11 +108,12 @@ class FleetRun:
         self._started, self._threads = time.monotonic(), torch.get_num_threads()
         self._rates = Rates()
         self._last: Snapshot | None = None
+        self._newest: dict[str, EvalResult] = {}
         self._reached: set[str] = set()
         for result in self._results:  # before a resume; what a policy has reached then counts on
-            self._note_reached(result)
+            self._note(result)
         self._heard = False  # of all trainers, how far they are
-        self._lost = ""
+        self._lost = self._failed = ""
 
     def __enter__(self) -> FleetRun:
         return self
@@ -125,6 +126,9 @@ class FleetRun:
             try:
                 snapshot = self._wait()
                 write_atomically(self.directory / "status.json", snapshot.to_json().encode())
+            except FleetError as error:
+                self._failed = str(error).splitlines()[0]
+                raise
             except CheckpointError as error:
                 raise CheckpointError(
                     f"the fleet ends: {error}. When there is room, go on with it (--resume)"
@@ -169,14 +173,15 @@ class FleetRun:
             if self._logger is not None:
                 self._logger.close()
             if self._last is not None and not self._last.done:
-                last = dataclasses.replace(self._last, done=True, reason=self._lost or "stopped")
+                last = dataclasses.replace(self._last, done=True, reason=self._lost or self._failed or "stopped")
                 with contextlib.suppress(CheckpointError):  # there is an older one
                     write_atomically(self.directory / "status.json", last.to_json().encode())
 
-    def _finish_trainers(self, timeout_s: float = 20.0) -> None:
+    def _finish_trainers(self) -> None:
         """Let the trainers save; those of a group must stop after the same update, or one would wait for another."""
         names = [name for own in self._trainers.values() for name in own]
         told: set[tuple[str, int]] = set()
+        timeout_s = self.fleet.restart.watchdog_s  # who takes longer for an update counts as hanging
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             states, restarts = self.supervisor.states(), self.supervisor.restarts()
@@ -188,11 +193,19 @@ class FleetRun:
             told |= running
             try:
                 self.supervisor.poll()
-            except CheckpointError:  # a worker has failed, and there is no room to write that down: nor to save
+                self._hear_evaluations()
+            except CheckpointError:  # there is no room to write down what was found or has failed: nor to save
                 return
             except FleetError:
                 pass
             time.sleep(0.05)
+        else:
+            late = ", ".join(sorted({name for name, _ in running}))
+            warnings.warn(
+                f"fleet {self.fleet.name!r}: {late} did not end within {timeout_s:g} s (restart.watchdog_s); what was "
+                "learned since the last saved state is lost",
+                stacklevel=3,
+            )
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -260,7 +273,7 @@ class FleetRun:
             env_steps=counted("env_steps", None),
             updates=counted("updates", 1),
             gradient_steps=counted("gradient_steps", 1),
-            evaluations={result.policy: result for result in self._results},
+            evaluations=dict(self._newest),
             workers=workers,
             stage=self.curriculum.stage,
         )
@@ -280,10 +293,11 @@ class FleetRun:
             for result in listener.poll():
                 self._results.append(result)
                 append(self._results_file, json.dumps(dataclasses.asdict(result)))
-                self._note_reached(result)
+                self._note(result)
         self.curriculum.poll()
 
-    def _note_reached(self, result: EvalResult) -> None:
+    def _note(self, result: EvalResult) -> None:
+        self._newest[result.policy] = result
         in_last_stage = self.curriculum.is_last and result.stage == self.curriculum.stage
         if in_last_stage and self.fleet.is_reached(result.policy, result.return_mean, result.episodes):
             self._reached.add(result.policy)

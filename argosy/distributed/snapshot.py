@@ -87,8 +87,8 @@ class Snapshot:
         return sum(spent) / max(len(spent), 1) / max(self.wall_s, 1e-9)
 
     def to_json(self) -> str:
-        """Return everything as one line of JSON."""
-        return json.dumps(dataclasses.asdict(self))
+        """Return everything as one line of JSON; NaN is null there."""
+        return json.dumps(json.loads(json.dumps(dataclasses.asdict(self)), parse_constant=lambda _: None))
 
 
 def logged(snapshot: Snapshot, policies: Collection[str], tested: Collection[EvalResult]) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """What an experiment says is obeyed by a fleet, or refused by name."""
 
 import json
+import socket
 
 import pytest
 import torch
@@ -236,6 +237,14 @@ def test_a_second_launch_under_one_name_is_refused_before_ray_starts(tmp_path, c
     code, told = launched(tmp_path, "--resume", "--name", "other", capsys=capsys)
     assert code == 2
     assert "no fleet to resume" in told.err
+
+
+def test_a_fleet_whose_driver_died_at_once_is_not_starting(tmp_path, capsys):
+    (tmp_path / "gone").mkdir()
+    info = {"pid": 2**22 + 1, "host": socket.gethostname()}
+    (tmp_path / "gone" / "fleet.json").write_text(json.dumps(info))
+    assert main(["fleet", "status", "gone", "--runs", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "gone: its driver is gone\n"
 
 
 @pytest.mark.usefixtures("_no_signals")

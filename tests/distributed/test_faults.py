@@ -209,7 +209,7 @@ def test_stopped_process(ray_launcher, tmp_path):
     driver = FleetRun(fleet(restart=RestartConfig(silence_s=5.0)), tmp_path / "run", ray_launcher, interval_s=0.5)
     snapshots = train_through(driver, stop, ["actor.1"])
     (failure,) = driver.supervisor.failures
-    assert (failure.role, failure.reason) == ("actor.1", "gave no sign of life for 5 s")
+    assert (failure.role, failure.reason) == ("actor.1", "gave no sign of life for 5 s (restart.silence_s)")
     check_counters(snapshots, most_lost=0)
 
 

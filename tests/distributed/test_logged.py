@@ -56,3 +56,10 @@ def test_names_of_several_begin_with_the_policy_s_and_each_test_is_noted_once():
         "b/test/count": 5,
     }  # fmt: skip
     assert not any("test/" in key for key in logged(snapshot, ("a", "b"), [result]))
+
+
+def test_what_is_no_number_is_null_in_the_status():
+    """NaN is no JSON, and `jq` and browsers refuse it."""
+    none = {name: {} for name in ("env_steps", "updates", "gradient_steps", "evaluations")}
+    snapshot = Snapshot(wall_s=1.0, workers={"trainer.p.0": {"return_mean": float("nan")}}, **none)
+    assert '"return_mean": null' in snapshot.to_json()

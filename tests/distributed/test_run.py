@@ -206,6 +206,7 @@ FED = (AgentSpec(policy="p", samples=("p",)),)
         ({"policies": {"p": PolicySpec(experiment=PPO), "q": PolicySpec(experiment=PPO)}}, "no agent plays"),
         ({"policies": {"p": PolicySpec(experiment=PPO, learns=False)}, "agents": FED}, "does not learn"),
         ({"name": "../x"}, "Fleet.name"),
+        ({"policies": {"a/b": PolicySpec(experiment=PPO)}}, "a name in Fleet.policies is 'a/b'; it must be made"),
         ({"stop": FleetStop(return_mean={"x": 1.0})}, "stop.return_mean names 'x'"),
         ({"stop": FleetStop(return_mean={"p": 1.0}), "evaluation": EvalGroup(count=0)}, "waits for evaluations"),
         ({"curriculum": (CurriculumStage(name="a"),)}, "no `Environment`"),

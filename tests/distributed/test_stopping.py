@@ -1,6 +1,7 @@
 """Whatever ends a driver, nothing is left: no thread, no process, no open memory; and what was learned is saved."""
 
 import gc
+import json
 import os
 import threading
 
@@ -18,7 +19,7 @@ from argosy.distributed import (
     PolicySpec,
     RestartConfig,
 )
-from argosy.distributed.workers.trainer import KIND
+from argosy.distributed.workers.trainer import KIND, TrainerWorker
 from argosy.presets import preset
 from argosy.trainer.statefile import read_state
 
@@ -106,6 +107,15 @@ def test_budget_ends(tmp_path, nothing_is_left):
     driver = FleetRun(description, tmp_path / "run", interval_s=0.05)
     with pytest.raises(FleetError, match=r"actor\.0") as caught, driver:
         list(driver)
+    reason = json.loads((tmp_path / "run" / "status.json").read_text())["reason"]
+    assert reason.startswith("worker 'actor.0' raised ArithmeticError: a planted fault; it was restarted 1 times")
     assert "a planted fault" in str(caught.value)
     assert "in postprocess" in str(caught.value)
     assert len((tmp_path / "run" / "failures.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_trainer_that_does_not_end_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(TrainerWorker, "finish", lambda self: None)
+    driver = FleetRun(fleet(restart=RestartConfig(watchdog_s=1.0)), tmp_path / "run", interval_s=0.05)
+    with pytest.warns(UserWarning, match=r"trainer\.p\.0 did not end within 1 s \(restart.watchdog_s\)"), driver:
+        next(snapshot for snapshot in driver if snapshot.workers["trainer.p.0"]["state"] == "running")

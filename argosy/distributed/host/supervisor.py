@@ -183,9 +183,9 @@ class Supervisor:
         config = self.config
         if not asked.done():
             # Before the first beat the actor may still be waiting for its node's resources or importing torch.
-            patience = config.start_s if charge.beat is None else config.silence_s
-            if now - charge.asked_at > patience:
-                self._failed(charge, now, f"gave no sign of life for {patience:.0f} s", "")
+            limit = "start_s" if charge.beat is None else "silence_s"
+            if now - charge.asked_at > (patience := getattr(config, limit)):
+                self._failed(charge, now, f"gave no sign of life for {patience:.0f} s (restart.{limit})", "")
             return
         charge.asked, charge.due = None, now + config.beat_s
         fault = _fault(asked)
@@ -193,10 +193,12 @@ class Supervisor:
             self._failed(charge, now, *fault)
             return
         beat = charge.beat = asked.result()
-        patience = config.watchdog_s if beat.ready else config.start_s
-        if beat.busy_s > patience:
+        limit = "watchdog_s" if beat.ready else "start_s"
+        if beat.busy_s > getattr(config, limit):
             assert charge.handle is not None
-            self._failed(charge, now, f"hangs for {beat.busy_s:.0f} s", _told(charge.handle.stack(), 5.0))
+            self._failed(
+                charge, now, f"hangs for {beat.busy_s:.0f} s (restart.{limit})", _told(charge.handle.stack(), 5.0)
+            )
         else:
             charge.state = "done" if beat.done else "running" if beat.ready else "starting"
 

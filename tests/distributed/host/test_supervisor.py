@@ -95,6 +95,7 @@ def test_hanging_worker_is_found_by_the_watchdog(supervise, launcher):
     until(supervisor, running(supervisor))
     (failure,) = supervisor.failures
     assert failure.reason.startswith("hangs for")
+    assert failure.reason.endswith("s (restart.watchdog_s)")
     assert "time.sleep(1000)" in failure.traceback
 
 
@@ -281,7 +282,10 @@ def test_who_waits_for_a_node_in_vain_is_named_with_what_it_asks_for(monkeypatch
     sentence = "worker 'b' asks for 1 CPU, 1 fast_disk, and no node has as much; there are 2 CPU"
     until(supervisor, supervisor.unplaced, 5.0)
     assert supervisor.unplaced() == sentence
-    with pytest.raises(FleetError, match=f"gave no sign of life for 1 s; 2 starts in a row have failed.*{sentence}"):
+    with pytest.raises(
+        FleetError,
+        match=rf"gave no sign of life for 1 s \(restart.start_s\); 2 starts in a row have failed.*{sentence}",
+    ):
         until(supervisor, lambda: False)
 
 
