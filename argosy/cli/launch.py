@@ -124,7 +124,7 @@ def _watch(run: FleetRun, as_json: bool) -> int:
         print("argosy: stopping the workers ...", file=stream, flush=True)
     run.close()
     if interrupted:
-        print(f"stopped; everything learned is saved in {run.directory}. Go on with --resume", file=stream)
+        print(f"stopped; what was learned is saved in {run.directory}. Go on with --resume", file=stream)
     if as_json and last is not None:
         print(json.dumps(result(run, last)), flush=True)
     return 130 if interrupted else 0

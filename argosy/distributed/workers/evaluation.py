@@ -10,13 +10,15 @@ from dataclasses import dataclass
 
 from argosy.collect.player import Player, Scores
 from argosy.data.stats import CollectStats
-from argosy.distributed.host.base import Context, Peer, PeerLostError, Progress, Repeated
+from argosy.distributed.host.base import Context, Peer, Progress, Repeated
 from argosy.distributed.store.parameters import BEST, RETURN
 from argosy.distributed.streams.inference import ParameterReader
 from argosy.distributed.workers.actor import Group, Tolerance
 from argosy.errors import CheckpointError
 
 _STEPS_PER_POLL = 50
+_STORE_S = 20.0
+"""In which a store that is restarted is there again: what was found is not to be lost by it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,10 +127,10 @@ class EvalWorker:
         tokens = {name: reader.token for name, reader in self._readers.items()}
         if 0 in tokens.values() or (tokens == self._evaluated and self._group.stage == self._stage):
             return False
-        self._evaluated = tokens
         versions = {name: reader.policy.version for name, reader in self._readers.items()}
-        if not self._call_store([("tag", name, version, self._name) for name, version in versions.items()]):
+        if not all(self._call_store("tag", name, version, self._name) for name, version in versions.items()):
             return False  # dropped meanwhile: there is a newer one
+        self._evaluated = tokens
         self._group.set_stage(self._stage)
         return True
 
@@ -168,8 +170,8 @@ class EvalWorker:
                 time=time.time(),
                 stage=self._group.stage,
             )
+            self._tell(result)  # first: a fleet may end as soon as its driver has heard of it
             self._results.append(result)
-            self._tell(result)
             target, wanted = self._targets.get(name, (math.inf, 0))
             if result.return_mean >= target and result.episodes < wanted:
                 confirming = max(confirming, wanted)
@@ -182,16 +184,14 @@ class EvalWorker:
         if result.stage:  # what was best in another stage need not be in this one
             key = f"return_mean in {result.stage}"
             values[key] = result.return_mean
-        self._call_store([("tag_best", result.policy, result.version, values, key, BEST)])
+        self._call_store("tag_best", result.policy, result.version, values, key, BEST)
 
-    def _call_store(self, calls: Sequence[tuple[object, ...]]) -> bool:
-        """Call methods of the store; returns whether all could be done."""
-        answers = [self._store.call(str(method), *args) for method, *args in calls]
-        try:
-            for answer in answers:
-                answer.result(5.0)
-        except (PeerLostError, CheckpointError, TimeoutError):
+    def _call_store(self, method: str, *args: object) -> bool:
+        """Call a method of the store, again if it is just being restarted; returns whether it could be done."""
+        answer = Repeated(lambda: self._store.call(method, *args)).poll(_STORE_S)
+        if answer is None or isinstance(answer.exception(), CheckpointError):
             return False
+        answer.result()
         return True
 
 

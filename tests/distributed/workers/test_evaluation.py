@@ -1,5 +1,7 @@
 from concurrent.futures import Future
 from dataclasses import replace
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -16,10 +18,11 @@ from argosy.distributed import (
     PolicySpec,
     RestartConfig,
 )
-from argosy.distributed.host.base import PeerLostError
+from argosy.distributed.host.base import Context, PeerLostError, failed, resolved
 from argosy.distributed.store.parameters import ParameterStore
-from argosy.distributed.workers.evaluation import Listener
+from argosy.distributed.workers.evaluation import EvalWorker, Listener
 from argosy.env import Environment, StepResult, register, registered_environments
+from argosy.errors import CheckpointError
 from argosy.presets import preset
 
 
@@ -51,6 +54,26 @@ def test_listener_hears_each_result_once_across_restarts():
     assert listener.poll() == ["c"]
     worker.found = ["c", "d"]
     assert listener.poll() == ["d"]
+
+
+@pytest.mark.parametrize("error", [PeerLostError("restarting"), CheckpointError("dropped"), None])
+def test_a_store_that_cannot_answer_costs_no_evaluation(error):
+    """The next version may be far away, and of a policy that only plays there is none."""
+    called = []
+
+    def call(*args):
+        called.append(args)
+        return failed(error) if error is not None and len(called) == 1 else resolved(None)
+
+    group = SimpleNamespace(stage="", set_stage=lambda stage: None)
+    reader = SimpleNamespace(poll=lambda: False, token=1, policy=SimpleNamespace(version=3))
+    worker = EvalWorker(
+        Context("eval.0", 0, Mock()), group, {"p": reader}, SimpleNamespace(call=call), num_envs=1, episodes=1,
+        cores=1.0, targets={}, env_failures=0, stage="",
+    )  # fmt: skip
+    assert worker._begin() or worker._begin()
+    assert called[-1] == ("tag", "p", 3, "eval.0")
+    assert not worker._begin()  # it is evaluated
 
 
 class Tripping(Environment):
