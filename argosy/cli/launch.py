@@ -23,7 +23,8 @@ from argosy.errors import ConfigError
 if TYPE_CHECKING:
     from argosy.distributed.fleet import Fleet
     from argosy.distributed.host.base import Launcher
-    from argosy.distributed.run import FleetRun, Snapshot
+    from argosy.distributed.run import FleetRun
+    from argosy.distributed.snapshot import Snapshot
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

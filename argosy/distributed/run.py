@@ -21,8 +21,7 @@ from argosy.distributed.folder import FolderClaim, counted_before, describe, res
 from argosy.distributed.host.base import Beat, Launcher, ThreadLauncher
 from argosy.distributed.host.supervisor import Failure, FleetError, RestartConfig, Supervisor, check_resources
 from argosy.distributed.roles import Plan, worker_name
-from argosy.distributed.snapshot import Rates, Standstill, logged
-from argosy.distributed.snapshot import Snapshot as Snapshot
+from argosy.distributed.snapshot import Rates, Snapshot, Standstill, is_due, logged
 from argosy.distributed.specs import EvalGroup, FleetStop
 from argosy.distributed.store.parameters import ParameterStore
 from argosy.distributed.workers.evaluation import EvalResult, Listener
@@ -108,6 +107,7 @@ class FleetRun:
         self._started, self._threads = time.monotonic(), torch.get_num_threads()
         self._rates = Rates()
         self._last: Snapshot | None = None
+        self._logged_s = 0.0
         self._newest: dict[str, EvalResult] = {}
         self._reached: set[str] = set()
         for result in self._results:  # before a resume; what a policy has reached then counts on
@@ -150,8 +150,7 @@ class FleetRun:
 
     def best(self, policy: str) -> EvalResult | None:
         """Return the best evaluation of a policy in the present stage of the curriculum, None before the first."""
-        stage = self.curriculum.stage
-        own = [result for result in self._results if result.policy == policy and result.stage == stage]
+        own = [one for one in self._results if (one.policy, one.stage) == (policy, self.curriculum.stage)]
         return max(own, key=lambda result: result.return_mean, default=None)
 
     def store(self) -> ParameterStore:
@@ -329,6 +328,9 @@ class FleetRun:
             if not self._heard:
                 return
             self._logger = self._make_loggers(steps)
+        if not is_due(snapshot, self._logged_s, self._tested):
+            return
+        self._logged_s = snapshot.total_wall_s
         metrics = logged(snapshot, self.fleet.policies, self._tested)
         self._logger.log(metrics, env_step=steps, gradient_step=max(snapshot.gradient_steps.values(), default=0))
         self._tested = list(snapshot.evaluations.values())

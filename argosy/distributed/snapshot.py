@@ -14,6 +14,8 @@ from argosy.distributed.workers.evaluation import EvalResult
 
 WINDOW_S = 10.0
 """Rates are of this time: those of a second jump with every rollout that comes in."""
+_ROWS = 2000.0
+"""In metrics.jsonl before rows become rarer: each one then comes after such a part of the run's time."""
 Workers = Mapping[str, Mapping[str, Any]]
 _WAITS = {
     "samples": "for its segments to be taken",
@@ -89,6 +91,15 @@ class Snapshot:
     def to_json(self) -> str:
         """Return everything as one line of JSON; NaN is null there."""
         return json.dumps(json.loads(json.dumps(dataclasses.asdict(self)), parse_constant=lambda _: None))
+
+
+def is_due(snapshot: Snapshot, logged_s: float, tested: Collection[EvalResult]) -> bool:
+    """Whether to log a snapshot, after one at `logged_s`: records of days would have a row a second, and be gigabytes.
+
+    The last one is, and one with results that are not among `tested`.
+    """
+    news = any(result not in tested for result in snapshot.evaluations.values())
+    return news or snapshot.done or snapshot.total_wall_s - logged_s >= snapshot.total_wall_s / _ROWS
 
 
 def logged(snapshot: Snapshot, policies: Collection[str], tested: Collection[EvalResult]) -> dict[str, float]:

@@ -1,7 +1,7 @@
 import io
 
 from argosy.cli.fleetview import Screen, clock, fitting, view
-from argosy.distributed.run import Snapshot
+from argosy.distributed.snapshot import Snapshot
 
 
 def snapshot(wall_s, steps, waited, **changes):

@@ -2,7 +2,7 @@
 
 import argosy
 from argosy.distributed import EvalGroup, EvalResult, Fleet, FleetRun, FleetStop, PolicySpec, Snapshot, ThreadLauncher
-from argosy.distributed.snapshot import logged
+from argosy.distributed.snapshot import is_due, logged
 from argosy.logger import read_jsonl
 
 LEARNT = ("loss/", "stat/")
@@ -56,6 +56,21 @@ def test_names_of_several_begin_with_the_policy_s_and_each_test_is_noted_once():
         "b/test/count": 5,
     }  # fmt: skip
     assert not any("test/" in key for key in logged(snapshot, ("a", "b"), [result]))
+
+
+def test_the_record_of_a_long_run_grows_slowly():
+    """A row a second for half an hour, some thousands a day, and each evaluation."""
+    none = {name: {} for name in ("env_steps", "updates", "gradient_steps", "workers")}
+    result = EvalResult(policy="p", version=1, return_mean=1.0, return_std=0.0, length_mean=1.0, episodes=1, time=0.0)
+    rows, logged_s = [], 0.0
+    for second in range(1, 86_400):
+        if is_due(Snapshot(wall_s=float(second), evaluations={"p": result}, **none), logged_s, [result]):
+            logged_s = float(second)
+            rows.append(second)
+    assert rows[:2000] == list(range(1, 2001))
+    assert len(rows) < 10_000
+    assert is_due(Snapshot(wall_s=86_400.5, evaluations={"p": result}, **none), 86_400.0, [])
+    assert is_due(Snapshot(wall_s=86_400.5, evaluations={}, done=True, **none), 86_400.0, [])
 
 
 def test_what_is_no_number_is_null_in_the_status():
