@@ -145,6 +145,7 @@ class HDF5Tree:
     def __init__(self, group: Any, path: str, depth: int = 0, known: dict[int, str] | None = None) -> None:
         self._group, self.path, self._depth = group, path, depth
         self._known = {_place(group): group.name} if known is None else known
+        self._newest: tuple[str, Any] = ("", None)  # what was found last, which is mostly asked for again
         if depth > MAX_DEPTH:
             raise DataError(f"{group.name} lies deeper than {MAX_DEPTH} groups")
 
@@ -237,6 +238,8 @@ class HDF5Tree:
         return found
 
     def _found(self, name: str) -> Any:
+        if name == self._newest[0]:
+            return self._newest[1]
         h5py = require("h5py", "hdf5")
         link = self._group.get(name, getlink=True)
         if link is None:
@@ -247,6 +250,7 @@ class HDF5Tree:
         own = f"{self._group.name.rstrip('/')}/{name}"
         if (other := self._known.setdefault(_place(node), own)) != own:
             raise DataError(f"{own} is {other} by another name; store it once, or twice")
+        self._newest = name, node
         return node
 
 

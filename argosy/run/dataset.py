@@ -59,7 +59,7 @@ def load_data(
     if made.attributes.get("action_scale") == "env":
         check_bounds(path, act[stored], space)
         act[...] = policy.map_action_inverse(act)
-    elif policy.action_scaling and "task" not in made.attributes:  # `argosy collect` names it, and knows the scale
+    elif policy.action_scaling and not source.attributes.keys() & {"task", "action_scale"}:  # else the file knows it
         reach = float(np.abs(act[stored]).max(initial=0.0))
         if reach > 1 + TOLERANCE:
             warnings.warn(f"data is {path!r}, where {ODD_SCALE.format(name='act', reach=reach)}", stacklevel=2)

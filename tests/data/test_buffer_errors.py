@@ -84,6 +84,7 @@ def assert_same(one: object, two: object) -> None:
         ({"obs": np.array([None, None])}, "obs has dtype object"),
         ({"obs": Batch()}, "obs is missing or empty"),
         ({"rew": {"a": np.ones(2)}}, "rew is a container"),
+        ({"terminated": np.zeros((2, 1), bool)}, "terminated .*has several flags per row"),
         ({"act": np.array(["left", "right"])}, "act has dtype (<U5|object)"),
         ({"rew": np.array([np.nan, 0.0])}, "rew is NaN"),
     ],

@@ -84,8 +84,11 @@ def test_horizon_limits_how_far_ahead():
         assert ahead.max() <= 2
 
 
-def test_no_goals_when_future_k_is_zero():
-    buffer = HERReplayBuffer(10, reached, horizon=5, future_k=0.0)
+def test_no_goals_and_no_questions_when_future_k_is_zero():
+    def refuse(achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
+        raise AssertionError(f"asked about {len(achieved)} goals")
+
+    buffer = HERReplayBuffer(10, refuse, horizon=5, future_k=0.0)
     fill(buffer, [10])
     assert (buffer.sample(10)[0].obs.desired_goal == -1).all()
 

@@ -239,6 +239,8 @@ def test_from_data_and_update():
         VectorReplayBuffer(4, 2).update(source)
     with pytest.raises(DataError, match="act has 5 rows and done has 6"):
         ReplayBuffer.from_data(obs, np.arange(5), np.ones(6), flags, flags, done, obs + 1)
+    with pytest.raises(DataError, match=r"done has shape \(6, 1\); it must hold a flag per row"):
+        ReplayBuffer.from_data(obs, np.arange(6), np.ones(6), flags, flags, done[:, None], obs + 1)
     with pytest.raises(DataError, match="rew is NaN in row 2"):
         ReplayBuffer.from_data(obs, done, np.where(done, np.nan, 0), flags, flags, done, obs + 1)
 

@@ -58,6 +58,14 @@ def test_whole_episodes_that_returned_most_are_kept_in_their_order(tmp_path, par
     assert (told["episodes"], told["return_mean"], told["return_std"]) == (2, pytest.approx(7.5), pytest.approx(1.5))
 
 
+def test_rows_before_the_best_episode_are_not_read_one_by_one(tmp_path):
+    sizes = []
+    with open_source(recorded(tmp_path, list(range(100)))) as source:
+        counted = dataclasses.replace(source, read=lambda size: sizes.append(size) or source.read(size))
+        best_episodes(counted, 0.01).load()
+    assert min(sizes) > 1
+
+
 def test_shares_are_rounded_up_and_the_first_of_equals_is_taken(tmp_path):
     with open_source(recorded(tmp_path, [3.0, 9.0, 9.0])) as source:
         best = best_episodes(source, 0.01)

@@ -61,6 +61,8 @@ def relabel(
     single, shape = window.ndim == 2, window.shape
     window = window[None] if single else window
     mask, goal = draw_goals(storage, config, window[..., 0], rng)
+    if not mask.any():
+        return
     column = storage.fields["obs"].columns["desired_goal",]
     achieved = column.host(storage.successor(("achieved_goal",), window[mask]))
     desired = np.broadcast_to(column.host(goal)[:, None], achieved.shape)

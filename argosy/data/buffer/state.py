@@ -42,6 +42,8 @@ _EMPTY_SLOTS = 1 << 22
 """That a buffer without rows may have; the arrays of one with rows show how many it has."""
 SCHEMA = 1
 """Version of the layout: groups for dicts, datasets for arrays, JSON attributes for the rest."""
+_OPTIONS = {"stack_num", "ignore_obs_next", "save_only_last_obs", "sample_avail", "info_keys", "priority"}
+"""That a file may name, see `ReplayBuffer.options`: not where columns are kept, for instance."""
 
 
 class NoColumnError(DataError, AttributeError):
@@ -162,6 +164,8 @@ def read_data(columns: Mapping[str, object], done: object) -> tuple[dict[str, Tr
     """Return recorded columns [N, ...] as nested dicts of arrays, and the flags `done` [N]."""
     read = {name: _read_columns(value, name) for name, value in columns.items()}
     flags = {"done": _read_columns(done, "done"), **{name: read[name] for name in ("terminated", "truncated")}}
+    if wrong := [name for name, flag in flags.items() if np.ndim(flag) != 1]:
+        raise DataError(f"{wrong[0]} has shape {np.shape(flags[wrong[0]])}; it must hold a flag per row [N]")
     stop, *others = (as_array(flag, name).astype(np.bool_) for name, flag in flags.items())
     for path, array in flatten(read).items():
         if len(array) != len(stop):
@@ -245,6 +249,8 @@ def _read_own(file: HDF5Tree, read: Callable[[HDF5Tree, str], Any]) -> Stored:
     if not isinstance(schema, np.integer) or not 0 < schema <= SCHEMA:
         raise DataError(f"it has layout {schema!s:.40}, this version reads up to {SCHEMA}; update argosy")
     options = json.loads(file.attrs["options"])
+    if foreign := options.keys() - _OPTIONS:
+        raise DataError(f"it asks for {sorted(foreign)}; the options of a file are {sorted(_OPTIONS)}")
     if options.get("priority") is not None:
         options["priority"] = Priority(**options["priority"])
     state = {name: file.group(name).values(read if name == "columns" else None) for name in file.names()}
@@ -274,6 +280,8 @@ def check_rings(state: dict[str, Array]) -> None:
         value = np.asarray(state[name])
         if value.shape != shape or value.dtype != np.bool_:
             raise DataError(f"rings.{name} has shape {value.shape} and type {value.dtype}; it must be {shape} of bool")
+    if not state["stop"][state["last"]].all():  # who walks through an episode would never come to its end
+        raise DataError("rings.stop is not set at the newest row of each ring, which nothing follows")
     returns = np.asarray(state["ep_rew"])
     if returns.shape[:1] != capacity.shape or returns.dtype.kind != "f":
         raise DataError(f"rings.ep_rew has shape {returns.shape} and type {returns.dtype}")

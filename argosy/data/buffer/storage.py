@@ -181,8 +181,8 @@ class Storage:
         fields = {name: Field(name, slots, make) for name in REQUIRED[:-1]}
         for name, field in fields.items():
             field.declare_like(given.get(name), lift, DTYPES.get(name))
-            if name in DTYPES and () not in field.columns:
-                raise DataError(f"{name} is a container; it must be an array")
+            if name in DTYPES and (field.single is None or (name != "rew" and field.single.shape)):
+                raise DataError(f"{name} is a container, or has several flags per row; it must be an array of one")
         fields["obs_next"] = Field("obs_next", self.buffer_num if self.ignore_obs_next else slots, make)
         for key, column in fields["obs"].columns.items():  # a successor is an observation
             fields["obs_next"].declare(key, column.shape, column.dtype)

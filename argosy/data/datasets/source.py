@@ -22,6 +22,7 @@ from argosy.errors import DataError
 PART_ROWS = 1 << 14
 """At most as many rows are in memory at a time, beside the bound of `PART_BYTES`: small ones are then looked at and
 copied while they lie in the processor's cache."""
+_FIRST_ROWS = 64
 
 Columns: TypeAlias = Any  # a lazy array, or nested dicts of them
 Progress: TypeAlias = Callable[[int], None]
@@ -74,10 +75,12 @@ class Source:
         """
         done, form, size = 0, None, 0
         with naming_errors(self.path):
-            for part in self.read(1):  # the first row says how large rows are
-                if size := tree.size_bytes(part):  # or else it was left out
+            for part in self.read(_FIRST_ROWS):  # they say how large rows are
+                if size := tree.size_bytes(part) // max(len(part.rew), 1):  # or else all were left out
                     break
             for part in self.read(max(1, min(PART_ROWS, PART_BYTES // max(size, 1)))):
+                if not len(part.rew):  # all of it was left out
+                    continue
                 form = _check(part, form, done, finite)
                 done += len(part.rew)
                 yield part
@@ -101,9 +104,8 @@ class Source:
                 return buffer
             buffer = ReplayBuffer(self.rows, **self.options)
             for part in self.parts(progress):
-                if len(part.rew):  # else all of it was left out
-                    first, cut = part.pop("first", True), part.pop("cut", None)  # of its rows, no fields of the buffer
-                    buffer.rings.first[buffer.add_steps(part, len(part.rew), cut)[:, 0]] &= first
+                first, cut = part.pop("first", True), part.pop("cut", None)  # of its rows, no fields of the buffer
+                buffer.rings.first[buffer.add_steps(part, len(part.rew), cut)[:, 0]] &= first
         return buffer
 
 
@@ -183,8 +185,9 @@ def lazy_columns(group: HDF5Tree, name: str) -> Columns:
 
 
 def read_rows(columns: Columns, start: int, stop: int) -> Any:
-    """Return the rows start .. stop - 1 of lazy arrays as a tree of arrays."""
-    return tree.map_leaves(lambda column: column.read(start, stop), columns)
+    """Return the rows start .. stop - 1 of lazy arrays as a tree of arrays, in this machine's order of bytes."""
+    rows = tree.map_leaves(lambda column: column.read(start, stop), columns)
+    return tree.map_leaves(lambda array: array.astype(array.dtype.newbyteorder("="), copy=False), rows)
 
 
 def read_steps(columns: Columns, start: int, stop: int, rows: int) -> tuple[Any, Any]:
