@@ -34,7 +34,7 @@ def code_name(code: object) -> str:
     name = getattr(code, "__qualname__", None)
     if not callable(code) or name is None:
         raise ConfigError(
-            f"{code!r} is neither a class nor a function, so that settings have no name for it; give one that makes it"
+            f"{code!r} is neither a class nor a function; give one that makes it, as often as it is needed"
         )
     first = full = f"{code.__module__}:{name}"
     number = 1

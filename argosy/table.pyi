@@ -20,7 +20,7 @@ from argosy.run.build import build as build
 from argosy.run.collect import collect_data as collect_data
 from argosy.run.export import export as export
 from argosy.run.pack import pack as pack
-from argosy.run.play import evaluate as evaluate
+from argosy.run.play import evaluate as evaluate, film as film
 from argosy.run.result import Result as Result
 from argosy.run.saved import load as load
 from argosy.run.train import resume as resume, train as train

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 PUBLIC = {
     "Algorithm", "AlgorithmWrapper", "ArgosyError", "Batch", "Collector", "EnvConfig", "Experiment", "NetConfig",
     "OfflineTrainer", "OffpolicyTrainer", "OnpolicyTrainer", "Policy", "ReplayBuffer", "Result", "VectorReplayBuffer",
-    "__version__", "algorithm_class", "algorithm_names", "build", "collect_data", "evaluate", "export", "load",
+    "__version__", "algorithm_class", "algorithm_names", "build", "collect_data", "evaluate", "export", "film", "load",
     "make_vector_env", "pack", "preset", "register_algorithm", "register_algorithm_wrapper", "resume", "train",
 }  # fmt: skip
 

@@ -60,6 +60,9 @@ def algorithm_class(algorithm: str | type[Algorithm[Any, Any]]) -> type[Algorith
 
     if issubclass(found, AlgorithmWrapper):
         raise ConfigError(f"{found.__name__} goes around an algorithm: name it in `wrap`, and that one as algorithm")
+    lacks = [has for has in ("kind", "config_type", "action_spaces") if not hasattr(found, has)]
+    if lacks := lacks + sorted(found.__abstractmethods__):
+        raise ConfigError(f"algorithm {found.__name__} has no {' and no '.join(lacks)}; see help(argosy.Algorithm)")
     return found
 
 

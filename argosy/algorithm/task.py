@@ -89,7 +89,7 @@ def check_spaces(
     ]
     raise SpaceError(
         f"{cls.__name__} needs {(*needs, f'finite bounds of actions, not {action_space}')[0]};"
-        f" algorithms that fit it: {', '.join(fitting) or 'none yet'}"
+        f" algorithms that fit it: {', '.join(fitting) or 'none; a wrapper (env.wrappers) may make one that fits'}"
     )
 
 

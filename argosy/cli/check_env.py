@@ -18,7 +18,7 @@ from argosy.env.check import check_env
 class CheckEnv:
     """Say what is wrong with an environment."""
 
-    task: Annotated[str, tyro.conf.Positional]
+    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
     """MODULE:ENV (a class or function in a module that can be imported from here), or a registered id."""
     env: EnvConfig = field(default_factory=EnvConfig)
     """Settings of the environment, as `argosy train` takes them; those of vector envs change nothing."""

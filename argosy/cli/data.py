@@ -24,7 +24,7 @@ from argosy.run.dataset import fitted
 class DataFlags:
     """Say what a data set holds and what is wrong with it; `argosy data convert SRC DST` makes argosy's own of it."""
 
-    file: Annotated[str, tyro.conf.Positional]
+    file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
     """A file, or a folder of Minari, of LeRobot or of TFRecords."""
     output: Annotated[str | None, tyro.conf.arg(aliases=["-o"])] = None
     """A picture of the returns, PNG."""
@@ -38,9 +38,9 @@ class DataFlags:
 class ConvertFlags:
     """Write a data set as argosy's own, in constant memory."""
 
-    source: Annotated[str, tyro.conf.Positional]
+    source: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SRC")]
     """A file, or a folder of Minari, of LeRobot or of TFRecords."""
-    output: Annotated[str, tyro.conf.Positional]
+    output: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="DST")]
     """The file, HDF5; one that is there is replaced in the end."""
     task: str | None = None
     """Environment whose spaces it must fit."""

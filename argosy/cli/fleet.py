@@ -25,7 +25,7 @@ class FleetCommand:
     """Look at a running fleet, or end it."""
 
     action: Annotated[Literal["status", "stop"], tyro.conf.Positional]
-    name: Annotated[str | None, tyro.conf.Positional] = None
+    name: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[NAME]")] = None
     """The fleet's name; status without it lists all fleets."""
     runs: str = "runs/fleet"
     """Folder of all fleets' runs."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Launch:
     """Run the fleet that a Python file describes."""
 
-    file: Annotated[str, tyro.conf.Positional]
+    file: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
     """Python file that defines `fleet = argosy.distributed.Fleet(...)`."""
     address: str | None = None
     """Ray cluster to run on (auto: the one of this machine); None: a local one."""

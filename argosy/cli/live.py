@@ -43,7 +43,7 @@ _AT_FIRST = """<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta 
 class Dash:
     """Follow runs in the browser; ends with Ctrl-C."""
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional] = ("runs",)
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")] = ("runs",)
     """Runs' folders, folders above them, or patterns of such."""
     host: str = "127.0.0.1"
     """Address to listen at; this one can be reached from this machine only."""

@@ -34,7 +34,7 @@ class Bench(SideBySide):
     Run it again after Ctrl-C: what has ended is kept, what was cut off goes on.
     """
 
-    suite: Annotated[str, tyro.conf.Positional, tyro.conf.arg(help=f"Which tasks. {_TASKS}.")]
+    suite: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SUITE", help=f"Which tasks. {_TASKS}.")]
     algorithms: tuple[str, ...] = ()
     """Which algorithms; none: all that learn online and have presets for these tasks."""
     seeds: str = "0-4"

@@ -19,7 +19,7 @@ from argosy.files import write_atomically
 class Report:
     """Write one page on what runs have come to."""
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional] = ("runs",)
+    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[RUN ...]")] = ("runs",)
     """Runs' folders, folders above them, or patterns of such."""
     output: Annotated[str, tyro.conf.arg(aliases=["-o"])] = "report.html"
     """The file."""
@@ -41,9 +41,9 @@ class Report:
 class Compare:
     """Say whether runs A are better than B, and how sure it is."""
 
-    a: Annotated[str, tyro.conf.Positional]
+    a: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="A")]
     """Runs: a folder of one, a folder above several, or a pattern."""
-    b: Annotated[str, tyro.conf.Positional]
+    b: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="B")]
     """Runs to compare them with."""
 
     def __call__(self) -> int:

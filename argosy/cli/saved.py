@@ -9,15 +9,12 @@ from typing import Annotated, Literal
 
 import tyro
 
-from argosy.run import play
-from argosy.run.collect import collect_data
-from argosy.run.export import export as write_export
-from argosy.run.pack import pack as write_agent
+import argosy  # what it names is imported when it is used: help needs none of it
 
 
 @dataclass(frozen=True, kw_only=True)
 class _RunFlags:
-    run: Annotated[str, tyro.conf.Positional]
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The folder of a run, or of a fleet's, or a file that `argosy pack` wrote."""
     trust: bool = False
     """Import the code that the run names as MODULE:CLASS."""
@@ -52,7 +49,7 @@ class Eval(_SavedFlags):
         """Play and report."""
         options = asdict(self)
         run, as_json, episodes = options.pop("run"), options.pop("json"), options["episodes"]
-        stats = play.evaluate(run, **options)
+        stats = argosy.evaluate(run, **options)
         returns, lens = stats.returns_stat, stats.lens_stat
         assert returns is not None
         assert lens is not None
@@ -88,7 +85,7 @@ class Watch(_SavedFlags):
         options = asdict(self)
         run = Path(options.pop("run"))
         path = options.pop("video") or str(run.with_suffix(".gif") if run.is_file() else run / "video.gif")
-        stats = play.film(run, path, **options)
+        stats = argosy.film(run, path, **options)
         for number, (episode_return, length) in enumerate(zip(stats.returns, stats.lens, strict=True), 1):
             print(f"episode {number}: return {episode_return:.1f} in {length} steps")
         print(f"film: {path}")
@@ -107,7 +104,7 @@ class Export(_SavedFlags):
     def __call__(self) -> int:
         """Write the file."""
         options = asdict(self)
-        print(f"policy: {write_export(options.pop('run'), options.pop('output'), **options)}")
+        print(f"policy: {argosy.export(options.pop('run'), options.pop('output'), **options)}")
         return 0
 
 
@@ -127,7 +124,7 @@ class Pack(_TaggedFlags):
     def __call__(self) -> int:
         """Write the file."""
         options = asdict(self)
-        path = write_agent(options.pop("run"), options.pop("output"), **options)
+        path = argosy.pack(options.pop("run"), options.pop("output"), **options)
         print(f"agent: {path} ({path.stat().st_size / 1e6:.1f} MB)")
         return 0
 
@@ -151,7 +148,7 @@ class Collect(_RunFlags):
         """Play, write and report."""
         options = asdict(self)
         quiet, path = options.pop("quiet"), options.pop("output")
-        stats = collect_data(options.pop("run"), path, show_progress=not quiet, **options)
+        stats = argosy.collect_data(options.pop("run"), path, show_progress=not quiet, **options)
         if not quiet:
             returns = stats.returns_stat
             over = f"over {stats.n_collected_episodes} episodes"

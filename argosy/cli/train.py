@@ -118,7 +118,7 @@ class Resume(SideBySide):
 
     others = "a run that goes on keeps its settings; argosy train ALGO --task TASK --init RUN begins a new one from it"
 
-    run: Annotated[str, tyro.conf.Positional]
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """The run's folder, or that of many runs (`argosy train --seeds`), of which those that are missing go on."""
     total_steps: int | None = None
     """The run's new length in steps (offline: updates); a run that has finished goes on, too."""

@@ -11,7 +11,7 @@ from gymnasium import spaces
 
 from argosy.data import Batch, to_numpy, tree
 from argosy.env.spaces import Space, is_array_space
-from argosy.errors import SpaceError
+from argosy.errors import DataError, SpaceError
 
 if TYPE_CHECKING:
     from argosy.policy.base import Policy, PolicyState, RolloutRequest
@@ -34,6 +34,7 @@ def predict(self: Policy, obs: Any, state: PolicyState = None, deterministic: bo
 
     Raises:
         SpaceError: `obs` is not of the observation space, or `state` not of as many rows.
+        DataError: a number in `obs` is not finite.
     """
     rows, is_one = _rows(self.observation_space, obs, "obs")
     if is_one:
@@ -112,6 +113,8 @@ def _rows(space: Space, obs: Any, name: str) -> tuple[Any, bool]:
         )
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         raise SpaceError(f"{name} has dtype {array.dtype}; the policy was made for {dtype}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise DataError(f"{name} holds NaN or infinity, of which no action follows: {array!r:.200}")
     return array.astype(dtype, copy=False), is_one
 
 

@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from argosy.errors import CheckpointError
+from argosy.errors import ArgosyError, CheckpointError
 from argosy.files import replacing
 
 CARD, CONFIG, SPACES, POLICY, CURVE, VIDEO = NAMES = (
@@ -56,7 +56,11 @@ def opened(path: Path) -> Iterator[Path]:
             if isinstance(error, CheckpointError):
                 raise CheckpointError(f"{str(path)!r} is no agent that argosy packed: {error}") from None
             raise CheckpointError(f"{str(path)!r} is damaged: {error}") from error
-        yield Path(folder) / POLICY
+        try:
+            yield Path(folder) / POLICY
+        except ArgosyError as error:
+            error.args = (str(error).replace(folder, str(path)),)
+            raise
 
 
 def _unpack(packed: zipfile.ZipFile, folder: Path) -> None:

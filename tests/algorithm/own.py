@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from argosy.algorithm import DQN, DQNConfig
+from argosy.algorithm import DQN, Algorithm, DQNConfig
 from argosy.config import check_range
 
 
@@ -28,6 +28,12 @@ class Steady(DQN):
             "trainer": {"max_epoch": 1, "step_per_epoch": 120, "start_steps": 40, "batch_size": 32},
         }
     }
+
+
+class Unfinished(Algorithm):
+    """Says when it learns, and nothing else."""
+
+    kind = "offpolicy"
 
 
 NOTHING = "not an algorithm"

@@ -70,7 +70,7 @@ def test_wrong_action_spaces_are_refused_with_the_algorithms_that_fit(space):
             cls.make(cls.config_type(), Task(observation_space=NUMBER, action_space=space))
         assert str(refused.value) == (
             f"{cls.__name__} needs a {wanted} action space, not {space}; algorithms that fit it: "
-            f"{', '.join(fitting) or 'none yet'}"
+            f"{', '.join(fitting) or 'none; a wrapper (env.wrappers) may make one that fits'}"
         )
 
 

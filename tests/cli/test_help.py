@@ -14,12 +14,14 @@ from argosy.cli.help import table
 
 HEAVY = ("torch", "numba", "gymnasium", "numpy", "matplotlib", "ray")
 ROOT = Path(__file__).parents[2]
-QUICK = [["--help"], ["algorithms"], ["train", "--help"], *(["train", name, "--help"] for name in ALGORITHMS)]
+SAVED = [[name, "--help"] for name in ("eval", "watch", "export", "pack", "collect")]
+QUICK = [["--help"], ["algorithms"], ["train", "--help"], *SAVED, *(["train", name, "--help"] for name in ALGORITHMS)]
 
 
 @pytest.mark.parametrize("args", QUICK, ids=" ".join)
 def test_help_imports_nothing_heavy_and_answers_at_once(args):
-    program = f"import sys; from argosy import cli; code = cli.main({args!r}); print(*sys.modules); sys.exit(code)"
+    listed = "atexit.register(lambda: print(*sys.modules))"
+    program = f"import atexit, sys; from argosy import cli; {listed}; sys.exit(cli.main({args!r}))"
     began = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
@@ -27,6 +29,7 @@ def test_help_imports_nothing_heavy_and_answers_at_once(args):
     assert done.returncode == 0, done.stderr
     *_, modules = done.stdout.splitlines()
     assert not set(HEAVY) & set(modules.split())
+    assert args not in SAVED or f"usage: argosy {args[0]} [-h] [OPTIONS] RUN" in done.stdout.replace("\n", " ")
     assert time.perf_counter() - began < 10  # a hang; on a quiet machine it takes a tenth of a second
 
 

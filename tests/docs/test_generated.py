@@ -28,6 +28,7 @@ docs = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(docs)
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+BENCHMARKS = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8").splitlines()
 GLOSSARY = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
 HEADINGS = ["Usage", "Logged metrics", "Implementation details", "Results", "References"]
 PACKAGES = ("data", "env", "policy", "net", "ops", "collect", "trainer", "distributed", "logger", "report", "errors")
@@ -38,6 +39,8 @@ CONFIGS += [algorithm_class(name).config_type for name in ALGORITHMS]
 
 def test_the_readme_lists_the_algorithms():
     assert docs.readme(README) == README, "run: make format"
+    measured = README[README.index("## Why") : README.index("Medians of three seeds")]
+    assert [line for line in measured.splitlines() if line.startswith("|") and line not in BENCHMARKS] == []
     for name in ALGORITHMS:
         assert f"(docs/algorithms/{name}.md)" in README
 
@@ -178,7 +181,7 @@ ASKED = {  # what a row of the decision table says of a task, and what then must
     "continuous actions": lambda cls: Box in cls.action_spaces,
     "discrete parts": lambda cls: MultiDiscrete in cls.action_spaces,
     "steps are cheap": lambda cls: cls.kind == "onpolicy",
-    "steps are dear": lambda cls: cls.kind == "offpolicy",
+    "steps are expensive": lambda cls: cls.kind == "offpolicy",
     "only data": lambda cls: cls.kind == "offline",
     "data first": lambda cls: cls.kind == "offline",
     "an expert that can be asked": lambda cls: cls.needs_expert,
@@ -213,7 +216,7 @@ def test_the_guide_s_table_says_of_every_algorithm_when_to_take_it():
     guide = docs.on_page_markdown((ROOT / "docs/guide/algorithms.md").read_text(encoding="utf-8"))
     rows = dict(re.findall(r"^\| \[\w+\]\(../algorithms/(\w+)\.md\) \| (.*) \|$", guide, re.MULTILINE))
     assert list(rows) == list(ALGORITHMS)
-    assert rows["dqn"].startswith("discrete | off-policy | yes | actions are discrete and steps are dear")
+    assert rows["dqn"].startswith("discrete | off-policy | yes | actions are discrete and steps are expensive")
     assert rows["psrl"].startswith("discrete | on-policy | no | states and actions are few and numbered")
     assert rows["branching_dqn"].startswith("multi-discrete, continuous | off-policy | yes |")
     assert sum(not row.endswith("| ") for row in rows.values()) >= 30

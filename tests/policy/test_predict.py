@@ -8,7 +8,7 @@ import torch
 from gymnasium import spaces
 
 from argosy.data import Batch
-from argosy.errors import SpaceError
+from argosy.errors import DataError, SpaceError
 from argosy.net import NetConfig
 from argosy.policy import (
     ActorCriticPolicy,
@@ -178,6 +178,7 @@ def test_a_policy_that_acts_by_its_forward_alone():
     [
         (VECTOR, np.zeros(4), r"obs has shape \(4,\); one observation has \(3,\), a batch \(B, 3\)"),
         (VECTOR, (np.zeros(3), {}), r"cannot be read as an array .*of what a reset returns, \(obs, info\), the first"),
+        (VECTOR, np.array([0, np.nan, 0]), "obs holds NaN or infinity"),
         (VECTOR, np.zeros((2, 2, 3)), r"obs has shape \(2, 2, 3\)"),
         (IMAGE, np.zeros((40, 36, 3)), "obs has dtype float64; the policy was made for uint8"),
         (MASKED, np.zeros(3), r"obs is a ndarray; the policy was made for a dict with the keys"),
@@ -191,5 +192,5 @@ def test_a_policy_that_acts_by_its_forward_alone():
     ],
 )
 def test_what_is_no_observation_is_refused(space, obs, message):
-    with pytest.raises(SpaceError, match=message):
+    with pytest.raises((SpaceError, DataError), match=message):
         QPolicy(space, spaces.Discrete(4), NET).predict(obs)

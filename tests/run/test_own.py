@@ -164,6 +164,7 @@ def test_names_of_classes():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
+        ("own:Unfinished", "algorithm Unfinished has no config_type and no action_spaces and no build and no update"),
         ("own:NOTHING", "algorithm 'own:NOTHING' is 'not an algorithm'; it must be a class"),
         ("own:Steddy", "'Steddy' could not be imported from 'own'"),
         ("no_such_module:X", "'X' could not be imported from 'no_such_module'"),

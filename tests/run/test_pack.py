@@ -189,7 +189,7 @@ def test_code_that_a_file_names_is_not_imported(agent, tmp_path, monkeypatch):
         config["net"]["encoder"] = "evil_agent:Encoder"
         members["config.json"] = json.dumps(config).encode()
 
-    with pytest.raises(TrustError, match="evil_agent:Encoder"):
+    with pytest.raises(TrustError, match=r"bad\.zip/config\.json' names code .*evil_agent:Encoder"):
         argosy.load(rewritten(agent, tmp_path / "bad.zip", change))
     assert "evil_agent" not in sys.modules
 

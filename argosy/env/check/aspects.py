@@ -49,7 +49,7 @@ def check_spaces(env: Env) -> Iterator[Finding]:
         yield error("action_space", f"{action}: no algorithm acts in it; make it Box, Discrete or MultiDiscrete.")
     if isinstance(action, spaces.Box):
         if not is_bounded(action):
-            yield error("action_space", f"{action} has infinite bounds; give the limits of each action.")
+            yield warning("action_space", f"{action} has infinite bounds, which SAC and its kin refuse; give limits.")
         elif (np.asarray(action.low) != -1).any() or (np.asarray(action.high) != 1).any():
             yield note("action_space", f"{action} is not [-1, 1]; policies scale their actions to it.")
         if (action.low >= action.high).any():
@@ -71,17 +71,15 @@ def _check_observation_space(space: Space, where: str) -> Iterator[Finding]:
         return
     if (space.low >= space.high).all():
         yield error(where, f"no value lies between its bounds: low {space.low.min()}, high {space.high.max()}.")
-    if len(space.shape) not in (1, 3):
+    if len(space.shape) not in (1, 3) and space.dtype != np.uint8:
         yield note(where, f"shape {space.shape} is neither a vector nor an image [C, H, W]: networks will flatten it.")
     if len(space.shape) == 3:
         if space.dtype.itemsize > 1:
-            yield warning(where, f"it looks like an image of type {space.dtype}; uint8 takes a quarter of the memory.")
-        elif space.dtype == np.uint8 and (space.low.min() != 0 or space.high.max() != 255):
-            yield warning(where, "images of type uint8 should have the bounds 0 and 255; networks divide by 255.")
-        if space.shape[-1] in (1, 3, 4) and space.shape[0] not in (1, 3, 4):
-            yield note(where, f"shape {space.shape} has the channels last; convolutions want them first: transpose it.")
+            small = "uint8 takes a quarter of the memory, and is read by convolutions without --net.kind cnn"
+            yield warning(where, f"it looks like an image of type {space.dtype}; {small}.")
         if min(sorted(space.shape)[1:]) < 36:
-            yield note(where, f"images of shape {space.shape} are too small for the default CNN (36x36).")
+            small = f"images of shape {space.shape} are too small for the default CNN (36x36)"
+            yield note(where, f"{small}; --net.kind cnn reads them by a small one.")
 
 
 def check_render(env: Env) -> Iterator[Finding]:

@@ -110,7 +110,7 @@ class EnvGroup:
             raise TypeError(f"a reward of type {several.dtype}")
         if several.shape != out.rew.shape[1:]:
             if out.rew.ndim > 1 or several.ndim == 0 or several.size < 2:
-                raise EnvError(f"a reward {reward!r:.60} where {out.rew.shape[1:] or 'a number'} belongs")
+                raise EnvError(f"a reward {reward!r:.60} where {out.rew.shape[1:] or 'float(reward)'} belongs")
             out.widen(several.shape)
             self.spaces = replace(self.spaces, reward_shape=several.shape)
         out.rew[row] = several
@@ -237,8 +237,8 @@ def spaces_of(env: object) -> EnvSpaces:
         if not isinstance(space, gym.Space):
             given = "" if space is None else f" but {space!r:.60}"
             raise EnvError(
-                f"{type(env.unwrapped).__name__} has no {name}{given}, by which memory is laid out; for Python objects "
-                "it is a Graph, Sequence, Text, or a subclass of gymnasium.Space with `contains`"
+                f"{type(env.unwrapped).__name__} has no {name}{given}; set it to a space of gymnasium (for Python "
+                "objects Graph, Sequence, Text, or a subclass of gymnasium.Space with `contains`)"
             )
         check_sizes(space, name)
     try:

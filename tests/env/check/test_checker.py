@@ -286,8 +286,6 @@ def test_observation_that_never_changes():
         ),
         (spaces.Box(1, 1, (2,)), "error: observation_space: no value lies between its bounds"),
         (spaces.Box(0, 1, (64, 64, 3)), "warning: observation_space: it looks like an image of type float32"),
-        (spaces.Box(0, 100, (3, 64, 64), np.uint8), "warning: observation_space: images of type uint8 should have"),
-        (spaces.Box(0, 255, (64, 64, 3), np.uint8), "note: observation_space: shape (64, 64, 3) has the channels last"),
         (spaces.Box(0, 255, (4, 16, 16), np.uint8), "note: observation_space: images of shape (4, 16, 16) are too"),
         (spaces.Box(0, 1, (4, 5)), "note: observation_space: shape (4, 5) is neither a vector nor an image"),
         (spaces.Text(5), "warning: observation_space: Text"),
@@ -301,14 +299,24 @@ def test_observation_spaces(space, says):
     assert any(text.startswith(says) for text in found(variant(observation_space=space), steps=5))
 
 
-def test_images_of_bools_are_small_already():
-    space = spaces.Box(0, 1, (4, 40, 40), bool)
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(0, 1, (4, 40, 40), bool),
+        spaces.Box(0, 255, (64, 64, 3), np.uint8),
+        spaces.Box(0, 100, (3, 64, 64), np.uint8),
+        spaces.Box(0, 255, (64, 64), np.uint8),
+    ],
+    ids=str,
+)
+def test_images_that_convolutions_read_as_they_are(space):
     assert not [text for text in found(variant(observation_space=space), steps=5) if "image" in text]
 
 
 def test_action_spaces():
     unbounded = variant(action_space=spaces.Box(-np.inf, np.inf, (1,), np.float32))
-    assert found(unbounded, steps=5)[0].startswith("error: action_space: Box(-inf, inf, (1,), float32) has infinite")
+    says = "warning: action_space: Box(-inf, inf, (1,), float32) has infinite"
+    assert any(text.startswith(says) for text in found(unbounded, steps=5))
     assert any("has one action" in text for text in found(variant(action_space=spaces.Discrete(1)), steps=5))
     wide = found("Pendulum-v1")
     assert len(wide) == 1
