@@ -164,9 +164,10 @@ def read_data(columns: Mapping[str, object], done: object) -> tuple[dict[str, Tr
     """Return recorded columns [N, ...] as nested dicts of arrays, and the flags `done` [N]."""
     read = {name: _read_columns(value, name) for name, value in columns.items()}
     flags = {"done": _read_columns(done, "done"), **{name: read[name] for name in ("terminated", "truncated")}}
-    if wrong := [name for name, flag in flags.items() if np.ndim(flag) != 1]:
-        raise DataError(f"{wrong[0]} has shape {np.shape(flags[wrong[0]])}; it must hold a flag per row [N]")
-    stop, *others = (as_array(flag, name).astype(np.bool_) for name, flag in flags.items())
+    given = {name: as_array(flag, name) for name, flag in flags.items()}
+    if wrong := [name for name, flag in given.items() if flag.ndim != 1]:
+        raise DataError(f"{wrong[0]} has shape {given[wrong[0]].shape}; it must hold a flag per row [N]")
+    stop, *others = (flag.astype(np.bool_) for flag in given.values())
     for path, array in flatten(read).items():
         if len(array) != len(stop):
             raise DataError(f"{'.'.join(path)} has {len(array)} rows and done has {len(stop)}")
