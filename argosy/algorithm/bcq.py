@@ -104,7 +104,7 @@ class BCQ(Algorithm[BCQConfig, BCQStats]):
         mean, log_std = now.posterior(batch.act)  # detail 1
         latent = mean + log_std.exp() * self._noise(mean.shape)
         decoded = now.decoded(latent)
-        distance = squared_distance(decoded, batch.act.reshape(decoded.shape), batch.rew.dim()) / self.policy.action_dim
+        distance = squared_distance(decoded, batch.act, batch.rew.dim()) / self.policy.action_dim
         none = torch.zeros_like(mean)
         divergence = gaussian_kl(mean, log_std, none, none) / mean.shape[-1]
         loss_model = batch_mean(batch.weight * (distance + 0.5 * divergence), batch)

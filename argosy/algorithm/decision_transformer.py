@@ -105,8 +105,7 @@ class DecisionTransformer(Algorithm[DecisionTransformerConfig, DecisionTransform
         if self.policy.num_actions:
             error = -said.output.gather(-1, batch.act.unsqueeze(-1)).squeeze(-1)
         else:
-            act = batch.act.reshape(said.output.shape)
-            error = squared_distance(said.output, act, 2) / self.policy.action_dim
+            error = squared_distance(said.output, batch.act, 2) / self.policy.action_dim
         loss_actor = batch_mean(batch.weight * error, batch)
         loss_reward = batch_mean(batch.weight * (said.rew - batch.rew / self.policy.reward_scale).square(), batch)
         grad_norm = self.optim.step(loss_actor + loss_reward)

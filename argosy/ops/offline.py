@@ -6,8 +6,8 @@ import torch
 
 
 def squared_distance(a: torch.Tensor, b: torch.Tensor, lead: int) -> torch.Tensor:
-    """Squared distance [...] of actions [..., *act], of which the first `lead` axes are [...]."""
-    square = (a - b).square()
+    """Squared distance [...] of actions [..., *act], of which the first `lead` axes are [...]; `b` may be flat."""
+    square = (a - b.reshape(a.shape)).square()  # [B, 1] and [B] would make [B, B]
     return square if square.dim() == lead else square.flatten(lead).sum(dim=-1)
 
 

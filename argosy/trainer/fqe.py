@@ -26,7 +26,7 @@ from argosy.algorithm import Algorithm
 from argosy.algorithm.critics import action_critic
 from argosy.algorithm.optim import OptimConfig
 from argosy.data import Batch, ReplayBuffer
-from argosy.data.tree import State
+from argosy.data.tree import State, host
 from argosy.errors import ConfigError, DataError
 from argosy.net import NetConfig, TargetUpdate, frozen_copy
 from argosy.policy import Policy
@@ -86,7 +86,7 @@ class FittedQ:
                 f"{len(self._slots):,} rows of the data; give it data that hold the first row of an episode"
             )
         self._starts = self._rng.permutation(starts)[:MAX_STARTS]
-        rew, gamma = np.asarray(data.get(self._slots, "rew", stack_num=1)), algorithm.config.gamma
+        rew, gamma = host(data.get(self._slots, "rew", stack_num=1)), algorithm.config.gamma
         longest = float(np.diff(np.flatnonzero(data.rings.stop[self._slots]), prepend=-1).max())
         self._horizon = min(1.0 / (1.0 - gamma) if gamma < 1.0 else math.inf, max(longest, SHORTEST))
         reach = self._horizon

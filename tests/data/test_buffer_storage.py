@@ -213,6 +213,14 @@ def test_lazy_columns_are_written_part_by_part(tmp_path, monkeypatch):
         assert_equal_batches(VectorReplayBuffer.load_hdf5(tmp_path / "buffer.hdf5")[:], buffer[:])
 
 
+@pytest.mark.parametrize(("place", "compression"), [("missing/a.hdf5", None), (".", None), ("a.hdf5", "none")])
+def test_a_file_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path, place, compression):
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(DataError, match="could not be written"):
+        ReplayBuffer(1).save_hdf5(tmp_path / "runs" / place, compression=compression)
+    assert list(tmp_path.rglob("*")) == [tmp_path / "runs"]
+
+
 def test_foreign_newer_and_damaged_files(tmp_path):
     path = tmp_path / "file.hdf5"
     with pytest.raises(DataError, match="cannot be read"):

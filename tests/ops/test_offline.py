@@ -11,6 +11,7 @@ def test_squared_distance_sums_over_the_axes_of_an_action():
     assert squared_distance(a, b, 1).tolist() == [1 + 0 + 1 + 4, 9 + 16 + 25 + 36]
     assert squared_distance(a, b, 2).tolist() == [[1, 5], [25, 61]]
     assert squared_distance(a, b, 3).tolist() == (a - b).square().tolist()  # actions of one number, without an axis
+    assert squared_distance(torch.ones(3, 1), torch.arange(3.0), 1).tolist() == [1, 0, 1]  # with one, and without
 
 
 def test_squared_distance_leads_back_to_the_action():

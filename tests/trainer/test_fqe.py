@@ -75,6 +75,18 @@ def test_a_horizon_is_no_longer_than_the_longest_episode(gamma, length, horizon)
     assert judge.updates == pytest.approx(4 * horizon, abs=1)
 
 
+def test_data_may_lie_on_a_device(monkeypatch):
+    def refuse(*args, **options):
+        raise TypeError("can't convert cuda:0 device type tensor to numpy")
+
+    data = ReplayBuffer(400, device="cpu")
+    data.update(corridor())
+    monkeypatch.setattr(torch.Tensor, "__array__", refuse)  # as a tensor on a GPU does
+    judge = FittedQ(choosing(1, gamma=0.0), data)
+    judge.fit(1, 8)
+    assert judge.value() > 0.0
+
+
 def test_of_all_rows_only_rewards_are_read_at_once(monkeypatch):
     data, read = corridor(), []
     whole = ReplayBuffer.__getitem__

@@ -20,7 +20,7 @@ from argosy.data.buffer.columns import OPTIONAL, REQUIRED, Array, Field, Tree, W
 from argosy.data.buffer.devices import adopted
 from argosy.data.buffer.priority import Priority
 from argosy.data.buffer.rings import BoolArray, IntArray, Rings, compact
-from argosy.data.hdf5 import HDF5Tree, create_hdf5, machine_memory, sign_hdf5
+from argosy.data.hdf5 import HDF5Tree, create_hdf5, machine_memory, naming_errors, sign_hdf5
 from argosy.data.lazy import LazyArray
 from argosy.data.tree import Fields, Path, State, fields_of, flatten, map_leaves, unflatten
 from argosy.errors import DataError
@@ -164,9 +164,10 @@ def read_data(columns: Mapping[str, object], done: object) -> tuple[dict[str, Tr
     """Return recorded columns [N, ...] as nested dicts of arrays, and the flags `done` [N]."""
     read = {name: _read_columns(value, name) for name, value in columns.items()}
     flags = {"done": _read_columns(done, "done"), **{name: read[name] for name in ("terminated", "truncated")}}
-    if wrong := [name for name, flag in flags.items() if np.ndim(flag) != 1]:
-        raise DataError(f"{wrong[0]} has shape {np.shape(flags[wrong[0]])}; it must hold a flag per row [N]")
-    stop, *others = (as_array(flag, name).astype(np.bool_) for name, flag in flags.items())
+    given = {name: as_array(flag, name) for name, flag in flags.items()}
+    if wrong := [name for name, flag in given.items() if flag.ndim != 1]:
+        raise DataError(f"{wrong[0]} has shape {given[wrong[0]].shape}; it must hold a flag per row [N]")
+    stop, *others = (flag.astype(np.bool_) for flag in given.values())
     for path, array in flatten(read).items():
         if len(array) != len(stop):
             raise DataError(f"{'.'.join(path)} has {len(array)} rows and done has {len(stop)}")
@@ -199,14 +200,24 @@ class Stored(NamedTuple):
 
 
 def save_state(path: str | PathLike[str], state: State, options: dict[str, Any], compression: str | None) -> None:
-    """Write a buffer's state; a file that is there is replaced only once the new one is complete."""
-    temporary = f"{os.fspath(path)}.part"
-    with create_hdf5(temporary) as file:
-        file.attrs["argosy_buffer"] = SCHEMA
-        file.attrs["options"] = json.dumps(options, default=asdict)
-        _write(file, state, compression)
-    sign_hdf5(temporary)
-    os.replace(temporary, path)
+    """Write a buffer's state; a file that is there is replaced only once the new one is complete.
+
+    Raises:
+        DataError: it cannot be written; nothing is left of it.
+    """
+    name = os.fspath(path)
+    temporary = f"{name}.part"
+    with naming_errors(name, broken="could not be written"):
+        try:
+            with create_hdf5(temporary) as file:
+                file.attrs["argosy_buffer"] = SCHEMA
+                file.attrs["options"] = json.dumps(options, default=asdict)
+                _write(file, state, compression)
+            sign_hdf5(temporary)
+            os.replace(temporary, path)
+        finally:
+            if os.path.exists(temporary):
+                os.unlink(temporary)
 
 
 def _write(group: Any, tree: State, compression: str | None) -> None:

@@ -103,8 +103,9 @@ def convert(
         raise DataError(f"{source.path} holds no transitions")
     with DatasetWriter(path, 1, source.rows, source.options, packed=packed) as writer:
         for part in source.parts(progress):
-            rows = part[:, None]
-            writer.write(rows, rows.get("cut"), rows.get("first"))
+            if len(part.rew):  # else all of it was left out
+                rows = part[:, None]
+                writer.write(rows, rows.get("cut"), rows.get("first"))
         kinds = str | int | float | np.number | np.bool_  # HDF5 gives numbers as numpy's
         told: dict[str, Any] = {key: value for key, value in source.attributes.items() if isinstance(value, kinds)}
         writer.finish({**told, "converted_from": source.format})

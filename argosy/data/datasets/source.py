@@ -79,8 +79,6 @@ class Source:
                 if size := tree.size_bytes(part) // max(len(part.rew), 1):  # or else all were left out
                     break
             for part in self.read(max(1, min(PART_ROWS, PART_BYTES // max(size, 1)))):
-                if not len(part.rew):  # all of it was left out
-                    continue
                 form = _check(part, form, done, finite)
                 done += len(part.rew)
                 yield part
@@ -104,8 +102,9 @@ class Source:
                 return buffer
             buffer = ReplayBuffer(self.rows, **self.options)
             for part in self.parts(progress):
-                first, cut = part.pop("first", True), part.pop("cut", None)  # of its rows, no fields of the buffer
-                buffer.rings.first[buffer.add_steps(part, len(part.rew), cut)[:, 0]] &= first
+                if len(part.rew):  # else all of it was left out
+                    first, cut = part.pop("first", True), part.pop("cut", None)  # of its rows, no fields of the buffer
+                    buffer.rings.first[buffer.add_steps(part, len(part.rew), cut)[:, 0]] &= first
         return buffer
 
 
