@@ -166,6 +166,9 @@ def flags_type(default: Experiment, output: type[Common]) -> type[Any]:
 
 
 def _parse(default: Experiment, args: Sequence[str], output: type[OutputT], command: str) -> tuple[Experiment, OutputT]:
+    for flag in ("--callbacks", "--env.wrappers", "--wrap"):  # of which the last one alone would count
+        if [arg.partition("=")[0] for arg in args].count(flag) > 1:
+            raise ConfigError(f"{flag} is given twice; give all at once: {flag} ONE ANOTHER")
     flags, args = flags_type(default, output), gathered(default.settings(), _spelled_out(default, args, output))
     names = {field.name for field in dataclasses.fields(Experiment)}
     values = {name: getattr(default, name) for name in names}
