@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from argosy import cli
-from argosy.cli.doctor import EXTRAS
+from argosy.cli.doctor import EXTRAS, import_fault
 from argosy.errors import EnvError
 
 
@@ -191,6 +191,13 @@ def test_doctor_reports_core_and_extras(capsys):
     assert "torch 2." in out
     for extra in EXTRAS:
         assert f"\n  {extra} " in out
+
+
+def test_doctor_says_nothing_of_what_modules_say(tmp_path, monkeypatch, capsys):
+    (tmp_path / "talks.py").write_text("import sys\nprint('hello')\nprint('hear me', file=sys.stderr)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert import_fault("talks") is None
+    assert capsys.readouterr() == ("", "")
 
 
 def test_doctor_says_how_to_get_what_is_missing():
