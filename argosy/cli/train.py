@@ -55,7 +55,10 @@ def read_flags(args: Sequence[str], output: type[OutputT], command: str) -> tupl
     args = list(args)
     algorithm = args.pop(0) if args and not args[0].startswith("-") else None
     (config,), args = _taken(args, "--config")
-    (file, task, memory, data), _ = _taken(args, "--preset", "--task", "--net.memory", "--data")
+    names = ("--preset", "--task", "--net.memory", "--data", "--seed", "--seeds")
+    (file, task, memory, data, seed, seeds), _ = _taken(args, *names)
+    if seed is not None and seeds is not None:
+        raise ConfigError(f"--seed {seed} and --seeds {seeds} are given; leave one of them out")
     wants_help, trust = "-h" in args or "--help" in args, "--trust" in args
     if algorithm is None and config is None:
         raise ConfigError(

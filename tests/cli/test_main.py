@@ -53,6 +53,7 @@ def test_every_command_explains_itself(capsys):
         (["train", "dqn", "--taks", "CartPole-v1"], "unknown flag '--taks': did you mean '--task'?"),
         (["train", "dqn", "--task"], "--task needs a value"),
         (["train", "dqn", "--task", "CartPole-v1", "--lrr", "1"], "unknown flag '--lrr': did you mean '--lr'?"),
+        (["train", "dqn", "--seed=1", "--seeds", "0-4"], "--seed 1 and --seeds 0-4 are given; leave one of them out"),
         (
             ["train", "dqn", "--task=CartPole-v1", "--callbacks=fqe", "--callbacks", "video"],
             "--callbacks is given twice; give all at once: --callbacks ONE ANOTHER",
