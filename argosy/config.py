@@ -128,7 +128,7 @@ def replaced(config: T, changes: Mapping[str, object], name: str = "") -> T:
         raise ConfigError(f"{name or 'config'} is {config!r}; it has no settings of its own")
     groups: dict[str, dict[str, object]] = {}
     values: dict[str, object] = {}
-    hints, prefix = _hints(type(config)), f"{name}." if name else ""
+    hints, prefix = _hints(type(config)), f"{name}.".removeprefix("config.") if name else ""  # as users name it
     for key, value in changes.items():
         first, _, rest = key.partition(".")
         full = prefix + first
@@ -235,6 +235,8 @@ def _convert(expected: object, value: object, name: str) -> object:
     shown = expected.__name__ if isinstance(expected, type) else str(expected).replace("typing.", "")
     if origin is typing.Literal:
         shown = f"one of {', '.join(map(repr, args))}"
+    elif origin is tuple and args[-1] is Ellipsis:
+        shown = f"a tuple: ({value!r},)"
     raise ConfigError(f"{name or 'config'} is {value!r}; it must be {shown}")
 
 

@@ -59,7 +59,7 @@ class Experiment(Checked):
 
     task: str
     """Environment id, e.g. CartPole-v1, HalfCheetah-v5, ALE/Pong-v5; or "MODULE:NAME" of a class or function of your
-    own; a class or function is turned into its name."""
+    own (in Python: itself)."""
     algorithm: str | type[Algorithm[Any, Any]]
     """Name of the algorithm, as in `argosy algorithms`, "MODULE:CLASS", or the class, which is turned into its name."""
     config: AlgorithmConfig

@@ -160,7 +160,7 @@ class Registry:
     def name_of(self, cls: Maker) -> str:
         """Return the name of a class or function; one that has none is known as "MODULE:CLASS" from now on."""
         for name, source in self._sources.items():
-            if source in ((cls, None), (getattr(cls, "__qualname__", None), cls.__module__)):
+            if source in ((cls, None), (getattr(cls, "__qualname__", None), getattr(cls, "__module__", None))):
                 return name
         return code_name(cls)
 

@@ -187,7 +187,7 @@ class Yacht(Boat):
         ({"berths": -1}, r"Yacht.berths is -1; it must be >= 0"),
         ({"berths": 1.5}, r"Yacht.berths is 1.5; it must be int"),
         ({"berths": None}, r"Yacht.berths is None; it must be int"),
-        ({"sheets": 2.0}, r"Yacht.sheets is 2.0; it must be tuple"),
+        ({"sheets": 2.0}, r"Yacht.sheets is 2.0; it must be a tuple: \(2.0,\)"),
         ({"sheets": (float("nan"),)}, r"Yacht.sheets is \(nan,\); it must be > 0"),
     ],
 )

@@ -62,7 +62,7 @@ def test_replay_by_priority_is_a_setting():
         ({"stop.test_return": float("nan")}, r"StopConfig.test_return is nan; it must be >= -inf"),
         ({"algorithm": "ppo"}, r"unknown setting 'algorithm'"),
         ({"lr": "fast"}, r"lr is 'fast'; it must be float"),
-        ({"optim.lrr": 1}, r"unknown setting 'config.optim.lrr' of OptimConfig: did you mean 'config.optim.lr'"),
+        ({"optim.lrr": 1}, r"unknown setting 'optim.lrr' of OptimConfig: did you mean 'optim.lr'"),
     ],
 )
 def test_unknown_and_bad_settings_are_refused_by_name(changes, message):

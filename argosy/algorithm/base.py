@@ -211,8 +211,8 @@ class Algorithm(ABC, Generic[ConfigT, StatsT]):
         if rows in prepared and "rew" in prepared and not self.is_joint and prepared.rew.shape != prepared[rows].shape:
             raise DataError(
                 f"batch.rew has shape {tuple(prepared.rew.shape)}, batch.{rows} {tuple(prepared[rows].shape)};"
-                f" {type(self).__name__} learns from one reward per row (rewards of several agents: let each agent's be"
-                " a row of its own, or sum them up)"
+                f" {type(self).__name__} learns from one reward per row (rewards of several agents: AgentsTrainer"
+                " gives each policy its own, or sum them up)"
             )
         normaliser = self.policy.normaliser
         if normaliser is not None:

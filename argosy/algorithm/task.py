@@ -70,6 +70,9 @@ def check_spaces(
         SpaceError: it cannot; names the algorithms that can.
     """
     both = (("observation", observation_space, cls.observation_spaces), ("action", action_space, cls.action_spaces))
+    for what, space, _ in both:
+        if not hasattr(space, "contains"):
+            raise SpaceError(f"the {what} space is {space!r:.60}; of a vector env take single_{what}_space")
     needs = [
         f"a {' or '.join(kind.__name__ for kind in allowed)} {what} space, not {space}"
         for what, space, allowed in both

@@ -66,7 +66,8 @@ def usable_cores() -> int:
 def import_fault(module: str) -> str | None:
     """Return why `module` cannot be imported; None if it can."""
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        said = io.StringIO()
+        with warnings.catch_warnings(), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             warnings.simplefilter("ignore")
             importlib.import_module(module)
     except ModuleNotFoundError as error:

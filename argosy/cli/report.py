@@ -6,13 +6,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from argosy import report
+import argosy
 from argosy.errors import CheckpointError
 from argosy.files import write_atomically
+
+if TYPE_CHECKING:
+    import argosy.report  # otherwise when it is used: help needs none of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +31,10 @@ class Report:
 
     def __call__(self) -> int:
         """Write the page."""
-        studies, said = report.read_studies(self.runs)
-        fleets, of_fleets = report.read_fleets(self.runs)
+        studies, said = argosy.report.read_studies(self.runs)
+        fleets, of_fleets = argosy.report.read_fleets(self.runs)
         runs, more = _readable(self.runs, or_studies=bool(studies))
-        html = report.render(runs, [*said, *of_fleets, *more], self.threshold, studies, fleets)
+        html = argosy.report.render(runs, [*said, *of_fleets, *more], self.threshold, studies, fleets)
         write_atomically(Path(self.output), html.encode("utf-8", "replace"))
         print(f"report: {self.output} ({len(runs)} runs)")
         return 0
@@ -48,13 +51,13 @@ class Compare:
 
     def __call__(self) -> int:
         """Print the answer."""
-        print("\n".join(report.compare(_readable([self.a])[0], _readable([self.b])[0])))
+        print("\n".join(argosy.report.compare(_readable([self.a])[0], _readable([self.b])[0])))
         return 0
 
 
-def _readable(places: Sequence[str], *, or_studies: bool = False) -> tuple[list[report.Run], list[str]]:
+def _readable(places: Sequence[str], *, or_studies: bool = False) -> tuple[list[argosy.report.Run], list[str]]:
     """Return the runs in some places; what is wrong with them is printed, too. None will do where `or_studies`."""
-    runs, said = report.read_runs(places)
+    runs, said = argosy.report.read_runs(places)
     for note in said:
         print(f"argosy: {note}", file=sys.stderr)
     if not runs and not or_studies:

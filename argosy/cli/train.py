@@ -55,7 +55,10 @@ def read_flags(args: Sequence[str], output: type[OutputT], command: str) -> tupl
     args = list(args)
     algorithm = args.pop(0) if args and not args[0].startswith("-") else None
     (config,), args = _taken(args, "--config")
-    (file, task, memory, data), _ = _taken(args, "--preset", "--task", "--net.memory", "--data")
+    names = ("--preset", "--task", "--net.memory", "--data", "--seed", "--seeds")
+    (file, task, memory, data, seed, seeds), _ = _taken(args, *names)
+    if seed is not None and seeds is not None:
+        raise ConfigError(f"--seed {seed} and --seeds {seeds} are given; leave one of them out")
     wants_help, trust = "-h" in args or "--help" in args, "--trust" in args
     if algorithm is None and config is None:
         raise ConfigError(
@@ -166,6 +169,9 @@ def flags_type(default: Experiment, output: type[Common]) -> type[Any]:
 
 
 def _parse(default: Experiment, args: Sequence[str], output: type[OutputT], command: str) -> tuple[Experiment, OutputT]:
+    for flag in ("--callbacks", "--env.wrappers", "--wrap"):  # of which the last one alone would count
+        if [arg.partition("=")[0] for arg in args].count(flag) > 1:
+            raise ConfigError(f"{flag} is given twice; give all at once: {flag} ONE ANOTHER")
     flags, args = flags_type(default, output), gathered(default.settings(), _spelled_out(default, args, output))
     names = {field.name for field in dataclasses.fields(Experiment)}
     values = {name: getattr(default, name) for name in names}

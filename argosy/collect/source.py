@@ -139,6 +139,6 @@ class EnvSource:
             matching = [i for i, spec in enumerate(self.agents) if re.fullmatch(spec.pattern, str(agent))]
             if not matching:
                 shown: Sequence[str] = [spec.pattern for spec in self.agents]
-                raise ConfigError(f"agent {agent} of {self.task!r} matches no spec; there are {shown}")
+                raise ConfigError(f"agent {agent} of {self.task!r} matches no spec, by its number; there are {shown}")
             specs.append(matching[0])
         return specs

@@ -16,9 +16,11 @@ def check_finite(batch: Any, *fields: str) -> None:
     """Check that float fields of a batch hold neither NaN nor infinity, those that it has; costs one pass per field.
 
     Raises:
-        DataError: names the first field that does.
+        DataError: names the first field that does; or `batch` has no fields.
     """
-    held, on_device = tree.fields_of(batch) or {}, list[torch.Tensor]()
+    held, on_device = tree.fields_of(batch), list[torch.Tensor]()
+    if held is None:
+        raise DataError(f"a {type(batch).__name__} is no batch; of (batch, indices), a buffer's sample, give the first")
     with np.errstate(all="ignore"):  # large numbers may overflow, which does no harm
         total = sum([_total(held.get(field), on_device) for field in fields])
     if on_device:  # all are fetched at once

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self, TypeAlias
@@ -250,6 +251,10 @@ def _lead(policies: Mapping[str, PlayerSpec], agents: Mapping[str, str]) -> Expe
     if not policies:
         raise ConfigError("there are no policies; give at least one, by name")
     for pattern, name in agents.items():
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ConfigError(f"the agents {pattern!r} are no regular expression: {error}; '.*' means all") from error
         if name not in policies:
             raise ConfigError(f"the agents {pattern!r} name a policy {name!r}; {nearest(name, policies)}")
     for name in policies.keys() - agents.values():

@@ -6,7 +6,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from argosy.algorithm import DQN, SAC, DQNConfig, SACConfig
+from argosy.algorithm import DQN, SAC, DQNConfig, SACConfig, Task
 from argosy.data import Batch
 from argosy.errors import ConfigError, SpaceError
 from argosy.policy import ActorCriticPolicy, RolloutResult, SingleModelPytorchPolicy
@@ -53,5 +53,7 @@ def test_a_policy_for_other_actions_is_refused():
     with pytest.raises(SpaceError, match=r"DQN needs a Discrete action space, not Box.*; algorithms that fit it: "):
         DQN(DQNConfig(), policy)
     discrete = ActorCriticPolicy(OBS, spaces.Discrete(2))
+    with pytest.raises(SpaceError, match=r"the observation space is \[Box.*; of a vector env take single_obs"):
+        DQN.make(DQNConfig(), Task(observation_space=[OBS] * 2, action_space=spaces.Discrete(2)))
     with pytest.raises(SpaceError, match="SAC needs a Box action space, not Discrete"):
         SAC(SACConfig(), discrete, nn.Identity())

@@ -15,7 +15,9 @@ from argosy.cli.help import table
 HEAVY = ("torch", "numba", "gymnasium", "numpy", "matplotlib", "ray")
 ROOT = Path(__file__).parents[2]
 SAVED = [[name, "--help"] for name in ("eval", "watch", "export", "pack", "collect")]
-QUICK = [["--help"], ["algorithms"], ["train", "--help"], *SAVED, *(["train", name, "--help"] for name in ALGORITHMS)]
+REPORTS = [["report", "--help"], ["compare", "--help"]]
+QUICK = [["--help"], ["algorithms"], ["train", "--help"], *SAVED, *REPORTS]
+QUICK += [["train", name, "--help"] for name in ALGORITHMS]
 
 
 @pytest.mark.parametrize("args", QUICK, ids=" ".join)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from argosy import cli
-from argosy.cli.doctor import EXTRAS
+from argosy.cli.doctor import EXTRAS, import_fault
 from argosy.errors import EnvError
 
 
@@ -53,6 +53,11 @@ def test_every_command_explains_itself(capsys):
         (["train", "dqn", "--taks", "CartPole-v1"], "unknown flag '--taks': did you mean '--task'?"),
         (["train", "dqn", "--task"], "--task needs a value"),
         (["train", "dqn", "--task", "CartPole-v1", "--lrr", "1"], "unknown flag '--lrr': did you mean '--lr'?"),
+        (["train", "dqn", "--seed=1", "--seeds", "0-4"], "--seed 1 and --seeds 0-4 are given; leave one of them out"),
+        (
+            ["train", "dqn", "--task=CartPole-v1", "--callbacks=fqe", "--callbacks", "video"],
+            "--callbacks is given twice; give all at once: --callbacks ONE ANOTHER",
+        ),
         (["train", "dqn", "--task=CartPole-v1", "--lrr=1"], "unknown flag '--lrr': did you mean '--lr'?"),
         (
             ["train", "dqn", "--task", "CartPole-v1", "--env.nmu-envs", "1"],
@@ -187,6 +192,13 @@ def test_doctor_reports_core_and_extras(capsys):
     assert "torch 2." in out
     for extra in EXTRAS:
         assert f"\n  {extra} " in out
+
+
+def test_doctor_says_nothing_of_what_modules_say(tmp_path, monkeypatch, capsys):
+    (tmp_path / "talks.py").write_text("import sys\nprint('hello')\nprint('hear me', file=sys.stderr)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert import_fault("talks") is None
+    assert capsys.readouterr() == ("", "")
 
 
 def test_doctor_says_how_to_get_what_is_missing():

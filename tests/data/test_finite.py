@@ -26,3 +26,5 @@ def test_what_is_not_finite_is_found_among_large_numbers(number):
         check_finite(batch, "obs")
     with pytest.raises(DataError, match=r"batch\.obs\.a holds 1 NaN or infinite value\(s\).* at index \(5, 2\)"):
         check_finite(Batch(obs={"a": batch.obs.numpy(), "b": np.ones(64, np.int64), "c": None}), "obs")
+    with pytest.raises(DataError, match=r"a tuple is no batch; of \(batch, indices\), a buffer's sample, give"):
+        check_finite((batch, np.arange(64)), "obs")

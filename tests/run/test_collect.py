@@ -144,6 +144,8 @@ def test_a_folder_in_the_place_of_the_file_is_refused_before_anything_is_played(
     monkeypatch.setattr(collect.Collector, "collect", lambda *args, **kwargs: pytest.fail("it has played"))
     with pytest.raises(DataError, match=rf"{tmp_path} is a folder; name a file in it, e.g. {tmp_path}/data.hdf5"):
         argosy.collect_data(result.run_dir, tmp_path, steps=10)
+    with pytest.raises(DataError, match=r"data\.npz would hold HDF5; let its name end in \.hdf5"):
+        argosy.collect_data(result.run_dir, tmp_path / "data.npz", steps=10)
     assert list(tmp_path.iterdir()) == []
 
 

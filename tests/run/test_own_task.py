@@ -101,6 +101,7 @@ def test_the_command_takes_arguments_by_name(tmp_path, capsys):
         ("CartPole-v1", {"sutton": True}, "env.kwargs holds 'sutton', which CartPoleEnv does not take"),
         ("Pong-v5", {"difficulty": 1}, r"env\.kwargs are \{'difficulty': 1\}, but 'Pong-v5' takes the settings of"),
         (Line(), {}, "is neither a class nor a function"),
+        (np, {}, "is neither a class nor a function"),
         ("__main__:Gone", {}, "move it to a module that can be imported from here"),
     ],
 )

@@ -135,6 +135,7 @@ def test_one_policy_may_play_all_agents():
         (lambda p: (p, {"0": "first", "1": "secnod"}), "did you mean 'second'"),
         (lambda p: (p, {".*": "first"}), "no agent plays with policy 'second'"),
         (lambda p: (p, {"0": "first", "2": "second"}), "agent 1 of 'local pairs' matches no spec"),
+        (lambda p: (p, {"*": "first"}), r"the agents '\*' are no regular expression: .*; '\.\*' means all"),
         (lambda p: ({**p, "second": dataclasses.replace(p["second"], task="local turns")}, SEATS), "different tasks"),
         (lambda p: ({"first": preset("ppo", "CartPole-v1")}, {"0": "first"}), "use argosy.train"),
     ],

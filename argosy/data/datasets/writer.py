@@ -40,7 +40,7 @@ class DatasetWriter:
         packed: compress images.
 
     Raises:
-        DataError: the path is a folder's, or the file cannot be written.
+        DataError: the path is a folder's or an npz file's, or the file cannot be written.
         MissingExtraError: h5py is not installed.
     """
 
@@ -56,6 +56,8 @@ class DatasetWriter:
         self.path, self.num_envs, self.steps, self.packed = Path(path), num_envs, steps, packed
         if self.path.is_dir():
             raise DataError(f"{self.path} is a folder; name a file in it, e.g. {self.path / 'data.hdf5'}")
+        if self.path.suffix == ".npz":
+            raise DataError(f"{self.path} would hold HDF5; let its name end in .hdf5")
         self.written = 0
         """Steps of each env so far."""
         self._part = self.path.with_name(f"{self.path.name}.part")

@@ -45,6 +45,8 @@ class EnvGroup:
         try:
             for index, env_fn in enumerate(env_fns, first):
                 self.current[0] = index
+                if not callable(env_fn):
+                    raise EnvError(f"{env_fn!r} is no function that makes an env; write [lambda: ..., lambda: ...]")
                 self.envs.append(env_fn())
                 found[index] = spaces_of(self.envs[-1])
             if len({id(getattr(env, "unwrapped", env)) for env in self.envs}) < len(self.envs):

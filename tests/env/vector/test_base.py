@@ -330,6 +330,8 @@ def test_one_env_is_not_stepped_as_several():
     env = Counter(0)
     with pytest.raises(EnvError, match="env 1 could not be made: the functions returned one env several times"):
         DummyVectorEnv([lambda: env, lambda: gym.wrappers.TimeLimit(env, 5)])
+    with pytest.raises(EnvError, match=r"env 0 .*: <.*Counter.*> is no function that makes an env; write"):
+        DummyVectorEnv([env])
 
 
 def test_keys_that_are_no_text_are_refused():
