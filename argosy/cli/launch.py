@@ -107,7 +107,6 @@ def _watch(run: FleetRun, as_json: bool) -> int:
     stream = sys.stderr if as_json else sys.stdout
     screen = Screen(stream) if stream.isatty() else None
     interrupted = False
-    last = None
     shown: deque[Snapshot] = deque(maxlen=10)  # numbers of a second jump
     print(f"argosy: fleet {run.fleet.name!r} in {run.directory}", file=stream, flush=True)
     try:
@@ -126,8 +125,8 @@ def _watch(run: FleetRun, as_json: bool) -> int:
     run.close()
     if interrupted:
         print(f"stopped; what was learned is saved in {run.directory}. Go on with --resume", file=stream)
-    if as_json and last is not None:
-        print(json.dumps(result(run, last)), flush=True)
+    if as_json and run.last is not None:
+        print(json.dumps(result(run, run.last)), flush=True)
     return 130 if interrupted else 0
 
 

@@ -163,9 +163,11 @@ class Recorder:
         if self._storage is None:
             self._storage = self._allocate(fields, self._full)
             self._leaves = _present(self._storage)
+        elif fields.get("policy") is not None and self._storage.get("policy") is None:
+            self._renew(self._storage, fields, len(self._storage["rew"]))  # so far another one acted, at random
         at = self._cursor[rows]
         if self._by_episode and not self._whole and at.max() == len(self._storage["rew"]):
-            self._grow(self._storage)
+            self._renew(self._storage, fields, 2 * len(self._storage["rew"]))
         everyone = len(rows) == self._rows and self._in_step
         for store, value in zip(self._leaves, _present(fields), strict=True):
             if everyone:
@@ -212,21 +214,20 @@ class Recorder:
         self._returns[over], self._lengths[over] = 0.0, 0
 
     def _allocate(self, fields: Fields, length: int) -> NamedArray:
-        # What is never written is seen where a burn-in precedes the first transition.
-        make = np.zeros if self._first else np.empty
+        # What is never written is seen where a burn-in precedes the first transition, or the policy did not act.
         storage = tree.map_leaves(
-            lambda leaf: make((length, self._rows, *leaf.shape[1:]), leaf.dtype), NamedArray(**dict(fields))
+            lambda leaf: np.zeros((length, self._rows, *leaf.shape[1:]), leaf.dtype), NamedArray(**dict(fields))
         )
         storage["terminated"][: self._first] = True
         return storage
 
-    def _grow(self, storage: NamedArray) -> None:
-        """Make room for episodes that last longer."""
-        length = len(storage["rew"])
-        self._storage = self._allocate(dict(storage[0].items()), 2 * length)
-        self._leaves = _present(self._storage)
-        for new, old in zip(self._leaves, _present(storage), strict=True):
-            new[:length] = old
+    def _renew(self, storage: NamedArray, fields: Fields, length: int) -> None:
+        """Make room for episodes that last longer, or for what a policy stores; what is there stays."""
+        renewed = self._storage = self._allocate(fields, length)
+        self._leaves = _present(renewed)
+        for name, held in storage.items():
+            for new, old in zip(_present(renewed[name]), _present(held), strict=held is not None):
+                new[: len(old)] = old
 
     def _hand_out(self, rows: np.ndarray) -> list[Segment]:
         assert self._storage is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import NamedTuple
 
 from argosy.collect.postprocess import GAE, NStep
@@ -61,7 +62,7 @@ class Fleet:
 
     def __post_init__(self) -> None:
         for what, named in (("Fleet.name", self.name), *(("a name in Fleet.policies", name) for name in self.policies)):
-            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", named):
+            if not (isinstance(named, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", named)):
                 raise ConfigError(f"{what} is {named!r}; it must be made of letters, digits, '.', '_' and '-'")
         if not self.policies:
             raise ConfigError("Fleet.policies is empty; a fleet needs at least one policy")
@@ -204,12 +205,14 @@ class Fleet:
             raise ConfigError(
                 f"stop.{counted[0]} is of those that learn, but no policy learns; use return_mean or wall_s"
             )
-        wanted = [("stop", self.ends.return_mean)]
+        wanted: list[tuple[str, Mapping[str, object]]] = [("stop", self.ends.return_mean)]
         wanted += [(f"stage {stage.name!r}", stage.return_mean) for stage in self.curriculum]
         for where, returns in wanted:
-            for name in returns:
+            for name, value in returns.items():
                 if name not in self.policies:
                     raise ConfigError(f"{where}.return_mean names {name!r}; {nearest(name, self.policies)}")
+                if not isinstance(value, Real) or value != value:
+                    raise ConfigError(f"{where}.return_mean of {name!r} is {value!r}; it must be a number")
             if returns and self.evaluation.count == 0:
                 raise ConfigError(f"{where}.return_mean waits for evaluations, but evaluation.count is 0")
         by_name = self.source().registered is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import threading
+import warnings
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ from argosy.trainer.blob import encode
 from argosy.trainer.learning import Learning, make_learning
 
 STORE = "parameters"
+_FALLING = ("lr_schedule", "linear")
 _MAKING = threading.Lock()  # layers draw their first values from torch's global generator; workers may be threads
 
 
@@ -79,6 +81,14 @@ class Plan:
                 plan.policy(name, Resources())
             if spec.experiment.init is not None:
                 _begun(plan, name, 0, "cpu")
+            rates = [key for key, value in spec.experiment.settings().items() if (key[-11:], value) == _FALLING]
+            if spec.learns and rates and fleet.ends.env_steps is fleet.ends.wall_s is None:
+                warnings.warn(
+                    f"{rates[0]} of policy {name!r} lets the rate fall to 0 within trainer.length="
+                    f"{spec.experiment.trainer.length} steps, and nothing is learned after them; say by stop.env_steps "
+                    "how long the fleet may run, or make the rate constant",
+                    stacklevel=3,
+                )
         return plan
 
     def check_kept(self) -> None:

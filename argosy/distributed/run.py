@@ -106,7 +106,7 @@ class FleetRun:
         self._standstill = Standstill(fleet.experiment.trainer.standstill_s)
         self._started, self._threads = time.monotonic(), torch.get_num_threads()
         self._rates = Rates()
-        self._last: Snapshot | None = None
+        self.last: Snapshot | None = None  # the newest one; after `close` with all that was done
         self._logged_s = 0.0
         self._newest: dict[str, EvalResult] = {}
         self._reached: set[str] = set()
@@ -141,7 +141,7 @@ class FleetRun:
         """Run to the end and stop everything; returns the last snapshot."""
         with self:
             *_, last = self
-            return last
+        return self.last or last
 
     @property
     def results(self) -> list[EvalResult]:
@@ -169,12 +169,15 @@ class FleetRun:
             self.supervisor.stop()
             self._claim.release()
             torch.set_num_threads(self._threads)  # workers in threads have set them, see `Plan`
+            if self.last is not None:
+                reason = self.last.reason or self._lost or self._failed or "stopped"
+                with contextlib.suppress(CheckpointError):  # there is an older one
+                    last = self.last if self._lost else self._snapshot()
+                    self.last = dataclasses.replace(last, done=True, reason=reason, standstill="")
+                    self._log(self.last)
+                    write_atomically(self.directory / "status.json", self.last.to_json().encode())
             if self._logger is not None:
                 self._logger.close()
-            if self._last is not None and not self._last.done:
-                last = dataclasses.replace(self._last, done=True, reason=self._lost or self._failed or "stopped")
-                with contextlib.suppress(CheckpointError):  # there is an older one
-                    write_atomically(self.directory / "status.json", last.to_json().encode())
 
     def _finish_trainers(self) -> None:
         """Let the trainers save; those of a group must stop after the same update, or one would wait for another."""
@@ -216,10 +219,10 @@ class FleetRun:
             self.supervisor.poll()
             snapshot = self._snapshot()
             if snapshot.done or time.monotonic() >= due:
-                if snapshot.standstill and not (self._last and self._last.standstill):
+                if snapshot.standstill and not (self.last and self.last.standstill):
                     self._warn(snapshot.standstill)
                 self._log(snapshot)
-                self._last = snapshot
+                self.last = snapshot
                 self._rates.add(snapshot)
                 return snapshot
             time.sleep(0.05)
@@ -238,10 +241,9 @@ class FleetRun:
     def _warn(self, standstill: str) -> None:
         """Say that nothing moves, and write down where every worker is."""
         log = self.directory / "standstill.log"
+        when = time.strftime("%Y-%m-%d %H:%M:%S")
         with contextlib.suppress(CheckpointError):  # a full disk: the warning is what counts
-            append(
-                log, f"{time.strftime('%Y-%m-%d %H:%M:%S')} {standstill}\n{shown(self.supervisor.stacks()).rstrip()}"
-            )
+            append(log, f"{when} {standstill}\n{shown(self.supervisor.stacks()).rstrip()}")
         warnings.warn(f"fleet {self.fleet.name!r}: {standstill}; where each worker is: {str(log)!r}", stacklevel=5)
 
     def _snapshot(self) -> Snapshot:
@@ -250,8 +252,7 @@ class FleetRun:
         workers: dict[str, dict[str, Any]] = {}
         for name, state in states.items():
             workers[name] = {"state": state, "restarts": restarts[name]}
-            if name in beats:
-                beat = beats[name]
+            if (beat := beats.get(name)) is not None:
                 workers[name] |= {"pid": beat.pid, "node": beat.node}
                 self._stats[name] = beat.stats or self._stats.get(name, {})
                 self._note_survived(name, beat)
@@ -318,8 +319,7 @@ class FleetRun:
         return "all trainers are done" if states == {"done"} else ""
 
     def _make_loggers(self, resume_step: int | None = None) -> Loggers:
-        description = to_plain({name: spec.experiment for name, spec in self.fleet.policies.items()})
-        assert isinstance(description, dict)
+        description = {name: to_plain(spec.experiment) for name, spec in self.fleet.policies.items()}
         return make_loggers(self.fleet.experiment.logger, self.directory, description, resume_step)
 
     def _log(self, snapshot: Snapshot) -> None:

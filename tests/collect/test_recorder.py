@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from argosy.collect.recorder import Recorder, SegmentSpec, join_segments
 
@@ -65,6 +66,17 @@ def test_whole_episodes_have_their_own_length():
     joined = join_segments([first, second])
     assert joined.rew.tolist() == [[1], [2], [10], [20], [30]]
     assert joined.cut.tolist() == [[False], [True], [False], [False], [True]]
+
+
+@pytest.mark.parametrize("spec", [{"sample_steps": 3}, {"sample_steps": 2, "send_after_done": True}])
+def test_what_a_policy_stores_is_zero_where_it_did_not_act(spec):
+    """As in a local run's buffer, whose first steps are random."""
+    recorder = Recorder("a", 0, 1, SegmentSpec(**spec))
+    assert recorder.add(np.array([0]), fields([1])) == []
+    assert recorder.add(np.array([0]), {**fields([2]), "policy": {"logp": np.float32([-2])}}) == []
+    segments = recorder.add(np.array([0]), {**fields([3], done=[0]), "policy": {"logp": np.float32([-3])}})
+    assert np.concatenate([s.data.policy["logp"][:, 0] for s in segments]).tolist() == [0, -2, -3]
+    assert np.concatenate([s.data.rew[:, 0] for s in segments]).tolist() == [1, 2, 3]
 
 
 def test_cut_ends_what_was_recorded_and_leaves_a_gap():

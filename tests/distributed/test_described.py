@@ -2,6 +2,8 @@
 
 import json
 import socket
+import warnings
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from argosy.algorithm import register_algorithm_wrapper
 from argosy.cli import main
 from argosy.distributed import ActorGroup, AgentSpec, EvalGroup, Fleet, FleetRun, FleetStop, PolicySpec, Snapshot
 from argosy.distributed.folder import FolderClaim
+from argosy.distributed.roles import Plan
 from argosy.distributed.snapshot import Rates
 from argosy.env import register
 from argosy.errors import ConfigError
@@ -93,6 +96,19 @@ HERE = {"interval_s": 0.1}
 def test_what_only_a_local_run_can_do_is_refused_by_name(changes, message):
     with pytest.raises(ConfigError, match=message):
         PolicySpec(experiment=PPO.replaced(changes))
+
+
+def test_a_rate_that_falls_to_0_before_the_fleet_ends_is_told_of(tmp_path):
+    policies = {"p": PolicySpec(experiment=PPO.replaced({"optim.lr_schedule": "linear", "trainer.total_steps": 5000}))}
+    goal = FleetStop(return_mean={"p": 475.0})
+    with pytest.warns(
+        UserWarning, match=r"optim.lr_schedule of policy 'p' .* trainer.length=5000 steps.*stop.env_steps"
+    ):
+        Plan.make(Fleet(name="f", policies=policies, stop=goal), tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Plan.make(Fleet(name="f", policies=policies, stop=replace(goal, env_steps=5000)), tmp_path)
+        Plan.make(Fleet(name="f", policies={"p": PolicySpec(experiment=PPO)}, stop=goal), tmp_path)
 
 
 def test_an_experiment_in_place_of_a_policy_spec_is_named():

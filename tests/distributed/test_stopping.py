@@ -92,6 +92,10 @@ def test_driver_ends(error, tmp_path, nothing_is_left):
     assert not driver.supervisor.failures
     state = read_state(tmp_path / "run" / "trainer.p.0.safetensors", KIND)  # though save_updates is far away
     assert state["counters"]["updates"] >= updates
+    told = json.loads((tmp_path / "run" / "status.json").read_text())
+    for counter in ("updates", "env_steps"):  # what came in while the workers ended counts
+        assert state["counters"][counter] == getattr(driver.last, counter)["p"] == told[counter]["p"]
+    assert (told["done"], told["reason"]) == (True, "stopped")
 
 
 def test_budget_ends(tmp_path, nothing_is_left):

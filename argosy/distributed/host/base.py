@@ -169,7 +169,7 @@ class Host:
 
     def beat(self) -> Future[Beat]:
         """Say how the worker is."""
-        worker, error, stats = self._worker, self._error, dict[str, float]()
+        worker, error, done, stats = self._worker, self._error, self._done, dict[str, float]()
         if worker is not None and error is None:
             try:
                 stats = dict(worker.stats())
@@ -179,8 +179,8 @@ class Host:
             pid=os.getpid(),
             node=socket.gethostname(),
             ready=worker is not None,
-            done=self._done,
-            busy_s=0.0 if self._done else time.monotonic() - self._since,
+            done=done,
+            busy_s=0.0 if done else time.monotonic() - self._since,
             stats=stats,
             error=error,
             survived=getattr(worker, "survived", ""),
