@@ -236,7 +236,6 @@ def _ctrl_c(trainer: LocalTrainer) -> Iterator[threading.Event]:
         restore()
 
     def end(obs: Obs) -> None:
-        trainer.interrupt()  # again: pressed between two epochs, it was forgotten as the next one began
         raise StopIteration
 
     def restore() -> None:

@@ -176,7 +176,6 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
         if self.is_over:
             self._bar.close()
             raise StopIteration
-        self._interrupted = False
         self._since_log = TrainingStatsMean[TrainingStatsT](self.state.since_log)
         start = time.perf_counter()
         try:
@@ -184,7 +183,8 @@ class BaseTrainer(ABC, Generic[TrainingStatsT]):
             return self._epoch(start)
         except BaseException as error:
             self._bar.close()
-            if isinstance(error, StopIteration) and not self._interrupted:  # it would end the run as if it were over
+            interrupted, self._interrupted = self._interrupted, False
+            if isinstance(error, StopIteration) and not interrupted:  # it would end the run as if it were over
                 raise RuntimeError(f"StopIteration was raised within a training step: {error}") from error
             raise
 

@@ -77,6 +77,16 @@ def test_interrupt_ends_after_the_step_under_way_and_the_epoch_goes_on_later() -
     assert trainer.state.env_step == 40
 
 
+def test_an_interrupt_between_two_epochs_counts() -> None:
+    trainer, epochs = offpolicy(), []
+    for stats in trainer:
+        epochs.append(stats.epoch)
+        trainer.interrupt()
+    assert epochs == [1]
+    assert trainer.state.env_step == 20
+    assert [stats.epoch for stats in trainer] == [2]
+
+
 def test_an_error_in_collecting_leaves_a_trainer_that_can_go_on() -> None:
     trainer = offpolicy()
     env = trainer.train_collector.env
