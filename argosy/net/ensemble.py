@@ -10,11 +10,14 @@ import torch
 from torch import nn
 
 from argosy.data.protocols import SampleBatch, TransitionBatch
-from argosy.net.backbone import Backbone, Space, activation_layer, parameters_of
+from argosy.net.backbone import ACTIVATIONS, Backbone, Space, activation_layer, parameters_of
 from argosy.net.config import NetConfig
 from argosy.net.statistics import Scaled, Scaling
 from argosy.ops.choice import of_index
-from argosy.ops.products import affine_each
+from argosy.ops.products import LARGE, affine, affine_each
+
+BLOCK = 1_024
+"""Rows of a large network that are worked on together: of 256 numbers each they are a megabyte."""
 
 
 class EnsembleLinear(nn.Module):
@@ -76,12 +79,33 @@ class EnsembleMLP(nn.Sequential):
         sizes = size, width, out_features
         layers.append(ScaledEnsembleLinear(*sizes, scaling) if scaling else EnsembleLinear(*sizes))
         super().__init__(*layers)
+        self.size = size
+        self.widest = max(layer.weight[0].numel() for layer in layers if isinstance(layer, EnsembleLinear))
 
     def forward(self, x: torch.Tensor, members: torch.Tensor | None = None) -> torch.Tensor:
         """[B, in_features] -> [K, B, out_features]; of some `members` [k] alone -> [k, B, out_features]."""
+        if x.is_cpu and x.shape[-2] * self.widest >= LARGE and self._is_plain() and not torch.compiler.is_compiling():
+            return self._in_blocks(x, members)
         for layer in self:  # `forward` itself, as in `MLP`
             x = layer.forward(x, members) if isinstance(layer, EnsembleLinear) else layer.forward(x)
         return x
+
+    def _is_plain(self) -> bool:
+        return all(isinstance(layer, (EnsembleLinear, *ACTIVATIONS.values())) for layer in self)
+
+    def _in_blocks(self, x: torch.Tensor, members: torch.Tensor | None) -> torch.Tensor:
+        """`forward`, a member and `BLOCK` rows at a time: what is worked on stays in the cache, nothing is stacked."""
+        linear = [parameters_of(layer) if isinstance(layer, EnsembleLinear) else None for layer in self]
+        weights = [own and tuple(zip(own[0].unbind(), own[1].squeeze(1).unbind(), strict=True)) for own in linear]
+        chosen = range(self.size) if members is None else members.tolist()
+        blocks = []
+        for member, rows in zip(chosen, x.expand(len(chosen), -1, -1), strict=True):
+            for y in rows.split(BLOCK):
+                for layer, own in zip(self, weights, strict=True):
+                    y = affine(y, *own[member]) if own else layer.forward(y)
+                blocks.append(y)
+        q = torch.cat(blocks).reshape(len(chosen), x.shape[-2], -1)
+        return self[-1].unscaled(q) if isinstance(self[-1], Scaled) else q
 
 
 class EnsembleCritic(nn.Module):

@@ -4,7 +4,7 @@ import torch
 from gymnasium import spaces
 
 from argosy.data import Batch
-from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, frozen_copy
+from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, ensemble, frozen_copy
 
 BOX = spaces.Box(-1, 1, (3,), np.float32)
 
@@ -129,3 +129,20 @@ def test_a_target_follows_the_scale_of_what_it_follows():
     for _ in range(100):
         follow()
     torch.testing.assert_close(half.value(sample, act), critic.value(sample, act), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize(("members", "scaling"), [(None, None), ([2, 0], None), (None, "popart")])
+def test_a_large_ensemble_in_blocks_of_rows_is_the_same(monkeypatch, members, scaling):
+    torch.manual_seed(0)
+    critic = EnsembleCritic(BOX, 2, NetConfig(hidden_sizes=(8, 8)), 3, atoms=2, scaling=scaling)
+    critic.take_in(torch.tensor([1.0, 300.0]), Batch(weight=torch.ones(2)))
+    obs, act = torch.randn(7, 3), torch.randn(7, 2).requires_grad_()
+    leaves, which = [act, *critic.q.parameters()], None if members is None else torch.tensor(members)
+    seen = []
+    for large in (2**62, 0):
+        monkeypatch.setattr(ensemble, "LARGE", large)
+        monkeypatch.setattr(ensemble, "BLOCK", 3)
+        q = critic.value(Batch(obs=obs), act, which)
+        seen.append([q, *torch.autograd.grad(q.square().sum(), leaves)])
+    for one, other in zip(*seen, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
