@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import nn
@@ -20,7 +21,18 @@ BLOCK = 1_024
 """Rows of a large network that are worked on together: of 256 numbers each they are a megabyte."""
 
 
-class EnsembleLinear(nn.Module):
+Rows = Callable[[torch.Tensor], torch.Tensor]
+
+
+class RowWise(nn.Module):
+    """A layer of an ensemble that works on each row by itself: [K, B, in] -> [K, B, out]."""
+
+    def of_members(self, size: int) -> list[Rows]:
+        """What each of the `size` members does to rows of its own, [B, in] -> [B, out]."""
+        return [self.forward] * size
+
+
+class EnsembleLinear(RowWise):
     """K linear layers as one batched product: [K, B, in] (or [B, in], shared by all) -> [K, B, out].
 
     Each member starts as a `Linear` of its own would.
@@ -45,6 +57,12 @@ class EnsembleLinear(nn.Module):
             sums: torch.Tensor = torch.linalg.vecdot(x, weight.transpose(1, 2)).unsqueeze(-1)
             return sums + bias
         return affine_each(x, weight, bias)
+
+    def of_members(self, size: int) -> list[Rows]:
+        """What each of the `size` members does to rows of its own, [B, in] -> [B, out]."""
+        weight, bias = parameters_of(self)
+        own = zip(weight.unbind(), bias.squeeze(1).unbind(), strict=True)
+        return [partial(affine, weight=weight, bias=bias) for weight, bias in own]
 
 
 class ScaledEnsembleLinear(Scaled, EnsembleLinear):
@@ -84,26 +102,26 @@ class EnsembleMLP(nn.Sequential):
 
     def forward(self, x: torch.Tensor, members: torch.Tensor | None = None) -> torch.Tensor:
         """[B, in_features] -> [K, B, out_features]; of some `members` [k] alone -> [k, B, out_features]."""
-        if x.is_cpu and x.shape[-2] * self.widest >= LARGE and self._is_plain() and not torch.compiler.is_compiling():
+        if x.is_cpu and x.shape[-2] * self.widest >= LARGE and not torch.compiler.is_compiling() and self._by_rows():
             return self._in_blocks(x, members)
         for layer in self:  # `forward` itself, as in `MLP`
             x = layer.forward(x, members) if isinstance(layer, EnsembleLinear) else layer.forward(x)
         return x
 
-    def _is_plain(self) -> bool:
-        return all(isinstance(layer, (EnsembleLinear, *ACTIVATIONS.values())) for layer in self)
+    def _by_rows(self) -> bool:
+        return all(isinstance(layer, (RowWise, *ACTIVATIONS.values())) for layer in self)
 
     def _in_blocks(self, x: torch.Tensor, members: torch.Tensor | None) -> torch.Tensor:
         """`forward`, a member and `BLOCK` rows at a time: what is worked on stays in the cache, nothing is stacked."""
-        linear = [parameters_of(layer) if isinstance(layer, EnsembleLinear) else None for layer in self]
-        weights = [own and tuple(zip(own[0].unbind(), own[1].squeeze(1).unbind(), strict=True)) for own in linear]
-        chosen = range(self.size) if members is None else members.tolist()
+        layers = [layer.of_members(self.size) if isinstance(layer, RowWise) else [layer] * self.size for layer in self]
+        each: list[tuple[Rows, ...]] = list(zip(*layers, strict=True))
+        chosen = each if members is None else [each[number] for number in members.tolist()]
         blocks = []
         for member, rows in zip(chosen, x.expand(len(chosen), -1, -1), strict=True):
-            for y in rows.split(BLOCK):
-                for layer, own in zip(self, weights, strict=True):
-                    y = affine(y, *own[member]) if own else layer.forward(y)
-                blocks.append(y)
+            for block in rows.split(BLOCK):
+                for work in member:
+                    block = work(block)
+                blocks.append(block)
         q = torch.cat(blocks).reshape(len(chosen), x.shape[-2], -1)
         return self[-1].unscaled(q) if isinstance(self[-1], Scaled) else q
 

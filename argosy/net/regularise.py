@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from argosy.net.ensemble import EnsembleLinear, EnsembleMLP
+from argosy.net.ensemble import EnsembleLinear, EnsembleMLP, Rows, RowWise
 
 
-class Dropout(nn.Module):
+class Dropout(RowWise):
     """Sets numbers to 0 with some probability and enlarges the others, always, by draws from a generator of its own."""
 
     generator: torch.Generator | None = None
@@ -32,7 +34,7 @@ class Dropout(nn.Module):
         return f"{self.probability}"
 
 
-class EnsembleLayerNorm(nn.Module):
+class EnsembleLayerNorm(RowWise):
     """K layer normalisations, each with its own scale and shift (Ba et al., 2016, https://arxiv.org/abs/1607.06450)."""
 
     def __init__(self, size: int, features: int) -> None:
@@ -43,6 +45,11 @@ class EnsembleLayerNorm(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """[K, B, features] and the same again."""
         return torch.addcmul(self.bias, F.layer_norm(x, x.shape[-1:]), self.weight)
+
+    def of_members(self, size: int) -> list[Rows]:
+        """What each of the `size` members does to rows of its own, [B, features] -> [B, features]."""
+        own = zip(self.weight.squeeze(1).unbind(), self.bias.squeeze(1).unbind(), strict=True)
+        return [partial(F.layer_norm, normalized_shape=weight.shape, weight=weight, bias=bias) for weight, bias in own]
 
 
 def add_dropout_and_layer_norm(layers: EnsembleMLP, probability: float) -> None:

@@ -2,9 +2,11 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from torch import nn
 
 from argosy.data import Batch
 from argosy.net import EnsembleCritic, NetConfig, TargetUpdate, ensemble, frozen_copy
+from argosy.net.regularise import add_dropout_and_layer_norm
 
 BOX = spaces.Box(-1, 1, (3,), np.float32)
 
@@ -131,11 +133,17 @@ def test_a_target_follows_the_scale_of_what_it_follows():
     torch.testing.assert_close(half.value(sample, act), critic.value(sample, act), rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize(("members", "scaling"), [(None, None), ([2, 0], None), (None, "popart")])
-def test_a_large_ensemble_in_blocks_of_rows_is_the_same(monkeypatch, members, scaling):
+@pytest.mark.parametrize(
+    ("members", "scaling", "normalised"),
+    [(None, None, False), ([2, 0], None, False), (None, "popart", False), (None, None, True)],
+)
+def test_a_large_ensemble_in_blocks_of_rows_is_the_same(monkeypatch, members, scaling, normalised):
     torch.manual_seed(0)
     critic = EnsembleCritic(BOX, 2, NetConfig(hidden_sizes=(8, 8)), 3, atoms=2, scaling=scaling)
     critic.take_in(torch.tensor([1.0, 300.0]), Batch(weight=torch.ones(2)))
+    if normalised:
+        add_dropout_and_layer_norm(critic.q, 0.0)
+        nn.init.normal_(critic.q[2].weight)
     obs, act = torch.randn(7, 3), torch.randn(7, 2).requires_grad_()
     leaves, which = [act, *critic.q.parameters()], None if members is None else torch.tensor(members)
     seen = []
