@@ -98,7 +98,7 @@ class FleetRun:
         )
         self._before_s, self._before = counted_before(directory / "status.json")
         self._results_file = directory / "evaluations.jsonl"
-        self._results = results_of(self._results_file)
+        self._results = results_of(self._results_file, self._trainers)
         self._tested = list(self._results)  # those that are in the record
         self._listeners = [Listener(peer) for peer in evaluators]
         self._survived: dict[str, float] = {}  # failures of environments that each worker counts
