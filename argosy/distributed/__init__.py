@@ -8,7 +8,8 @@ from argosy.distributed.curriculum import CurriculumStage
 from argosy.distributed.fleet import Fleet
 from argosy.distributed.host.base import Resources, ThreadLauncher
 from argosy.distributed.host.supervisor import Failure, FleetError, RestartConfig
-from argosy.distributed.run import FleetRun, test_pipeline
+from argosy.distributed.pipeline import test_pipeline
+from argosy.distributed.run import FleetRun
 from argosy.distributed.snapshot import Snapshot
 from argosy.distributed.specs import (
     ActorGroup,

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from safetensors import SafetensorError, safe_open
 
 from argosy.config import from_plain
 from argosy.distributed.workers.evaluation import EvalResult
@@ -118,13 +122,30 @@ def _scale(fleet: Fleet, spec: PolicySpec) -> str:
     return "; ".join([workers, *filter(None, how)])
 
 
-def results_of(file: Path) -> list[EvalResult]:
-    """Return what a resumed run has found so far; a line that a dying driver left half-written is passed over."""
-    results = []
-    for line in file.read_bytes().splitlines() if file.exists() else ():
+def results_of(file: Path, learning: Iterable[str]) -> list[EvalResult]:
+    """Return what a resumed run has found so far.
+
+    Lines that a dying driver left half-written go from the file, and those of versions that were lost with it.
+    """
+    saved = {name: _saved_version(file.with_name(f"trainer.{name}.0.safetensors")) for name in learning}
+    results, lines = [], file.read_bytes().splitlines() if file.exists() else []
+    for line in lines:
         with contextlib.suppress(*MALFORMED):
-            results.append(from_plain(EvalResult, json.loads(line)))
+            result = from_plain(EvalResult, json.loads(line))
+            if result.version <= saved.get(result.policy, result.version):
+                results.append(result)
+    if len(results) < len(lines):
+        write_atomically(file, "".join(f"{json.dumps(asdict(result))}\n" for result in results).encode())
     return results
+
+
+def _saved_version(state_file: Path) -> float:
+    """Return the version from which a trainer goes on, without a look at its replay buffer."""
+    if not state_file.exists():
+        return -1
+    with contextlib.suppress(SafetensorError, OSError, *MALFORMED), safe_open(state_file, framework="np") as file:
+        return int(json.loads(file.metadata()["skeleton"])["algorithm"]["version"])
+    return math.inf  # it is damaged, as the trainer will say
 
 
 def counted_before(status: Path) -> tuple[float, Mapping[str, Mapping[str, int]]]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import tempfile
+import math
 import time
 import warnings
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,13 @@ from argosy.config import to_plain
 from argosy.distributed.curriculum import Curriculum
 from argosy.distributed.fleet import Fleet
 from argosy.distributed.folder import FolderClaim, counted_before, describe, results_of
-from argosy.distributed.host.base import Beat, Launcher, ThreadLauncher
-from argosy.distributed.host.supervisor import Failure, FleetError, RestartConfig, Supervisor, check_resources
+from argosy.distributed.host.base import Beat, Launcher, Repeated, ThreadLauncher
+from argosy.distributed.host.supervisor import Failure, FleetError, Supervisor, check_resources
 from argosy.distributed.roles import Plan, worker_name
 from argosy.distributed.snapshot import Rates, Snapshot, Standstill, is_due, logged
-from argosy.distributed.specs import EvalGroup, FleetStop
 from argosy.distributed.store.parameters import ParameterStore
 from argosy.distributed.workers.evaluation import EvalResult, Listener
 from argosy.errors import CheckpointError
-from argosy.experiment import StopConfig
 from argosy.files import append, write_atomically
 from argosy.logger import Loggers
 from argosy.run.loggers import make_loggers
@@ -35,6 +34,9 @@ from argosy.unread import warn_of_unread
 
 _GENERATION = 1_000_000
 """Incarnations of each driver's workers: a resumed fleet starts counting at the next multiple."""
+_BY_STEPS = ("env_steps reached", "updates reached")
+_LAST_SHARE = 0.1
+"""Of the time so far, that the last evaluation may take, or as long as a worker may hang, if that is more."""
 
 
 class FleetRun:
@@ -80,7 +82,8 @@ class FleetRun:
         learning = {name: spec.trainers for name, spec in fleet.policies.items() if spec.learns}
         self._trainers = {n: [worker_name("trainer", n, i) for i in range(count)] for n, count in learning.items()}
         actors = [self._launcher.connect(worker_name("actor", i)) for i in range(fleet.actors.count)]
-        evaluators = [self._launcher.connect(worker_name("eval", i)) for i in range(fleet.evaluation.count)]
+        self._evaluators = [worker_name("eval", i) for i in range(fleet.evaluation.count)]
+        evaluators = [self._launcher.connect(name) for name in self._evaluators]
         self._claim = FolderClaim(directory, fleet.name, resume=resume)
         with contextlib.ExitStack() as on_error:
             on_error.callback(self._claim.give_up)
@@ -98,7 +101,7 @@ class FleetRun:
         )
         self._before_s, self._before = counted_before(directory / "status.json")
         self._results_file = directory / "evaluations.jsonl"
-        self._results = results_of(self._results_file)
+        self._results = results_of(self._results_file, self._trainers)
         self._tested = list(self._results)  # those that are in the record
         self._listeners = [Listener(peer) for peer in evaluators]
         self._survived: dict[str, float] = {}  # failures of environments that each worker counts
@@ -165,6 +168,8 @@ class FleetRun:
         try:
             if not self._lost:  # then there is nobody who could tell them, but for what stops them
                 self._finish_trainers()
+                if self.last is not None and self.last.reason in _BY_STEPS and self._listeners:
+                    self._evaluate_last()
         finally:
             self.supervisor.stop()
             self._claim.release()
@@ -208,6 +213,22 @@ class FleetRun:
                 "learned since the last saved state is lost",
                 stacklevel=3,
             )
+
+    def _evaluate_last(self) -> None:
+        """Let what the trainers have published last be evaluated, too, unless that takes unusually long."""
+        beats, passed_s = self.supervisor.beats(), time.monotonic() - self._started
+        versions = {n: beats[own[0]].stats.get("version", -1) for n, own in self._trainers.items() if own[0] in beats}
+        tell = [Repeated(partial(self._launcher.connect(name).call, "hurry")) for name in self._evaluators]
+        left_s = (self.fleet.ends.wall_s or math.inf) - passed_s
+        deadline = time.monotonic() + min(left_s, max(self.fleet.restart.watchdog_s, _LAST_SHARE * passed_s))
+        with contextlib.suppress(FleetError, CheckpointError):  # who evaluates has failed, or there is no room
+            while time.monotonic() < deadline and not (self.directory / "stop").exists():
+                self.supervisor.poll()
+                self._hear_evaluations()
+                if all(name in self._newest and self._newest[name].version >= v for name, v in versions.items()):
+                    return
+                tell = [call for call in tell if call.poll() is None]
+                time.sleep(0.05)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
@@ -346,55 +367,3 @@ class FleetRun:
 
     def _note_failure(self, failure: Failure) -> None:
         append(self.directory / "failures.jsonl", json.dumps(dataclasses.asdict(failure)))
-
-
-def test_pipeline(
-    fleet: Fleet,
-    *,
-    updates: int = 2,  # noqa: PT028  # not a test
-    timeout_s: float = 120.0,  # noqa: PT028
-) -> Snapshot:
-    """Run one worker of each kind in threads until every policy has learned and was evaluated by two episodes.
-
-    What passes here, the fleet runs.
-
-    Args:
-        fleet: the description, as it is; counts of workers are reduced, no failure is forgiven.
-        updates: updates that each learning policy must make.
-        timeout_s: seconds that this may take.
-
-    Raises:
-        FleetError: a worker failed (the message holds its traceback), an environment failed, or time ran out.
-    """
-    small = dataclasses.replace(
-        fleet,
-        policies={
-            name: dataclasses.replace(
-                spec,
-                experiment=dataclasses.replace(spec.experiment, stop=StopConfig()),
-                trainers=1,
-                workers=min(spec.workers, 1),
-                buffers=min(spec.buffers, 1),
-                save_updates=1,
-            )
-            for name, spec in fleet.policies.items()
-        },
-        actors=dataclasses.replace(fleet.actors, count=1, env_failures=0),
-        evaluation=EvalGroup(num_envs=1, episodes=2, share=1.0),
-        restart=RestartConfig(budget=0, watchdog_s=timeout_s),
-        stop=FleetStop(wall_s=timeout_s),
-    )
-    with tempfile.TemporaryDirectory() as folder, FleetRun(small, Path(folder) / "run", interval_s=0.1) as run:
-        for snapshot in run:
-            learned = all(count >= updates for count in snapshot.updates.values())
-            if learned and set(snapshot.evaluations) == set(small.policies):
-                return snapshot
-    missing = [name for name, count in snapshot.updates.items() if count < updates]
-    raise FleetError(
-        f"after {timeout_s:.0f} s "
-        + (f"the policies {missing} had not learned {updates} times" if missing else "no episode had ended")
-        + f"; env steps so far: {dict(snapshot.env_steps)}"
-    )
-
-
-test_pipeline.__test__ = False  # type: ignore[attr-defined]  # tells pytest that this is no test

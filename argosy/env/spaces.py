@@ -95,7 +95,7 @@ def _bounds(space: Space) -> tuple[NDArray[Any], NDArray[Any]]:
     return space.start, space.start + space.nvec - 1
 
 
-UNBOUNDED = 1e18
+UNBOUNDED = np.float64(1e18)  # float16 cannot say it
 """A bound of a Box that is as large as this bounds nothing: environments write 3e38 where they mean infinity."""
 
 

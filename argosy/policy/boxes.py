@@ -32,7 +32,8 @@ class BoxMap:
     def __init__(self, space: spaces.Box, scaling: bool, method: Method) -> None:
         self.scaling, self.method, self.dtype = scaling, method, space.dtype
         self.is_integer = np.dtype(space.dtype).kind in "iub"
-        kind = np.float64 if self.is_integer else space.low.dtype  # the width of an integer type may not fit in it
+        # The width of an integer type, or of float16, may not fit in it
+        kind = np.float64 if self.is_integer else np.promote_types(space.low.dtype, np.float32)
         self.low: np.ndarray = space.low.astype(kind)
         self.high: np.ndarray = space.high.astype(kind)
         self.width = np.zeros_like(self.low)

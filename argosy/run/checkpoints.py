@@ -61,11 +61,11 @@ class Checkpoints:
         try:
             self._check_folder()
             save_checkpoint(new, trainer)
-        except CheckpointError as error:
+            self._keep(new)
+        except (CheckpointError, OSError) as error:
             self._check_folder()
             warnings.warn(f"no checkpoint was written, the run goes on and will try again: {error}", stacklevel=2)
             return False
-        self._keep(new)
         for left in (self.folder.crash, self._dropped):
             left.unlink(missing_ok=True)
         self._from = None

@@ -169,11 +169,12 @@ def _train(
                 callback.begin(folder.path)
         with profiled(folder.path) if profile else contextlib.nullcontext():
             interrupted = _loop(experiment.trainer.checkpoint_epochs, checkpoints, trainer)
-        checkpoints.save(trainer)
+        saved = checkpoints.save(trainer)
         try:
             return best.result(interrupted)
         except BaseException as error:
-            error.add_note(f"the training is saved, evaluate it with: {resume_command(folder.path)}")
+            how = f"the training is saved, evaluate it with: {resume_command(folder.path)}"
+            error.add_note(how if saved else checkpoints.failed(error, trainer))
             raise
 
 

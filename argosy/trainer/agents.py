@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Self, TypeAlias
@@ -104,12 +105,19 @@ class AgentsTrainer:
             raise StopIteration
         for learner in learners:
             learner.collected, learner.updates = [], TrainingStatsMean()
+        start, updated_s = time.perf_counter(), sum(learner.state.update_time for learner in learners)
         end = min((self.epoch + 1) * settings.step_per_epoch, self._length)
         with computing_threads(self._lead.threads):
             while min(learner.state.env_step for learner in learners) < end:
                 self._step()
+            trained_s = time.perf_counter() - start
             tested = self._test()
         self.epoch += 1
+        collect_s = trained_s + updated_s - sum(learner.state.update_time for learner in learners)
+        for learner in learners:
+            learner.collected.append(CollectStats(collect_time=collect_s))
+            learner.state.collect_time += collect_s
+            learner.state.total_time += time.perf_counter() - start
         return {name: learner.end_epoch(self.epoch, tested[name]) for name, learner in self._learners.items()}
 
     def run(self) -> Epoch:
@@ -179,12 +187,15 @@ class AgentsTrainer:
 
     def _test(self) -> dict[str, CollectStats]:
         """Play the test episodes, without exploration."""
+        start = time.perf_counter()
         for player in self._testers:
             player.renew(player.seat)
         parts: dict[str, list[CollectStats]] = {name: [] for name in self._policies}
         for player, stats in zip(self._testers, play_out(self._test_arena, self._testers, self._quota), strict=True):
             parts[self._owners[player.seat.spec]].append(stats)
-        return {name: CollectStats.merged(own) or CollectStats() for name, own in parts.items()}
+        merged = {name: CollectStats.merged(own) or CollectStats() for name, own in parts.items()}
+        test_s = time.perf_counter() - start
+        return {name: dataclasses.replace(stats, collect_time=test_s) for name, stats in merged.items()}
 
 
 class _Learner:
@@ -212,7 +223,9 @@ class _Learner:
         self.state.train_episode += len(segment.episode_returns)
         self._learning.take([segment])
         while self._learning.due:
+            start = time.perf_counter()
             stats = self._learning.update()
+            self.state.update_time += time.perf_counter() - start
             self.updates.add(stats)
             self.state.count_update(stats)
         self._schedule()

@@ -62,7 +62,7 @@ def starts(buffer, span):
 def test_what_is_left_of_a_long_episode_does_not_go_on_from_the_one_before():
     buffer = CachedReplayBuffer(ReplayBuffer(16), 1, max_episode_length=3)
     fill(buffer, 10, ends=(4, 9))  # of 5 rows each the last 3 stay
-    assert starts(buffer, 4)[2] == ([2, 3, 4, 7], [True, False, False, True])
+    assert starts(buffer, 4)[2] == ([2, 3, 4, 7], [False, False, False, True])
 
 
 def test_rows_of_another_buffer_do_not_go_on_from_the_row_before():
@@ -74,7 +74,7 @@ def test_rows_of_another_buffer_do_not_go_on_from_the_row_before():
     several = VectorReplayBuffer(6, 2)
     fill(several, 25)
     buffer.update(several)
-    assert starts(buffer, 8)[22][1] == [True, False, False, True, False, False, True, False]
+    assert starts(buffer, 8)[22][1] == [False, False, False, True, False, False, True, False]
 
 
 def test_sums_of_rewards_end_with_the_sequence():

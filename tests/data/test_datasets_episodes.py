@@ -9,7 +9,7 @@ pytest.importorskip("h5py")
 
 from filed import columns, write_hdf5
 
-from argosy.data import Batch, ReplayBuffer
+from argosy.data import Batch, CachedReplayBuffer, ReplayBuffer
 from argosy.data.datasets import convert, open_source, read_attributes
 from argosy.data.datasets.card import make_card
 from argosy.data.datasets.episodes import Sums, best_episodes
@@ -109,6 +109,16 @@ def test_a_piece_without_its_beginning_is_no_episode(tmp_path, converted, monkey
         loaded = dataclasses.replace(source, whole=None).load()
     assert loaded.rings.first.nonzero()[0].tolist() == [5, 25]
     assert not {"first", "cut"} & loaded.fields.keys()
+
+
+def test_what_a_cached_buffer_has_left_of_an_episode_is_no_episode(tmp_path):
+    buffer = CachedReplayBuffer(ReplayBuffer(40), 1, max_episode_length=5)
+    for t in range(20):  # of 4 and 6 rows in turn
+        step = {"obs": np.array([[t]]), "obs_next": np.array([[t + 1]]), "act": [0], "rew": [-1.0]}
+        buffer.add(Batch(**step, terminated=[t % 10 in (3, 9)], truncated=[False]))
+    buffer.save_hdf5(tmp_path / "cached.hdf5")
+    with open_source(tmp_path / "cached.hdf5") as source:
+        assert make_card(source).returns == [-4.0, -4.0]
 
 
 @pytest.mark.parametrize(("share", "count"), [(0.07, 7), (0.14, 14), (0.55, 55), (0.071, 8)])

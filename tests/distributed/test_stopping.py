@@ -20,6 +20,7 @@ from argosy.distributed import (
     RestartConfig,
 )
 from argosy.distributed.workers.trainer import KIND, TrainerWorker
+from argosy.logger import read_jsonl
 from argosy.presets import preset
 from argosy.trainer.statefile import read_state
 
@@ -123,3 +124,15 @@ def test_a_trainer_that_does_not_end_is_named(tmp_path, monkeypatch):
     driver = FleetRun(fleet(restart=RestartConfig(watchdog_s=1.0)), tmp_path / "run", interval_s=0.05)
     with pytest.warns(UserWarning, match=r"trainer\.p\.0 did not end within 1 s \(restart.watchdog_s\)"), driver:
         next(snapshot for snapshot in driver if snapshot.workers["trainer.p.0"]["state"] == "running")
+
+
+@pytest.mark.parametrize("stop", [FleetStop(updates=3), FleetStop(env_steps=200)])
+def test_who_ends_by_steps_has_its_last_version_evaluated(stop, tmp_path):
+    """Though the evaluation worker would rest for longer than the fleet lives; it is in the record, too."""
+    evaluation = EvalGroup(num_envs=2, episodes=2, share=1e-4)
+    driver = FleetRun(fleet(evaluation=evaluation, stop=stop), tmp_path / "run", interval_s=0.05)
+    last = driver.run()
+    version = driver.store().version_of("p", "latest")
+    assert driver.results[-1].version == last.evaluations["p"].version == version > 0
+    rows = read_jsonl(tmp_path / "run" / "metrics.jsonl")
+    assert rows[-1]["test/version"] == version

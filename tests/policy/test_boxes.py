@@ -1,5 +1,7 @@
 """Boxes at their edges: whole numbers, dimensions without width, bounds that bound nothing."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -54,6 +56,16 @@ def test_a_dimension_without_width_has_its_one_value(dtype):
     back = made.map_action_inverse(random_actions(space, 100, np.random.default_rng(0)))
     assert np.isfinite(back).all()
     assert (back[:, 1] == 0).all()
+
+
+def test_a_box_wider_than_its_type_can_say():
+    space = spaces.Box(-60_000, 60_000, (1,), np.float16)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        made = policy(space)
+    act = np.float32([[-1.0], [0.5], [1.0]])
+    assert made.map_action(act).ravel().tolist() == [-60_000, 30_000, 60_000]
+    assert made.map_action_inverse(made.map_action(act)) == pytest.approx(act)
 
 
 def test_bounds_of_3e38_bound_nothing():

@@ -111,17 +111,22 @@ def test_a_checkpoint_that_a_kill_has_left_half_way_takes_its_place(run):
     }
 
 
-def test_a_full_disk_is_said_and_the_run_goes_on_and_tries_again(tmp_path, monkeypatch):
-    saved = checkpoints.save_checkpoint
+@pytest.mark.parametrize(
+    ("place", "name", "error"),
+    [(checkpoints, "save_checkpoint", CheckpointError("no space left")),
+     (checkpoints.Checkpoints, "_keep", OSError("no space left"))],
+)  # fmt: skip
+def test_a_full_disk_is_said_and_the_run_goes_on_and_tries_again(place, name, error, tmp_path, monkeypatch):
+    saved = getattr(place, name)
     left = [2]
 
-    def full(path, trainer):
+    def full(*args):
         left[0] -= 1
         if left[0] >= 0:
-            raise CheckpointError("no space left")
-        saved(path, trainer)
+            raise error
+        saved(*args)
 
-    monkeypatch.setattr(checkpoints, "save_checkpoint", full)
+    monkeypatch.setattr(place, name, full)
     trainer = {**LONG["trainer"], "max_epoch": 6, "checkpoint_epochs": 2}
     with pytest.warns(UserWarning, match="no checkpoint was written, the run goes on and will try again: no space"):
         result = quick(tmp_path, trainer=trainer)
@@ -202,16 +207,24 @@ def test_a_copy_beside_the_checkpoints_is_none_of_them(run):
     assert argosy.resume(run.path, total_steps=1000, show_progress=False).env_steps == 1000
 
 
-def test_who_interrupts_the_last_evaluation_reads_how_to_go_on(tmp_path, monkeypatch):
+@pytest.mark.parametrize("full", [False, True])
+def test_who_interrupts_the_last_evaluation_reads_how_to_go_on(full, tmp_path, monkeypatch):
+    save = checkpoints.Checkpoints.save
+
     def press(*args):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(BestPolicy, "result", press)
+        if full:  # the disk, in the end
+            patch.setattr(
+                checkpoints.Checkpoints, "save", lambda self, trainer: not trainer.is_over and save(self, trainer)
+            )
         with pytest.raises(KeyboardInterrupt) as caught:
             quick(tmp_path)
     (note,) = caught.value.__notes__
-    assert note.startswith("the training is saved, evaluate it with: argosy resume")
+    said = "the last checkpoint is whole, go on with" if full else "the training is saved, evaluate it with"
+    assert note.startswith(f"{said}: argosy resume")
     assert argosy.resume(only_run(tmp_path).path, show_progress=False).test_episodes > 0
 
 

@@ -77,6 +77,11 @@ def test_steps_updates_and_episodes_are_counted():
     counted = dqn.info_stat.train_step - dqn.info_stat.gradient_step / 0.25
     assert 200 <= counted <= 200 + 2 * trainer._learners["second"].segment_steps * 8
     assert {"loss/total", "episode/return_mean", "test/return_mean"} <= dqn.metrics().keys()
+    for stats in (ppo, dqn):
+        timing, info = stats.info_stat.timing, stats.info_stat
+        assert stats.metrics()["time/steps_per_s"] * timing.train_time_collect == pytest.approx(info.train_step)
+        assert min(timing.train_time_collect, timing.train_time_update, timing.test_time) > 0.0
+        assert timing.train_time + timing.test_time < timing.total_time
 
 
 def parameters(trainer):

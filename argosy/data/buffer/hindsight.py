@@ -165,7 +165,7 @@ def steps_before(buffer: ReplayBuffer, index: IntArray, final: IntArray, samplin
         found = np.empty(index.shape, np.float32)
         found[0] = steps_before(buffer, index[0], final[0], sampling)
         for t in range(1, len(index)):
-            found[t] = np.where(rings.first[index[t]], 0.0, found[t - 1] + 1.0)
+            found[t] = np.where(rings.stop[index[t - 1]], 0.0, found[t - 1] + 1.0)
         return found
     found, walked = np.zeros(index.shape, np.float32), index
     while len(walked):

@@ -198,6 +198,7 @@ class ReplayBuffer(Storage):
             index, rows = self.rings.sequences(slot, sampling.span)
             fields = self._gather(index, sampling)
             mask, first = np.empty(index.shape, np.bool_), self.rings.first[index]
+            first[1:] |= self.rings.stop[index[:-1]]  # of what is left of an episode, too
             if rows is None:
                 mask.fill(True)
                 mask[: sampling.burn_in] = False

@@ -173,8 +173,6 @@ class Rings:
     def extend(self, ring: int, stop: BoolArray) -> IntArray:
         """Append rows, given in order of time with their flags, as closed segments to one ring.
 
-        A row after a stop is the first of its segment, whatever it was where it comes from.
-
         Returns:
             The slots of the rows that stay: the last ones where there are more rows than slots.
         """

@@ -155,8 +155,10 @@ def append(storage: Storage, ring: int, source: Storage, index: IntArray) -> Int
     """
     slot = storage.rings.extend(ring, source.rings.stop[index])
     if len(slot):
-        storage.rings.cut[slot] = source.rings.cut[index[-len(slot) :]]
-        restore(storage, columns_of(source, index[-len(slot) :]), slot)
+        kept = index[-len(slot) :]
+        storage.rings.cut[slot] = source.rings.cut[kept]
+        storage.rings.first[slot] &= source.rings.first[kept]
+        restore(storage, columns_of(source, kept), slot)
     return slot
 
 

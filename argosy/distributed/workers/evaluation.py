@@ -73,15 +73,22 @@ class EvalWorker:
         self._readers, self._store = readers, store
         self._num_envs, self._episodes, self._cores, self._targets = num_envs, episodes, cores, targets
         self._busy_s = self._spent_s = self._rest_until = 0.0
-        self._results: list[EvalResult] = []
+        self._results: list[EvalResult] = []  # that nobody has heard of yet
+        self._heard = self._found = 0
         self._evaluated: dict[str, int] = {}
         self._evaluation: Iterator[None] | None = None
         """The one under way."""
         self._steps = 0
 
     def results(self, incarnation: int, start: int) -> tuple[int, list[EvalResult]]:
-        """Return this worker's incarnation and its results, oldest first; from `start` on if `incarnation` is right."""
-        return self._incarnation, self._results[start if incarnation == self._incarnation else 0 :]
+        """Return this worker's incarnation and its results, oldest first; from `start` on if `incarnation` is right.
+
+        Who asks has those before `start`, and they are kept no longer.
+        """
+        if incarnation == self._incarnation:
+            del self._results[: start - self._heard]
+            self._heard = start
+        return self._incarnation, list(self._results)
 
     @property
     def survived(self) -> str:
@@ -92,11 +99,15 @@ class EvalWorker:
         """Evaluate in this stage from the next evaluation on; the one under way is of no use any more."""
         self._stage = name
 
+    def hurry(self) -> None:
+        """Rest no more: the fleet is about to end."""
+        self._cores = math.inf
+
     def poll(self) -> Progress:
         """Play some steps of the evaluation under way, or begin one if there are new parameters."""
         start = time.monotonic()
         if self._evaluation is None:
-            if start < self._rest_until or not self._begin():
+            if (start < self._rest_until and self._cores < math.inf) or not self._begin():
                 return Progress.IDLE
             self._evaluation = self._evaluate()
         steps = sum(1 for _ in itertools.islice(self._evaluation, _STEPS_PER_POLL))
@@ -111,7 +122,7 @@ class EvalWorker:
     def stats(self) -> Mapping[str, float]:
         """Return counters."""
         return {
-            "evaluations": float(len(self._results)),
+            "evaluations": float(self._found),
             "steps": float(self._steps),
             "busy_s": self._busy_s,
             "env_failures": float(self._tolerance.count),
@@ -172,6 +183,7 @@ class EvalWorker:
             )
             self._tell(result)  # first: a fleet may end as soon as its driver has heard of it
             self._results.append(result)
+            self._found += 1
             target, wanted = self._targets.get(name, (math.inf, 0))
             if result.return_mean >= target and result.episodes < wanted:
                 confirming = max(confirming, wanted)

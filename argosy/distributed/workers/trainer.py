@@ -18,7 +18,7 @@ from argosy.distributed.specs import PolicySpec
 from argosy.distributed.streams.samples import Inbox
 from argosy.distributed.workers.group import Meeting, TrainerGroup
 from argosy.errors import ConfigError, DataError
-from argosy.files import write_atomically
+from argosy.files import numbered, write_atomically
 from argosy.trainer.blob import encode
 from argosy.trainer.learning import Learning
 from argosy.trainer.statefile import read_state, write_state
@@ -91,7 +91,8 @@ class TrainerWorker:
         self._done = Counters()
         self._saved_updates = self._published_updates = 0
         self._save_due = 0.0
-        self._common_steps = 0
+        self._group_steps = 0
+        self._left: list[Path] = []
         self._wait_s = self._update_s = 0.0
         self._returns: collections.deque[float] = collections.deque(maxlen=_RECENT_EPISODES)
         self._info: dict[str, collections.deque[float]] = collections.defaultdict(
@@ -210,9 +211,7 @@ class TrainerWorker:
         if self._group is None:
             return self._learning.due, self._finishing
         size = self._learning.size
-        own = (self._learning.due, not self._finishing, size, -size, self._done.env_steps)
-        due, running, least, minus_most, steps = self._group.agree(*own)
-        self._common_steps = int(steps)
+        due, running, least, minus_most = self._group.agree(self._learning.due, not self._finishing, size, -size)
         if due and least != -minus_most and getattr(self._algorithm.config, "batch_size", None) is not None:
             raise ConfigError(
                 f"the trainers of policy {self._name!r} would learn from {least:.0f} to {-minus_most:.0f} transitions, "
@@ -220,6 +219,7 @@ class TrainerWorker:
             )
         if due:
             self._group.weigh(size)
+            self._group_steps = int(self._group.sum(np.array(self._done.env_steps)))
         return bool(due), not running
 
     def _update(self) -> None:
@@ -253,10 +253,11 @@ class TrainerWorker:
         """Meet the other trainers and go on from where the first of them is."""
         if not group.join():
             return Progress.IDLE
-        counters = (self._done.updates, self._done.gradient_steps, self._done.env_steps)
+        counters = (self._done.updates, self._done.gradient_steps)
         shared = group.share({"algorithm": self._algorithm.state_dict(), "counters": counters})
         self._algorithm.load_state_dict(shared["algorithm"])
-        self._done.updates, self._done.gradient_steps, self._common_steps = shared["counters"]
+        self._done.updates, self._done.gradient_steps = shared["counters"]
+        self._group_steps = int(group.sum(np.array(self._done.env_steps)))
         self._saved_updates = self._published_updates = self._done.updates
         self._schedule()
         group.tie(self._algorithm)
@@ -295,7 +296,7 @@ class TrainerWorker:
 
     def _all_steps(self) -> int:
         """Return the steps that the policy has been trained with, in a group by all trainers together."""
-        return self._done.env_steps if self._group is None else self._common_steps * self._group.size
+        return self._done.env_steps if self._group is None else self._group_steps
 
     def _publish(self) -> None:
         """Send the newest parameters to the store, again if need be; one push is under way at a time."""
@@ -323,6 +324,8 @@ class TrainerWorker:
             "seen": self._inbox.seen(),
         }
         write_state(self._state_file, KIND, state)
+        while self._left:
+            self._left.pop().unlink(missing_ok=True)
         self._saved_updates = self._done.updates
 
     def _restore(self) -> None:
@@ -338,4 +341,11 @@ class TrainerWorker:
             ) from error
         self._inbox.restore(state["seen"])
         self._done = Counters(**state["counters"])
+        size = self._group.size if self._group else 1
+        files = numbered(self._state_file.parent, f"trainer.{self._name}.").items()
+        self._left = [file for rank, file in files if rank >= size and self._leads]
+        for file in self._left:  # of trainers that the fleet had before: their steps count on
+            left = Counters(**read_state(file, KIND)["counters"])
+            self._done.env_steps += left.env_steps
+            self._done.episodes += left.episodes
         self._saved_updates = self._published_updates = self._done.updates

@@ -56,6 +56,24 @@ def test_listener_hears_each_result_once_across_restarts():
     assert listener.poll() == ["d"]
 
 
+def make_worker(store):
+    group = SimpleNamespace(stage="", set_stage=lambda stage: None)
+    reader = SimpleNamespace(poll=lambda: False, token=1, policy=SimpleNamespace(version=3))
+    return EvalWorker(
+        Context("eval.0", 0, Mock()), group, {"p": reader}, store, num_envs=1, episodes=1,
+        cores=1.0, targets={}, env_failures=0, stage="",
+    )  # fmt: skip
+
+
+def test_results_are_kept_until_they_are_heard():
+    worker = make_worker(Mock())
+    listener = Listener(SimpleNamespace(call=lambda _, *asked: resolved(worker.results(*asked))))
+    for found in range(5):
+        worker._results.append(found)
+        assert listener.poll() == [found]
+    assert len(worker._results) == 1
+
+
 @pytest.mark.parametrize("error", [PeerLostError("restarting"), CheckpointError("dropped"), None])
 def test_a_store_that_cannot_answer_costs_no_evaluation(error):
     """The next version may be far away, and of a policy that only plays there is none."""
@@ -65,12 +83,7 @@ def test_a_store_that_cannot_answer_costs_no_evaluation(error):
         called.append(args)
         return failed(error) if error is not None and len(called) == 1 else resolved(None)
 
-    group = SimpleNamespace(stage="", set_stage=lambda stage: None)
-    reader = SimpleNamespace(poll=lambda: False, token=1, policy=SimpleNamespace(version=3))
-    worker = EvalWorker(
-        Context("eval.0", 0, Mock()), group, {"p": reader}, SimpleNamespace(call=call), num_envs=1, episodes=1,
-        cores=1.0, targets={}, env_failures=0, stage="",
-    )  # fmt: skip
+    worker = make_worker(SimpleNamespace(call=call))
     assert worker._begin() or worker._begin()
     assert called[-1] == ("tag", "p", 3, "eval.0")
     assert not worker._begin()  # it is evaluated

@@ -2,6 +2,7 @@ import itertools
 import time
 from concurrent.futures import Future
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -248,3 +249,29 @@ def test_saving_a_replay_buffer_takes_no_more_than_a_tenth_of_the_time(kind, sav
         trainer._done.updates += 1
         trainer._end_of_round(False)
     assert len(saved) == saves
+
+
+def test_a_trainer_counts_on_for_those_that_are_no_more(make_trainer, tmp_path):
+    for rank in (2, 1, 0):
+        trainer = make_trainer(0)
+        trainer._done.env_steps, trainer._done.updates = 10**rank, 1
+        trainer.close()
+        if rank:
+            (tmp_path / "trainer.safetensors").rename(tmp_path / f"trainer.p.{rank}.safetensors")
+    for incarnation in (1, 2):  # one that dies before it is saved, and another
+        trainer = make_trainer(incarnation)
+        assert trainer.stats()["env_steps"] == 111
+    trainer._save()
+    assert make_trainer(3).stats()["env_steps"] == 111
+
+
+def test_schedules_of_several_trainers_follow_what_all_have_done(make_trainer):
+    """Also where one has done more than another, as after a resume with more of them."""
+    trainer = make_trainer(0)
+    trainer._done.env_steps = 30
+    trainer._learning = SimpleNamespace(due=True, size=1)
+    trainer._group = SimpleNamespace(
+        size=2, agree=lambda *values: list(map(float, values)), weigh=lambda size: None, sum=lambda own: own + 1000
+    )
+    assert trainer._agreed() == (True, False)
+    assert trainer._all_steps() == 1030
