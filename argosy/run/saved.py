@@ -25,7 +25,7 @@ from argosy.env.plain import space_from_plain, space_to_plain
 from argosy.errors import CheckpointError, ConfigError, nearest
 from argosy.experiment import Experiment
 from argosy.files import damage_named, numbered, read_json, write_atomically
-from argosy.named import check_trusted, trust_names
+from argosy.named import check_trusted, trust_written
 from argosy.policy import Policy, PolicyCheckpoint
 from argosy.run.agentfile import opened
 from argosy.run.folder import RunFolder, run_path
@@ -240,7 +240,7 @@ def write_description(folder: Path, observation_space: Space, action_space: Spac
         "action_space": space_to_plain(action_space),
         "own": to_plain(own),
     }
-    trust_names(data)
+    trust_written(data)
     write_atomically(folder / "policy.json", (json.dumps(data) + "\n").encode())
 
 
