@@ -11,7 +11,7 @@ import tyro
 
 from argosy.algorithm import ALGORITHMS, algorithm_class
 from argosy.cli import help
-from argosy.cli.flags import SideBySide, gathered, parse
+from argosy.cli.flags import SideBySide, check_once, gathered, parse
 from argosy.cli.show import finish, show_start
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
@@ -53,6 +53,7 @@ def main(args: Sequence[str]) -> int:
 def read_flags(args: Sequence[str], output: type[OutputT], command: str) -> tuple[Experiment, OutputT, str] | None:
     """Return the experiment, the other flags, and where the defaults come from; None: help was printed instead."""
     args = list(args)
+    check_once(args)
     algorithm = args.pop(0) if args and not args[0].startswith("-") else None
     (config,), args = _taken(args, "--config")
     names = ("--preset", "--task", "--net.memory", "--data", "--seed", "--seeds")
@@ -169,9 +170,6 @@ def flags_type(default: Experiment, output: type[Common]) -> type[Any]:
 
 
 def _parse(default: Experiment, args: Sequence[str], output: type[OutputT], command: str) -> tuple[Experiment, OutputT]:
-    for flag in ("--callbacks", "--env.wrappers", "--wrap"):  # of which the last one alone would count
-        if [arg.partition("=")[0] for arg in args].count(flag) > 1:
-            raise ConfigError(f"{flag} is given twice; give all at once: {flag} ONE ANOTHER")
     flags, args = flags_type(default, output), gathered(default.settings(), _spelled_out(default, args, output))
     names = {field.name for field in dataclasses.fields(Experiment)}
     values = {name: getattr(default, name) for name in names}

@@ -59,8 +59,8 @@ class Job:
     @property
     def position(self) -> int:
         """Steps that the run has noted so far; offline: updates."""
-        last = (self.rows() or [{}])[-1]
-        return int(last.get("env_step") or last.get("gradient_step") or 0)
+        folder = self.folder()
+        return 0 if folder is None else folder.position
 
     def result(self) -> dict[str, Any] | None:
         """Return what `result.json` says, if the run has come to its end."""

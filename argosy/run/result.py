@@ -61,6 +61,10 @@ class Result:
     policy: Policy = dataclasses.field(repr=False, compare=False)
     """The best policy, ready to act."""
 
+    def __fspath__(self) -> str:
+        """Return the run's folder: a result may stand for it."""
+        return self.run_dir
+
     @property
     def score(self) -> str:
         """Return the return in words, or that nobody knows it."""

@@ -12,6 +12,7 @@ import contextlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -113,7 +114,7 @@ class Saved(Contents):
 
 
 def load(
-    path: str | Path,
+    path: str | PathLike[str],
     *,
     policy: str | None = None,
     version: int | None = None,
@@ -143,13 +144,13 @@ def load(
     return read_policy(path, trust=trust, policy=policy, version=version, tag=tag).policy(device).eval()
 
 
-def read_policy(path: str | Path, *, trust: bool = False, **which: Unpack[Which]) -> Saved:
+def read_policy(path: str | PathLike[str], *, trust: bool = False, **which: Unpack[Which]) -> Saved:
     """Find and read a saved policy; see `load`."""
     return read_saved(find_policy(path, **which), trust=trust)
 
 
 def find_policy(
-    path: str | Path, *, policy: str | None = None, version: int | None = None, tag: str | None = None
+    path: str | PathLike[str], *, policy: str | None = None, version: int | None = None, tag: str | None = None
 ) -> Path:
     """Return the file of a saved policy; see `load`. Where there is none, the error says what there is."""
     path = run_path(path)
@@ -177,7 +178,7 @@ def find_policy(
     return there[tag] if tag is not None else next(iter(there.values()))
 
 
-def fleet_policies(path: str | Path) -> list[str]:
+def fleet_policies(path: str | PathLike[str]) -> list[str]:
     """Return the names of a fleet's policies; [] for the folder of something else."""
     path = run_path(path)
     if not (path / "fleet.json").is_file():
