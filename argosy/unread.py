@@ -28,10 +28,10 @@ def warn_of_unread(experiment: Experiment) -> None:
         warnings.warn(f"{name} is {value!r}, but nothing reads it: {why}", stacklevel=3)
     trainer, kind = experiment.trainer, algorithm_class(str(experiment.algorithm)).kind
     batch_size = trainer.batch_size or 64
-    if kind == "onpolicy" and trainer.step_per_collect > trainer.length:
+    if kind == "onpolicy" and (rollout := trainer.step_per_collect) > trainer.length:
         warnings.warn(
-            f"the run has {trainer.length:,} steps, but a rollout, trainer.step_per_collect, is {trainer.step_per_collect:,}, "
-            "and is not cut: the run makes one, and updates after it",
+            f"the run has {trainer.length:,} steps, but a rollout, trainer.step_per_collect, {rollout:,}; it is not "
+            "cut: the run makes one, and updates after it",
             stacklevel=3,
         )
     if kind == "offpolicy" and experiment.data is None and batch_size > trainer.length:

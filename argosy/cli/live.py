@@ -66,7 +66,7 @@ class Dash:
         """Serve the page until Ctrl-C."""
         for place in self.runs:
             if not Path(place).exists() and not glob.glob(place):
-                raise ConfigError(f"there is no folder {place!r}, nor one that fits it; name that of the runs, or make it")
+                raise ConfigError(f"there is no folder {place!r}, nor any that it fits; name that of the runs")
         make = page_maker(self.runs, self.threshold, self.every_s)
         server = Dashboard(make, self.every_s, self.host, self.port, new_token() if self.token else None)
         print(f"dash: {server.url}", flush=True)

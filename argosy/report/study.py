@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from os import PathLike
-from pathlib import Path
 
 import numpy as np
 

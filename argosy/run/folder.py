@@ -97,7 +97,7 @@ class RunFolder:
             raise CheckpointError(f"there is no run {str(folder.path)!r}: the folder does not exist")
         if (folder.path / "fleet.json").is_file():
             raise CheckpointError(
-                f"{str(folder.path)!r} is a fleet's folder, no local run's; go on with it by argosy launch FILE --resume"
+                f"{str(folder.path)!r} is the folder of a fleet, no local run; go on by argosy launch FILE --resume"
             )
         inside = sorted(folder.path.rglob("config.json"), key=lambda file: file.stat().st_mtime)
         hint = f"; the newest run below it is {str(inside[-1].parent)!r}" if inside else ""
@@ -123,8 +123,8 @@ def run_path(path: object) -> Path:
     """Return the path of a run, for which its `Result` may stand, and a policy by mistake."""
     if not isinstance(path, str | os.PathLike):
         raise ConfigError(
-            f"a {type(path).__name__} was given for a run; give the run's folder, or its Result. A policy at hand plays by "
-            "Collector(policy, env).collect(n_episode=N)"
+            f"a {type(path).__name__} was given for a run; give the run's folder, or its Result. A policy at hand "
+            "plays by Collector(policy, env).collect(n_episode=N)"
         )
     return Path(path)
 
@@ -154,8 +154,8 @@ def environment_of(run_dir: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except ConfigError as error:
         raise ConfigError(
-            f"the environment of the run {os.fspath(run_dir)!r} cannot be made here: {error}. Import what registers it, or "
-            "start where its module can be imported: in the folder that the run was started in, or with that on "
+            f"the environment of the run {os.fspath(run_dir)!r} cannot be made here: {error}. Import what registers "
+            "it, or start where its module can be imported: in the folder that the run was started in, or with that on "
             "PYTHONPATH. `argosy export` and argosy.load need no environment"
         ) from error
 

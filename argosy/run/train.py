@@ -72,14 +72,7 @@ def train(
     """
     if names := tuple(callback for callback in listed(callbacks) if isinstance(callback, str)):
         changes["callbacks"] = names
-    changes |= {name: fspath(path) for name, path in changes.items() if isinstance(path, PathLike)}
-    if isinstance(algorithm, Experiment):
-        experiment = algorithm.replaced(changes if task is None else {"task": task, **changes})
-    elif task is None:
-        raise ConfigError(f"which task? argosy.train({algorithm!r}, task), for instance with task 'CartPole-v1'")
-    else:
-        experiment = preset(algorithm, task, **changes)
-    experiment = located(experiment)
+    experiment = located(asked_for(algorithm, task, changes))
     warn_of_unread(experiment)
     folder = RunFolder.create(runs, experiment.task, algorithm_name(experiment.algorithm), experiment.seed)
     try:
@@ -88,6 +81,18 @@ def train(
             return _train(experiment, folder, show_progress, objects, profile=profile)
     finally:
         folder.remove_if_empty()
+
+
+def asked_for(
+    algorithm: str | type[Algorithm] | Experiment, task: TaskOf | None, changes: dict[str, Any]
+) -> Experiment:
+    """Return the experiment that is meant, see `train`."""
+    changes |= {name: fspath(path) for name, path in changes.items() if isinstance(path, PathLike)}
+    if isinstance(algorithm, Experiment):
+        return algorithm.replaced(changes if task is None else {"task": task, **changes})
+    if task is None:
+        raise ConfigError(f"which task? argosy.train({algorithm!r}, task), for instance with task 'CartPole-v1'")
+    return preset(algorithm, task, **changes)
 
 
 def resume(
