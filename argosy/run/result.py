@@ -8,6 +8,7 @@ import json
 import math
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from argosy.algorithm import algorithm_name
 from argosy.collect import Collector
@@ -66,7 +67,7 @@ class Result:
         """Return what a run has noted in its folder when it had come to its end."""
         noted, experiment = read_json(folder.result), folder.experiment()
         with damage_named(folder.result):
-            numbers = {name: math.nan if value is None else value for name, value in noted.items()}
+            numbers: dict[str, Any] = {name: math.nan if value is None else value for name, value in noted.items()}
             return cls(
                 **numbers,
                 test_episodes=0 if noted["test_return_mean"] is None else experiment.stop.episodes,

@@ -15,7 +15,7 @@ from argosy.experiment import Experiment
 from argosy.named import elsewhere, given_code
 from argosy.process import num_cores
 from argosy.run.folder import RunFolder, resume_command
-from argosy.run.many import new_group, run_many
+from argosy.run.many import Outcome, new_group, run_many
 from argosy.run.result import Result
 from argosy.run.train import asked_for
 from argosy.unread import warn_of_unread
@@ -63,7 +63,11 @@ def train_seeds(
     warn_of_unread(experiment)
     group = new_group(experiment, seeds if isinstance(seeds, str) else ",".join(map(str, seeds)), runs)
     with tqdm(total=len(group), unit="run", disable=None if show_progress else True) as bar:
-        outcomes = run_many(group, jobs or num_cores(), told=lambda outcome: bar.update())
+
+        def told(outcome: Outcome) -> None:
+            bar.update()
+
+        outcomes = run_many(group, jobs or num_cores(), told=told)
     go_on = f"go on with: {resume_command(group[0].root)}"
     if failed := [f"{one.job.name}: {one.why}" for one in outcomes if one.code not in (0, 130)]:
         raise ArgosyError(f"{len(failed)} of {len(group)} runs have failed, {'; '.join(failed)}; {go_on}")
