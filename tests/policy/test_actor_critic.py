@@ -35,9 +35,9 @@ def observations(count):
 SPACES = [
     spaces.Discrete(4),
     spaces.MultiDiscrete([2, 4, 3]),
-    spaces.MultiBinary(3),
     spaces.Box(-1, 1, (2,)),
     spaces.Box(-1, 1, (2, 3)),
+    spaces.MultiBinary(3),
 ]
 
 
