@@ -23,7 +23,7 @@ from argosy.env import EnvConfig
 from argosy.env.agents.registry import environment_name
 from argosy.errors import ConfigError
 from argosy.files import write_atomically
-from argosy.named import check_trusted, given_code, take_code, trust_names
+from argosy.named import check_trusted, given_code, take_code, trust_written
 from argosy.net import NetConfig
 from argosy.settings import BufferConfig as BufferConfig
 from argosy.settings import LoggerConfig as LoggerConfig
@@ -259,8 +259,8 @@ class Experiment(Checked):
         return from_plain(cls, fields)
 
     def save(self, path: str | Path) -> None:
-        """Write the experiment as JSON. What it names as "MODULE:CLASS" is trusted in this process from now on."""
-        trust_names(self.to_dict())
+        """Write the experiment as JSON. What it names as "MODULE:CLASS" is trusted from now on, see `trust_written`."""
+        trust_written(self.to_dict())
         write_atomically(Path(path), (json.dumps(self.to_dict(), indent=2) + "\n").encode())
 
     @classmethod

@@ -1,17 +1,23 @@
 """Classes by name: those that were registered, and "MODULE:CLASS"; imported when they are needed.
 
 A file of settings can hold such names, too, and who wrote it then chooses what is imported. So names in files count
-only when the user of this process has given them as well: registered, run or trusted. Names that lead to nothing, or to
-what cannot be used, are ConfigErrors.
+only when the user has given them as well: registered, run or trusted in this process, or the very same settings were
+written down by an earlier process of theirs in this working directory. Names that lead to nothing, or to what cannot be
+used, are ConfigErrors.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
+import hashlib
 import importlib
+import json
+import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import partial
 from operator import attrgetter
+from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import TypeAlias, cast
 
@@ -62,6 +68,19 @@ def trust_names(data: object) -> None:
     _TRUSTED.update(name for _, name in _code(data))
 
 
+def trust_written(data: object) -> None:
+    """Let files name all the code that is named in plain data; files that hold just this in later processes, too.
+
+    These must be of the same user, whose home has the note, and begin in the same folder, in which they find the code.
+    """
+    trust_names(data)
+    if names_code(data):
+        with contextlib.suppress(OSError, RuntimeError):  # no home that can be written to: they ask
+            _notes().parent.mkdir(parents=True, exist_ok=True)
+            with _notes().open("a") as file:
+                file.write(_note(data))
+
+
 def check_trusted(data: object, file: str, *, but: Container[str] = (), trust: bool = False) -> None:
     """Check that plain data from a file names no code but what the user has named.
 
@@ -74,7 +93,7 @@ def check_trusted(data: object, file: str, *, but: Container[str] = (), trust: b
     Raises:
         TrustError: it does; names it and says how to allow it.
     """
-    if trust:
+    if trust or (names_code(data, but) and _is_written(data)):
         trust_names(data)
     unknown = [f"{key} {name!r}" for key, name in _code(data) if name not in _TRUSTED and key not in but]
     if unknown:
@@ -87,6 +106,21 @@ def check_trusted(data: object, file: str, *, but: Container[str] = (), trust: b
 def names_code(data: object, but: Container[str] = ()) -> bool:
     """Return whether plain data names code that a process which has not been given it would refuse."""
     return any(key not in but for key, _ in _code(data))
+
+
+def _notes() -> Path:
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "argosy" / "written"
+
+
+def _note(data: object) -> str:
+    return hashlib.sha256(json.dumps([os.getcwd(), data], sort_keys=True).encode()).hexdigest() + "\n"
+
+
+def _is_written(data: object) -> bool:
+    try:
+        return _note(data) in _notes().read_text().splitlines(keepends=True)
+    except (OSError, RuntimeError, UnicodeDecodeError):
+        return False
 
 
 def _code(data: object, key: str = "") -> Iterator[tuple[str, str]]:

@@ -23,6 +23,7 @@ from argosy.run.pack import pack as pack
 from argosy.run.play import evaluate as evaluate, film as film
 from argosy.run.result import Result as Result
 from argosy.run.saved import load as load
+from argosy.run.seeds import train_seeds as train_seeds
 from argosy.run.train import resume as resume, train as train
 from argosy.trainer import (
     OfflineTrainer as OfflineTrainer,

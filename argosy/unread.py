@@ -26,9 +26,15 @@ def warn_of_unread(experiment: Experiment) -> None:
     for name, why in unread(experiment).items():
         value = experiment.settings()[name]
         warnings.warn(f"{name} is {value!r}, but nothing reads it: {why}", stacklevel=3)
-    trainer, replays = experiment.trainer, algorithm_class(str(experiment.algorithm)).kind == "offpolicy"
+    trainer, kind = experiment.trainer, algorithm_class(str(experiment.algorithm)).kind
     batch_size = trainer.batch_size or 64
-    if replays and experiment.data is None and batch_size > trainer.length:
+    if kind == "onpolicy" and (rollout := trainer.step_per_collect) > trainer.length:
+        warnings.warn(
+            f"the run has {trainer.length:,} steps, but a rollout, trainer.step_per_collect, {rollout:,}; it is not "
+            "cut: the run makes one, and updates after it",
+            stacklevel=3,
+        )
+    if kind == "offpolicy" and experiment.data is None and batch_size > trainer.length:
         warnings.warn(
             f"nothing will be learned: the run has {trainer.length} steps, and trainer.batch_size is {batch_size}",
             stacklevel=3,

@@ -19,6 +19,7 @@ PUBLIC = {
     "OfflineTrainer", "OffpolicyTrainer", "OnpolicyTrainer", "Policy", "ReplayBuffer", "Result", "VectorReplayBuffer",
     "__version__", "algorithm_class", "algorithm_names", "build", "collect_data", "evaluate", "export", "film", "load",
     "make_vector_env", "pack", "preset", "register_algorithm", "register_algorithm_wrapper", "resume", "train",
+    "train_seeds",
 }  # fmt: skip
 
 HEAVY = ("ray", "tensorboard", "wandb", "envpool", "ale_py", "h5py", "matplotlib")

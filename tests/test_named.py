@@ -1,13 +1,14 @@
 """Classes by name."""
 
 import collections
+import json
 import re
 
 import pytest
 
 from argosy import named
 from argosy.errors import ConfigError, TrustError
-from argosy.named import Registry, check_trusted, trust_names
+from argosy.named import Registry, check_trusted, trust_names, trust_written
 
 
 def test_a_class_is_found_by_its_name_given_as_itself_or_by_module():
@@ -74,6 +75,22 @@ def test_code_that_a_file_names_has_to_be_named_by_the_user(nothing_trusted):
     trust_names({"anywhere": "x:X"})
     Registry("shape").register("y:Y", dict)
     check_trusted(data, "'f'", but=("device",))
+
+
+def test_what_a_user_wrote_down_is_not_asked_for_again_in_the_same_folder(nothing_trusted, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    data = {"task": "mine:Env", "env": {"kwargs": {"size": 3}}, "sizes": (1, 2)}
+    trust_written(data)
+    named._TRUSTED.clear()  # a later process
+    check_trusted(json.loads(json.dumps(data)), "'f'")
+    named._TRUSTED.clear()
+    with pytest.raises(TrustError):  # the same names, another argument
+        check_trusted(data | {"env": {"kwargs": {"size": 4}}}, "'f'")
+    monkeypatch.chdir(tmp_path)  # where another module may have that name
+    with pytest.raises(TrustError):
+        check_trusted(data, "'f'")
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
+    trust_written(data)  # nowhere to note it
 
 
 def test_where_there_is_no_name_the_form_of_one_s_own_is_told():

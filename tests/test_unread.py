@@ -52,6 +52,12 @@ def test_a_run_that_is_shorter_than_a_batch_is_told():
         warn_of_unread(experiment)
 
 
+def test_a_run_that_is_shorter_than_a_rollout_is_told():
+    experiment = preset("ppo", "CartPole-v1", trainer={"total_steps": 300, "step_per_collect": 1024})
+    with pytest.warns(UserWarning, match="300 steps, but a rollout, trainer.step_per_collect, 1,024"):
+        warn_of_unread(experiment)
+
+
 @pytest.mark.parametrize(
     ("algorithm", "changes"),
     [

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
-from gymnasium import spaces
-
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, StatsT, Task
 from argosy.algorithm.critics import ScalingConfig
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.task import Kind
 from argosy.config import limited
 from argosy.data import TrainingStats
+from argosy.env.spaces import ARRAYS
 from argosy.errors import ConfigError
 from argosy.net import NetConfig
 from argosy.policy import ActorCriticPolicy
@@ -119,7 +118,7 @@ class PolicyGradient(Algorithm[ActorConfigT, StatsT]):
     """A stochastic actor, with a critic or without, that learns from rollouts of its own."""
 
     kind: Kind = "onpolicy"
-    action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
+    action_spaces = ARRAYS
     default_net = NetConfig(hidden_sizes=(64, 64), activation="tanh")
     learn_apart: ClassVar[bool] = False
     """Whether actor and critic must have layers of their own."""

@@ -14,12 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Self
 
-from gymnasium import spaces
-
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.task import Kind
 from argosy.data import TrainingStats, TransitionBatch
+from argosy.env.spaces import ARRAYS
 from argosy.net import NetConfig
 from argosy.policy import ActorCriticPolicy
 
@@ -53,7 +52,7 @@ class BC(Algorithm[BCConfig, BCStats]):
 
     kind: Kind = "offline"
     config_type = BCConfig
-    action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
+    action_spaces = ARRAYS
     goes_online = False
     default_net = NetConfig(hidden_sizes=(256, 256))
     policy: ActorCriticPolicy

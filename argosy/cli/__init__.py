@@ -15,14 +15,14 @@ from argosy.errors import ArgosyError, CheckpointError, ConfigError, MissingExtr
 
 COMMANDS = {
     "train": ("argosy.cli.train", "train ALGO --task TASK: learn, test, draw the curve"),
-    "resume": ("argosy.cli.train:Resume", "resume RUN: go on with a run that was stopped"),
+    "resume": ("argosy.cli.saved:Resume", "resume RUN: go on with a run that was stopped"),
     "eval": ("argosy.cli.saved:Eval", "eval RUN --episodes N: play with a policy that a run has saved"),
     "watch": ("argosy.cli.saved:Watch", "watch RUN --video FILE: film a policy that a run has saved"),
     "export": ("argosy.cli.saved:Export", "export RUN -o FILE: a policy as ONNX or TorchScript, to act without argosy"),
     "pack": ("argosy.cli.saved:Pack", "pack RUN -o FILE: a policy with its card, to be shared; takes the run's place"),
     "collect": ("argosy.cli.saved:Collect", "collect RUN --steps N -o FILE: a data set of a run's best policy"),
     "data": ("argosy.cli.data", "data FILE: what a data set holds, what is wrong with it | data convert SRC DST"),
-    "bench": ("argosy.cli.many:Bench", "bench SUITE: algorithms x tasks x seeds, side by side; runs what is missing"),
+    "bench": ("argosy.cli.bench:Bench", "bench SUITE: algorithms x tasks x seeds, side by side; runs what is missing"),
     "tune": ("argosy.cli.tune", "tune ALGO --task TASK --trials N: look for better settings"),
     "report": ("argosy.cli.report:Report", "report RUN... -o FILE: curves, scores and how sure they are, as one page"),
     "compare": ("argosy.cli.report:Compare", "compare A B: are these runs better than those?"),

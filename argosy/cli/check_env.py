@@ -9,9 +9,7 @@ from typing import Annotated
 import tyro
 
 from argosy.cli.flags import gathered, parse
-from argosy.env import EnvConfig, test_environment
-from argosy.env.agents.registry import environment_source
-from argosy.env.check import check_env
+from argosy.env.config import EnvConfig
 
 
 @dataclass(frozen=True)
@@ -29,6 +27,10 @@ class CheckEnv:
 
     def __call__(self) -> int:
         """Print what was found; 1 when an error is among it."""
+        from argosy.env import test_environment  # here: help needs none of it
+        from argosy.env.agents.registry import environment_source
+        from argosy.env.check import check_env
+
         if environment_source(self.task) is not None:
             found = test_environment(self.task, self.env.kwargs, seed=self.seed)
             sentences = [f"error: {sentence}" for sentence in found]

@@ -6,18 +6,16 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from argosy.cli.flags import parse
-from argosy.data.datasets import Source, convert, open_source
-from argosy.data.datasets.card import Card, histogram, make_card
-from argosy.data.datasets.episodes import best_episodes
-from argosy.env import task_spaces
 from argosy.errors import ConfigError, DataError, require
-from argosy.logger import ProgressBar
-from argosy.run.dataset import fitted
+
+if TYPE_CHECKING:
+    from argosy.data.datasets import Source
+    from argosy.data.datasets.card import Card
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +59,10 @@ def main(args: Sequence[str]) -> int:
 
 def _show(args: Sequence[str]) -> int:
     flags = parse(DataFlags, args, prog="argosy data")
+    from argosy.data.datasets import open_source  # here, as below: help needs none of it
+    from argosy.data.datasets.card import make_card
+    from argosy.logger import ProgressBar
+
     bar = ProgressBar(not flags.quiet, unit="row")
     with open_source(flags.file) as source, contextlib.closing(bar):
         bar.open(source.rows, 0)
@@ -80,6 +82,10 @@ def _convert(args: Sequence[str]) -> int:
     flags = parse(ConvertFlags, args, prog="argosy data convert")
     if flags.clip and flags.task is None:
         raise ConfigError("--clip needs --task TASK, whose bounds actions are cut to")
+    from argosy.data.datasets import convert, open_source
+    from argosy.data.datasets.episodes import best_episodes
+    from argosy.logger import ProgressBar
+
     bar = ProgressBar(not flags.quiet, unit="row")
     with open_source(flags.source) as source, contextlib.closing(bar):
         made = source if flags.task is None else _fitted(source, flags.task, "clip" if flags.clip else "check")
@@ -98,6 +104,9 @@ def _convert(args: Sequence[str]) -> int:
 
 
 def _fitted(source: Source, task: str, bounds: Literal["check", "clip"]) -> Source:
+    from argosy.env import task_spaces
+    from argosy.run.dataset import fitted
+
     return fitted(source, *task_spaces(task), bounds=bounds)
 
 
@@ -115,6 +124,8 @@ def _draw(card: Card, path: str) -> None:
     """Draw the returns' histogram."""
     require("matplotlib", "plot")
     from matplotlib.figure import Figure
+
+    from argosy.data.datasets.card import histogram
 
     if not card.returns:
         why = f"no return of {len(card.lengths):,} episodes is a finite number" if card.lengths else "no episode ends"

@@ -92,6 +92,13 @@ _read(
 _read(type(None), "{None}", lambda args: None, lambda value: ["None"], choices=("None", "none"))
 
 
+def check_once(args: Sequence[str]) -> None:
+    """Refuse a flag that is given twice, of which the last alone would count."""
+    flags = [arg.partition("=")[0].replace("_", "-") for arg in args if re.match("--?[A-Za-z]", arg)]
+    if twice := [flag for flag in flags if flags.count(flag) > 1]:
+        raise ConfigError(f"{twice[0]} is given twice; give it once, several values as {twice[0]} ONE ANOTHER")
+
+
 def gathered(settings: Mapping[str, object], args: Sequence[str]) -> list[str]:
     """Let `--env.kwargs.size 3 --env.kwargs.name left` stand for `--env.kwargs '{"size": 3, "name": "left"}'`.
 
@@ -135,6 +142,7 @@ def parse(
         default: values of flags that are not given.
         names: flags to offer for a misspelt one, beside the fields of `flags`.
     """
+    check_once(args)
     errors = io.StringIO()
     try:
         with contextlib.redirect_stderr(errors):

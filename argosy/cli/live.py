@@ -6,6 +6,7 @@ it gets what was made last.
 
 from __future__ import annotations
 
+import glob
 import hmac
 import secrets
 import threading
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import parse_qs, urlsplit
 
@@ -62,6 +64,9 @@ class Dash:
 
     def __call__(self) -> int:
         """Serve the page until Ctrl-C."""
+        for place in self.runs:
+            if not Path(place).exists() and not glob.glob(place):
+                raise ConfigError(f"there is no folder {place!r}, nor any that it fits; name that of the runs")
         make = page_maker(self.runs, self.threshold, self.every_s)
         server = Dashboard(make, self.every_s, self.host, self.port, new_token() if self.token else None)
         print(f"dash: {server.url}", flush=True)

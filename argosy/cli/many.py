@@ -1,4 +1,4 @@
-"""`argosy bench SUITE`, and what is said about many runs: while they run, and in the end."""
+"""What is said about many runs: while they run, and in the end."""
 
 from __future__ import annotations
 
@@ -8,59 +8,16 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
 
-import tyro
 from tqdm import tqdm
 
 from argosy.cli.flags import SideBySide
 from argosy.errors import MissingExtraError
-from argosy.experiment import Experiment
 from argosy.process import num_cores
-from argosy.run.folder import new_folder, resume_command
-from argosy.run.many import Job, Outcome, Start, make_group, read_seeds, run_many, start_here
-from argosy.run.suites import SUITES, suite
+from argosy.run.folder import resume_command
+from argosy.run.many import Job, Outcome, Start, run_many, start_here
 
 _LOOK_S = 2.0
-_TASKS = "; ".join(f"{name}: {', '.join(tasks)}" for name, tasks in SUITES.items())
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bench(SideBySide):
-    """Train algorithms on the tasks of a suite with several seeds.
-
-    Run it again after Ctrl-C: what has ended is kept, what was cut off goes on.
-    """
-
-    suite: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="SUITE", help=f"Which tasks. {_TASKS}.")]
-    algorithms: tuple[str, ...] = ()
-    """Which algorithms; none: all that learn online and have presets for these tasks."""
-    seeds: str = "0-4"
-    """A run for each: 0-4, or 1,3,5."""
-    runs: str = "runs"
-    """Folder; the suite's runs lie in bench/SUITE below it."""
-    dry: bool = False
-    """Say what would be run, and run nothing."""
-
-    def __call__(self) -> int:
-        """Run what is missing."""
-        algorithms = [name for names in self.algorithms for name in names.split(",")]
-        experiments = suite(self.suite, algorithms, read_seeds(self.seeds))
-        root = Path(self.runs) / "bench" / self.suite
-        if self.dry:
-            jobs = [Job(experiment, root) for experiment in experiments]
-            print("\n".join(f"{job.name}: {'there' if job.result() else 'missing'}" for job in jobs))
-            return 0
-        return run_and_report(make_group(root, experiments), self)
-
-
-def new_group(experiment: Experiment, seeds: str, runs: str) -> list[Job]:
-    """Make a new folder below `runs` for a run of each seed."""
-    experiments = [experiment.replaced({"seed": seed}) for seed in read_seeds(seeds)]
-    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{experiment.algorithm}-{experiment.task}"
-    return make_group(new_folder(Path(runs) / "many", name.replace("/", "-").replace(":", "-")), experiments)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""What is done with a policy that a run has saved: `argosy eval`, `watch`, `export`, `pack` and `collect`."""
+"""What is done with what a run has saved: `argosy resume`, `eval`, `watch`, `export`, `pack` and `collect`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,48 @@ from typing import Annotated, Literal
 import tyro
 
 import argosy  # what it names is imported when it is used: help needs none of it
+from argosy.cli.flags import SideBySide
+from argosy.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resume(SideBySide):
+    """Go on with a run that was stopped, from its checkpoint."""
+
+    others = "a run that goes on keeps its settings; argosy train ALGO --task TASK --init RUN begins a new one from it"
+
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """The run's folder, or that of many runs (`argosy train --seeds`), of which those that are missing go on."""
+    total_steps: int | None = None
+    """The run's new length in steps (offline: updates); a run that has finished goes on, too."""
+    device: str | None = None
+    """Where to learn on, if the run's own device is not here; another one rounds otherwise."""
+    trust: bool = False
+    """Import the code that the run names as MODULE:CLASS."""
+
+    def __call__(self) -> int:
+        """Go on with the run."""
+        from argosy.cli import many
+        from argosy.cli.show import finish
+        from argosy.run.many import find_group
+
+        if group := find_group(self.run, trust=self.trust):
+            if self.total_steps is not None or self.device is not None:
+                raise ConfigError(
+                    f"{self.run} holds many runs, which stay as they are; --total-steps and --device take one of their "
+                    "folders"
+                )
+            return many.run_and_report(group, self)
+        if self.address is not None:
+            raise ConfigError(f"--address is for a folder of many runs, and {self.run} is none")
+        result = argosy.resume(
+            self.run,
+            total_steps=self.total_steps,
+            device=self.device,
+            show_progress=not self.quiet,
+            trust=self.trust,
+        )
+        return finish(result, self)
 
 
 @dataclass(frozen=True, kw_only=True)

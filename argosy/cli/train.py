@@ -1,4 +1,4 @@
-"""`argosy train ALGO --task TASK ...`: every setting of the experiment is a flag; `argosy resume RUN`."""
+"""`argosy train ALGO --task TASK ...`: every setting of the experiment is a flag."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tyro
 
 from argosy.algorithm import ALGORITHMS, algorithm_class
 from argosy.cli import help
-from argosy.cli.flags import SideBySide, gathered, parse
+from argosy.cli.flags import SideBySide, check_once, gathered, parse
 from argosy.cli.show import finish, show_start
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
@@ -53,6 +53,7 @@ def main(args: Sequence[str]) -> int:
 def read_flags(args: Sequence[str], output: type[OutputT], command: str) -> tuple[Experiment, OutputT, str] | None:
     """Return the experiment, the other flags, and where the defaults come from; None: help was printed instead."""
     args = list(args)
+    check_once(args)
     algorithm = args.pop(0) if args and not args[0].startswith("-") else None
     (config,), args = _taken(args, "--config")
     names = ("--preset", "--task", "--net.memory", "--data", "--seed", "--seeds")
@@ -101,8 +102,9 @@ def run_and_report(experiment: Experiment, output: Output, source: str) -> int:
         raise ConfigError("--address is for several runs (--seeds 0-4); for one run on many machines see argosy launch")
     if output.seeds is not None:
         from argosy.cli import many
+        from argosy.run.many import new_group
 
-        group = many.new_group(experiment, output.seeds, output.runs)
+        group = new_group(experiment, output.seeds, output.runs)
     if not output.quiet:
         show_start(experiment, source, output.stream, output.seeds)
     if output.seeds is not None:
@@ -113,46 +115,6 @@ def run_and_report(experiment: Experiment, output: Output, source: str) -> int:
 
         print(profile_table(result.run_dir), file=output.stream)
     return finish(result, output)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Resume(SideBySide):
-    """Go on with a run that was stopped, from its checkpoint."""
-
-    others = "a run that goes on keeps its settings; argosy train ALGO --task TASK --init RUN begins a new one from it"
-
-    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
-    """The run's folder, or that of many runs (`argosy train --seeds`), of which those that are missing go on."""
-    total_steps: int | None = None
-    """The run's new length in steps (offline: updates); a run that has finished goes on, too."""
-    device: str | None = None
-    """Where to learn on, if the run's own device is not here; another one rounds otherwise."""
-    trust: bool = False
-    """Import the code that the run names as MODULE:CLASS."""
-
-    def __call__(self) -> int:
-        """Go on with the run."""
-        from argosy.cli import many
-        from argosy.run import train as runs
-        from argosy.run.many import find_group
-
-        if group := find_group(self.run, trust=self.trust):
-            if self.total_steps is not None or self.device is not None:
-                raise ConfigError(
-                    f"{self.run} holds many runs, which stay as they are; --total-steps and --device take one of their "
-                    "folders"
-                )
-            return many.run_and_report(group, self)
-        if self.address is not None:
-            raise ConfigError(f"--address is for a folder of many runs, and {self.run} is none")
-        result = runs.resume(
-            self.run,
-            total_steps=self.total_steps,
-            device=self.device,
-            show_progress=not self.quiet,
-            trust=self.trust,
-        )
-        return finish(result, self)
 
 
 def help_of(default: Experiment, output: Common) -> tuple[str, str]:
@@ -169,9 +131,6 @@ def flags_type(default: Experiment, output: type[Common]) -> type[Any]:
 
 
 def _parse(default: Experiment, args: Sequence[str], output: type[OutputT], command: str) -> tuple[Experiment, OutputT]:
-    for flag in ("--callbacks", "--env.wrappers", "--wrap"):  # of which the last one alone would count
-        if [arg.partition("=")[0] for arg in args].count(flag) > 1:
-            raise ConfigError(f"{flag} is given twice; give all at once: {flag} ONE ANOTHER")
     flags, args = flags_type(default, output), gathered(default.settings(), _spelled_out(default, args, output))
     names = {field.name for field in dataclasses.fields(Experiment)}
     values = {name: getattr(default, name) for name in names}

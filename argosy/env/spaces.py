@@ -14,6 +14,8 @@ from argosy.env.vector.protocol import Obs, Received
 from argosy.errors import SpaceError
 
 Space: TypeAlias = spaces.Space[Any]
+ARRAYS = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Box)
+"""Kinds of spaces whose elements are arrays."""
 Rows: TypeAlias = "slice | Sequence[int] | NDArray[Any]"
 
 
@@ -36,7 +38,7 @@ def is_array_space(space: Space) -> bool:
     """Whether elements are arrays (or nested dicts of arrays) of fixed shape and numeric type."""
     if (parts := parts_of(space)) is not None:
         return all(is_array_space(part) for part in parts.values())
-    return isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary)
+    return isinstance(space, ARRAYS)
 
 
 def check_sizes(space: Space, name: str) -> None:

@@ -15,7 +15,7 @@ LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
 def categorical_log_prob(log_probs: torch.Tensor, act: torch.Tensor) -> torch.Tensor:
     """Log-probability [...] of the indices `act` [...] under normalised `log_probs` [..., A]."""
-    return log_probs.gather(-1, act.unsqueeze(-1)).squeeze(-1)
+    return log_probs.gather(-1, act.long().unsqueeze(-1)).squeeze(-1)
 
 
 def categorical_entropy(log_probs: torch.Tensor) -> torch.Tensor:

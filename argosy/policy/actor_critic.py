@@ -12,7 +12,7 @@ from torch import nn
 
 from argosy.data import Batch, SampleBatch
 from argosy.data.protocols import ObsBatchProtocol
-from argosy.env.spaces import Space
+from argosy.env.spaces import ARRAYS, Space
 from argosy.errors import ConfigError, SpaceError
 from argosy.net import Backbone, Linear, NetConfig, ScaledLinear, Scaling, orthogonal_
 from argosy.ops import (
@@ -40,10 +40,10 @@ class CategoricalHead(nn.Module):
     [..., K, A] with A the largest size; missing choices are forbidden.
     """
 
-    def __init__(self, in_features: int, sizes: tuple[int, ...], single: bool) -> None:
+    def __init__(self, in_features: int, sizes: tuple[int, ...], dtype: object, *, single: bool) -> None:
         super().__init__()
         self.output = Linear(in_features, sum(sizes))
-        self.single = single
+        self.single, self.dtype = single, np.dtype(dtype)
         self.padded_shape = (len(sizes), max(sizes))
         slots = [k * max(sizes) + i for k, size in enumerate(sizes) for i in range(size)]
         self.slots = nn.Buffer(torch.tensor(slots), persistent=False)
@@ -77,7 +77,7 @@ class CategoricalHead(nn.Module):
         if evaluating is not None:
             noise[evaluating] = 1.0
         act, logp = categorical_sample(log_probs, noise)
-        return act, logp if self.single else logp.sum(axis=-1)
+        return act.astype(self.dtype, copy=False), logp if self.single else logp.sum(axis=-1)
 
     def mode(self, log_probs: torch.Tensor) -> torch.Tensor:
         """Likeliest action [...] or [..., K]."""
@@ -170,11 +170,11 @@ def _action_head(
     if isinstance(space, spaces.Box):
         return GaussianHead(in_features, space.shape, log_std_init, bounded_mean)
     if isinstance(space, spaces.Discrete):
-        return CategoricalHead(in_features, (int(space.n),), single=True)
-    sizes = cast(spaces.MultiDiscrete, space).nvec
+        return CategoricalHead(in_features, (int(space.n),), np.int64, single=True)
+    sizes = np.full(space.shape, 2) if isinstance(space, spaces.MultiBinary) else cast(spaces.MultiDiscrete, space).nvec
     if sizes.ndim != 1:
-        raise SpaceError(f"ActorCriticPolicy takes MultiDiscrete actions of one axis, not {space}; flatten it")
-    return CategoricalHead(in_features, tuple(sizes.tolist()), single=False)
+        raise SpaceError(f"ActorCriticPolicy takes actions of several choices with one axis, not {space}; flatten it")
+    return CategoricalHead(in_features, tuple(sizes.tolist()), space.dtype, single=False)
 
 
 class ActorCriticAnalysis:
@@ -264,7 +264,7 @@ class ActorCriticPolicy(NetPolicy):
 
     Args:
         observation_space: space of one observation; a Dict may hold an action mask.
-        action_space: Discrete, MultiDiscrete (one axis) or Box.
+        action_space: Discrete, MultiDiscrete or MultiBinary (one axis), or Box.
         net: shape of the networks; `shared_backbone` matters here.
         log_std_init: initial logarithm of a Gaussian actor's deviation.
         bounded_mean: whether tanh keeps a Gaussian's mean within [-1, 1], where these are the bounds.
@@ -277,7 +277,7 @@ class ActorCriticPolicy(NetPolicy):
         ConfigError: `log_std_init` is out of range.
     """
 
-    action_spaces: ClassVar[tuple[type[Space], ...]] = (spaces.Discrete, spaces.MultiDiscrete, spaces.Box)
+    action_spaces: ClassVar[tuple[type[Space], ...]] = ARRAYS
 
     def __init__(
         self,

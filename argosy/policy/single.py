@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gymnasium import spaces
 from torch import nn
 
 from argosy.config import check_range
 from argosy.data import Batch
-from argosy.env.spaces import Space
+from argosy.env.spaces import ARRAYS, Space
 from argosy.policy.base import Policy, PolicyState
 from argosy.policy.predict import request
 
@@ -39,7 +38,7 @@ class SingleModelPytorchPolicy(Policy):
         ConfigError: a number is out of range.
     """
 
-    action_spaces = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary, spaces.Box)
+    action_spaces = ARRAYS
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
+from os import PathLike
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class FleetSeen:
     """Its metrics."""
 
 
-def read_fleets(places: Sequence[str | Path]) -> tuple[list[FleetSeen], list[str]]:
+def read_fleets(places: Sequence[str | PathLike[str]]) -> tuple[list[FleetSeen], list[str]]:
     """Return the runs of fleets in and below folders, and what is wrong with others."""
     fleets, said = list[FleetSeen](), list[str]()
     for folder in {path.resolve(): path for place in places for path in below(place, "fleet.json")}.values():

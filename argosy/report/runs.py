@@ -7,6 +7,7 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike, fspath
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +60,7 @@ Known = dict[Path, tuple[object, "Run | None", list[str]]]
 """By its folder: when its files were written, what was read of a run (None: it could not be), and what was wrong."""
 
 
-def read_runs(places: Sequence[str | Path], known: Known | None = None) -> tuple[list[Run], list[str]]:
+def read_runs(places: Sequence[str | PathLike[str]], known: Known | None = None) -> tuple[list[Run], list[str]]:
     """Return the runs in folders, below them, or where patterns (`runs/many/*-ppo-*`) lead, and what is wrong.
 
     Trials of a study (`argosy tune`) count only where their own folders are named.
@@ -102,9 +103,10 @@ def _once(runs: Sequence[Run], said: list[str]) -> list[Run]:
     return list(newest.values())
 
 
-def below(place: str | Path, name: str) -> list[Path]:
+def below(place: str | PathLike[str], name: str) -> list[Path]:
     """Return the folders that hold a file of this name, in a folder or where a pattern leads, and below."""
-    roots = sorted(glob.glob(str(place))) or [str(place)]
+    place = fspath(place)
+    roots = sorted(glob.glob(place)) or [place]
     return [file.parent for root in roots for file in sorted(Path(root).rglob(name))]
 
 

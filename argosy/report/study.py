@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
+from os import PathLike
 
 import numpy as np
 
@@ -29,7 +29,7 @@ class StudySeen:
     """Of each setting; {}: not known yet."""
 
 
-def read_studies(places: Sequence[str | Path]) -> tuple[list[StudySeen], list[str]]:
+def read_studies(places: Sequence[str | PathLike[str]]) -> tuple[list[StudySeen], list[str]]:
     """Return the studies in and below folders, and what is wrong with others."""
     studies, said = list[StudySeen](), list[str]()
     for folder in {path.resolve(): path for place in places for path in below(place, STUDY)}.values():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ STEPS_PER_ENV = 1000
 
 
 def collect_data(
-    run_dir: str | Path,
+    run_dir: str | PathLike[str],
     path: str | Path,
     *,
     steps: int,

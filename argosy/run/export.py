@@ -7,6 +7,7 @@ import json
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, Unpack, cast
 
@@ -31,7 +32,7 @@ _CHECKED_ROWS = 16
 
 
 def export(
-    source: Policy | str | Path,
+    source: Policy | str | PathLike[str],
     path: str | Path,
     *,
     format: Format | None = None,

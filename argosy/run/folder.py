@@ -48,6 +48,12 @@ class RunFolder:
         """Return the metrics; none before the first record."""
         return read_jsonl(self.metrics) if self.metrics.is_file() else []
 
+    @property
+    def position(self) -> int:
+        """Steps that the run has noted so far; offline: updates."""
+        last = (self.rows() or [{}])[-1]
+        return int(last.get("env_step") or last.get("gradient_step") or 0)
+
     @staticmethod
     def home(root: str | Path, task: str, algorithm: str) -> Path:
         """Return where the runs of an algorithm on a task lie, one folder each."""
@@ -82,20 +88,20 @@ class RunFolder:
             self.path.parent.parent.rmdir()
 
     @classmethod
-    def find(cls, path: str | Path) -> RunFolder:
+    def find(cls, path: str | os.PathLike[str]) -> RunFolder:
         """Return the folder of an existing run; where there is none, the error names the newest one nearby, if any."""
         folder = cls(run_path(path))
         if folder.config.is_file():
             return folder
         if not folder.path.exists():
-            raise CheckpointError(f"there is no run {str(path)!r}: the folder does not exist")
+            raise CheckpointError(f"there is no run {str(folder.path)!r}: the folder does not exist")
         if (folder.path / "fleet.json").is_file():
             raise CheckpointError(
-                f"{str(path)!r} is the folder of a fleet, no local run; go on with it by argosy launch FILE --resume"
+                f"{str(folder.path)!r} is the folder of a fleet, no local run; go on by argosy launch FILE --resume"
             )
         inside = sorted(folder.path.rglob("config.json"), key=lambda file: file.stat().st_mtime)
         hint = f"; the newest run below it is {str(inside[-1].parent)!r}" if inside else ""
-        raise CheckpointError(f"{str(path)!r} is not the folder of a run: it has no config.json{hint}")
+        raise CheckpointError(f"{str(folder.path)!r} is not the folder of a run: it has no config.json{hint}")
 
 
 def new_folder(parent: Path, name: str) -> Path:
@@ -114,11 +120,11 @@ def new_folder(parent: Path, name: str) -> Path:
 
 
 def run_path(path: object) -> Path:
-    """Return the path of a run, where a policy or a result may stand for it by mistake."""
+    """Return the path of a run, for which its `Result` may stand, and a policy by mistake."""
     if not isinstance(path, str | os.PathLike):
         raise ConfigError(
-            f"a {type(path).__name__} was given for a run; give the run's folder (of a Result: result.run_dir). A "
-            "policy at hand plays by Collector(policy, env).collect(n_episode=N)"
+            f"a {type(path).__name__} was given for a run; give the run's folder, or its Result. A policy at hand "
+            "plays by Collector(policy, env).collect(n_episode=N)"
         )
     return Path(path)
 
@@ -142,14 +148,14 @@ def located(experiment: Experiment) -> Experiment:
 
 
 @contextlib.contextmanager
-def environment_of(run_dir: str | Path) -> Iterator[None]:
+def environment_of(run_dir: str | os.PathLike[str]) -> Iterator[None]:
     """Say of an environment that cannot be made here whose it is, and what to do."""
     try:
         yield
     except ConfigError as error:
         raise ConfigError(
-            f"the environment of the run {str(run_dir)!r} cannot be made here: {error}. Import what registers it, or "
-            "start where its module can be imported: in the folder that the run was started in, or with that on "
+            f"the environment of the run {os.fspath(run_dir)!r} cannot be made here: {error}. Import what registers "
+            "it, or start where its module can be imported: in the folder that the run was started in, or with that on "
             "PYTHONPATH. `argosy export` and argosy.load need no environment"
         ) from error
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from argosy.errors import ArgosyError, ConfigError
 from argosy.experiment import NO_CODE, Experiment
 from argosy.files import damage_named, make_folder, read_json
 from argosy.named import check_trusted
-from argosy.run.folder import RunFolder, located
+from argosy.run.folder import RunFolder, located, new_folder
 from argosy.run.process import LocalProcess, Process
 
 GROUP = "experiments"
@@ -59,8 +60,8 @@ class Job:
     @property
     def position(self) -> int:
         """Steps that the run has noted so far; offline: updates."""
-        last = (self.rows() or [{}])[-1]
-        return int(last.get("env_step") or last.get("gradient_step") or 0)
+        folder = self.folder()
+        return 0 if folder is None else folder.position
 
     def result(self) -> dict[str, Any] | None:
         """Return what `result.json` says, if the run has come to its end."""
@@ -117,6 +118,13 @@ def make_group(root: Path, experiments: Sequence[Experiment]) -> list[Job]:
     for job in jobs:
         job.experiment.save(job.config)
     return jobs
+
+
+def new_group(experiment: Experiment, seeds: str, runs: str | Path) -> list[Job]:
+    """Make a new folder below `runs` for a run of each seed."""
+    experiments = [experiment.replaced({"seed": seed}) for seed in read_seeds(seeds)]
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{experiment.algorithm}-{experiment.task}"
+    return make_group(new_folder(Path(runs) / "many", name.replace("/", "-").replace(":", "-")), experiments)
 
 
 def find_group(root: str | Path, *, trust: bool = False) -> list[Job]:
@@ -234,6 +242,9 @@ def _cores(slot: int, slots: int) -> list[int]:
 def _ctrl_c() -> Iterator[list[int]]:
     """Count presses of Ctrl-C, and SIGTERMs, instead of being ended by the first."""
     presses: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield presses  # only the main thread may handle signals
+        return
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(number, lambda number, frame: presses.append(number)) for number in numbers]
     try:

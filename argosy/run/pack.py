@@ -8,6 +8,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ _OF_A_SEED = ("seed", "threads", "logger", "argosy")
 
 
 def pack(
-    run_dir: str | Path,
+    run_dir: str | PathLike[str],
     output: str | Path,
     *,
     episodes: int = 100,

@@ -27,7 +27,7 @@ from argosy.run.saved import Which, fleet_policies, read_policy
 
 
 def evaluate(
-    run_dir: str | Path,
+    run_dir: str | os.PathLike[str],
     *,
     episodes: int = 100,
     seed: int = 0,
@@ -65,7 +65,7 @@ def evaluate(
 
 
 def film(
-    run_dir: str | Path,
+    run_dir: str | os.PathLike[str],
     path: str | Path,
     *,
     episodes: int = 1,
@@ -105,7 +105,7 @@ def film(
 
 
 def film_policy(
-    run_dir: str | Path,
+    run_dir: str | os.PathLike[str],
     experiment: Experiment,
     policy: Policy,
     path: str | Path,

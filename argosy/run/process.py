@@ -19,6 +19,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # what has started it 
 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 if cores := {cores}:
     os.sched_setaffinity(0, cores)
+sys.path += {path}
 from argosy.env.worker.serve import die_with
 die_with({owner})
 from argosy.cli import main
@@ -57,7 +58,7 @@ class LocalProcess:
                 f"{socket.gethostname()} has no folder {missing[0]!r}; all machines must share the folder of the runs "
                 "(--runs) and the one where this was started"
             )
-        command = _COMMAND.format(cores=list(cores), owner=os.getpid())
+        command = _COMMAND.format(cores=list(cores), path=sys.path, owner=os.getpid())
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the process
         self._process = subprocess.Popen(
             [sys.executable, "-c", command, *args],

@@ -8,12 +8,13 @@ import json
 import math
 from html import escape
 from pathlib import Path
+from typing import Any
 
 from argosy.algorithm import algorithm_name
 from argosy.collect import Collector
 from argosy.data import CollectStats
 from argosy.experiment import Experiment
-from argosy.files import write_atomically
+from argosy.files import damage_named, read_json, write_atomically
 from argosy.policy import Policy
 from argosy.rng import spawn_seeds
 from argosy.run.build import LocalTrainer
@@ -60,6 +61,23 @@ class Result:
     `trainer.episode_per_test` is 0."""
     policy: Policy = dataclasses.field(repr=False, compare=False)
     """The best policy, ready to act."""
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> Result:
+        """Return what a run has noted in its folder when it had come to its end."""
+        noted, experiment = read_json(folder.result), folder.experiment()
+        with damage_named(folder.result):
+            numbers: dict[str, Any] = {name: math.nan if value is None else value for name, value in noted.items()}
+            return cls(
+                **numbers,
+                test_episodes=0 if noted["test_return_mean"] is None else experiment.stop.episodes,
+                curve=str(folder.curve) if folder.curve.is_file() else None,
+                policy=read_saved(folder.best_policy).policy(experiment.device),
+            )
+
+    def __fspath__(self) -> str:
+        """Return the run's folder: a result may stand for it."""
+        return self.run_dir
 
     @property
     def score(self) -> str:

@@ -12,6 +12,7 @@ import contextlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -25,7 +26,7 @@ from argosy.env.plain import space_from_plain, space_to_plain
 from argosy.errors import CheckpointError, ConfigError, nearest
 from argosy.experiment import Experiment
 from argosy.files import damage_named, numbered, read_json, write_atomically
-from argosy.named import check_trusted, trust_names
+from argosy.named import check_trusted, trust_written
 from argosy.policy import Policy, PolicyCheckpoint
 from argosy.run.agentfile import opened
 from argosy.run.folder import RunFolder, run_path
@@ -113,7 +114,7 @@ class Saved(Contents):
 
 
 def load(
-    path: str | Path,
+    path: str | PathLike[str],
     *,
     policy: str | None = None,
     version: int | None = None,
@@ -143,13 +144,13 @@ def load(
     return read_policy(path, trust=trust, policy=policy, version=version, tag=tag).policy(device).eval()
 
 
-def read_policy(path: str | Path, *, trust: bool = False, **which: Unpack[Which]) -> Saved:
+def read_policy(path: str | PathLike[str], *, trust: bool = False, **which: Unpack[Which]) -> Saved:
     """Find and read a saved policy; see `load`."""
     return read_saved(find_policy(path, **which), trust=trust)
 
 
 def find_policy(
-    path: str | Path, *, policy: str | None = None, version: int | None = None, tag: str | None = None
+    path: str | PathLike[str], *, policy: str | None = None, version: int | None = None, tag: str | None = None
 ) -> Path:
     """Return the file of a saved policy; see `load`. Where there is none, the error says what there is."""
     path = run_path(path)
@@ -177,7 +178,7 @@ def find_policy(
     return there[tag] if tag is not None else next(iter(there.values()))
 
 
-def fleet_policies(path: str | Path) -> list[str]:
+def fleet_policies(path: str | PathLike[str]) -> list[str]:
     """Return the names of a fleet's policies; [] for the folder of something else."""
     path = run_path(path)
     if not (path / "fleet.json").is_file():
@@ -240,7 +241,7 @@ def write_description(folder: Path, observation_space: Space, action_space: Spac
         "action_space": space_to_plain(action_space),
         "own": to_plain(own),
     }
-    trust_names(data)
+    trust_written(data)
     write_atomically(folder / "policy.json", (json.dumps(data) + "\n").encode())
 
 

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-
-from gymnasium import spaces
+from typing import TYPE_CHECKING
 
 from argosy.algorithm import ALGORITHMS, algorithm_class
-from argosy.algorithm.task import Space
-from argosy.env import task_family
 from argosy.errors import ConfigError, nearest
-from argosy.experiment import Experiment
-from argosy.presets import preset, tuned_families
 
-SUITES: dict[str, dict[str, type[Space]]] = {
-    "classic": {"CartPole-v1": spaces.Discrete, "Acrobot-v1": spaces.Discrete, "Pendulum-v1": spaces.Box},
+if TYPE_CHECKING:
+    from argosy.experiment import Experiment
+
+SUITES: dict[str, dict[str, str]] = {
+    "classic": {"CartPole-v1": "Discrete", "Acrobot-v1": "Discrete", "Pendulum-v1": "Box"},
     "minatar": dict.fromkeys(
-        (f"MinAtar/{game}-v1" for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")),
-        spaces.Discrete,
+        (f"MinAtar/{game}-v1" for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders")), "Discrete"
     ),
     "mujoco5": dict.fromkeys(
-        (f"{robot}-v5" for robot in ("HalfCheetah", "Hopper", "Walker2d", "Swimmer", "Ant")), spaces.Box
+        (f"{robot}-v5" for robot in ("HalfCheetah", "Hopper", "Walker2d", "Swimmer", "Ant")), "Box"
     ),
     "atari5": dict.fromkeys(
         (f"ALE/{game}-v5" for game in ("BattleZone", "DoubleDunk", "NameThisGame", "Phoenix", "Qbert")),
-        spaces.Discrete,
+        "Discrete",
     ),
 }
 """Kinds of actions of each suite's tasks. Atari-5: Aitchison et al., 2023, https://arxiv.org/abs/2210.02019."""
@@ -36,6 +33,9 @@ def suite(name: str, algorithms: Sequence[str], seeds: Sequence[int]) -> list[Ex
 
     No algorithms stand for all that learn online and have presets for the suite's tasks.
     """
+    from argosy.env import task_family  # here: the suites' names need none of it
+    from argosy.presets import preset, tuned_families
+
     if name not in SUITES:
         raise ConfigError(f"unknown suite {name!r}: {nearest(name, SUITES)}")
     tasks = SUITES[name]
@@ -43,7 +43,7 @@ def suite(name: str, algorithms: Sequence[str], seeds: Sequence[int]) -> list[Ex
     pairs = [
         (algorithm, task)
         for algorithm, (task, actions) in product(asked, tasks.items())
-        if actions in algorithm_class(algorithm).action_spaces
+        if actions in [space.__name__ for space in algorithm_class(algorithm).action_spaces]
         and (algorithms or task_family(task) in tuned_families(algorithm))
     ]
     if idle := sorted(set(algorithms) - {algorithm for algorithm, _ in pairs}):

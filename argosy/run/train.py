@@ -8,6 +8,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
+from os import PathLike, fspath
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -71,14 +72,7 @@ def train(
     """
     if names := tuple(callback for callback in listed(callbacks) if isinstance(callback, str)):
         changes["callbacks"] = names
-    changes |= {name: str(path) for name, path in changes.items() if isinstance(path, Path)}
-    if isinstance(algorithm, Experiment):
-        experiment = algorithm.replaced(changes if task is None else {"task": task, **changes})
-    elif task is None:
-        raise ConfigError(f"which task? argosy.train({algorithm!r}, task), for instance with task 'CartPole-v1'")
-    else:
-        experiment = preset(algorithm, task, **changes)
-    experiment = located(experiment)
+    experiment = located(asked_for(algorithm, task, changes))
     warn_of_unread(experiment)
     folder = RunFolder.create(runs, experiment.task, algorithm_name(experiment.algorithm), experiment.seed)
     try:
@@ -89,8 +83,20 @@ def train(
         folder.remove_if_empty()
 
 
+def asked_for(
+    algorithm: str | type[Algorithm] | Experiment, task: TaskOf | None, changes: dict[str, Any]
+) -> Experiment:
+    """Return the experiment that is meant, see `train`."""
+    changes |= {name: fspath(path) for name, path in changes.items() if isinstance(path, PathLike)}
+    if isinstance(algorithm, Experiment):
+        return algorithm.replaced(changes if task is None else {"task": task, **changes})
+    if task is None:
+        raise ConfigError(f"which task? argosy.train({algorithm!r}, task), for instance with task 'CartPole-v1'")
+    return preset(algorithm, task, **changes)
+
+
 def resume(
-    run_dir: str | Path,
+    run_dir: str | PathLike[str],
     *,
     total_steps: int | None = None,
     device: str | None = None,
@@ -101,7 +107,7 @@ def resume(
     """Go on with the run in the folder `run_dir`, from its checkpoint.
 
     Args:
-        run_dir: the run's folder.
+        run_dir: the run's folder, or its `Result`.
         total_steps: the run's new length in steps (offline: updates), also of a run that has finished; a target return
             that it has reached ends it no more. Learning rates with a schedule follow the new length.
         device: where to learn on, if the run's own device is not here; another one rounds otherwise.
@@ -117,7 +123,11 @@ def resume(
     folder = RunFolder.find(run_dir)
     experiment = folder.experiment(trust=trust)
     if total_steps is not None:
-        experiment = experiment.replaced({"trainer.total_steps": total_steps})
+        try:
+            experiment = experiment.replaced({"trainer.total_steps": total_steps})
+        except ConfigError:  # it may be too short for other settings, but that is not what is wrong with it
+            _check_longer(total_steps, folder.position, experiment)
+            raise
     if device is not None:
         kept_on = None if experiment.buffer.device is None else device
         experiment = experiment.replaced({"device": device, "buffer.device": kept_on})
@@ -195,6 +205,13 @@ def _loop(every: int | None, checkpoints: Checkpoints, trainer: LocalTrainer) ->
     return not trainer.is_over
 
 
+def _check_longer(length: int, position: int, experiment: Experiment) -> None:
+    if isinstance(length, int) and length <= position:
+        raise ConfigError(
+            f"total_steps is {length:,}, but the run has made {position:,} {experiment.unit} already; give more"
+        )
+
+
 def _to_go_on(experiment: Experiment, folder: RunFolder, trainer: LocalTrainer, extends: bool) -> Experiment:
     """Make a run that is loaded ready to go on; return its experiment, which is saved if the run gets longer."""
     state, settings = trainer.state, experiment.trainer
@@ -206,10 +223,7 @@ def _to_go_on(experiment: Experiment, folder: RunFolder, trainer: LocalTrainer, 
                 f"{resume_command(folder.path, '--total-steps', 'N')} (in Python: total_steps=N)"
             )
         return experiment
-    if settings.length <= trainer.position:
-        raise ConfigError(
-            f"total_steps is {settings.length:,}, but the run has made {trainer.position:,} {experiment.unit} already"
-        )
+    _check_longer(settings.length, trainer.position, experiment)
     noted = read_json(folder.result) if folder.result.is_file() else {}
     target, mean = experiment.stop.test_return, noted.get("test_return_mean", state.best_reward)
     if state.stopped and target is not None and mean is not None and mean >= target:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ class Taken:
         return f"{', '.join(self.taken)} from {self.path}; new: {', '.join([*self.new, 'optimisers'])}"
 
 
-def warm_start(algorithm: Algorithm, source: str | Path) -> Taken:
+def warm_start(algorithm: Algorithm, source: str | PathLike[str]) -> Taken:
     """Give an algorithm that has just been made the parameters of another run.
 
     Taken are, by their names: the policy's networks with the statistics of observations; and from a full checkpoint

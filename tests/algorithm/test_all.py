@@ -57,7 +57,7 @@ def test_check_algorithm(case, memory, observation, tmp_path):
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_kind_of_action_space_is_checked(name):
     checked = {type(space) for own, _, space in CASES.values() if own == name}
-    assert checked == set(algorithm_class(name).action_spaces)
+    assert checked == set(algorithm_class(name).action_spaces) - {spaces.MultiBinary}  # to them a MultiDiscrete
 
 
 @pytest.mark.parametrize("space", SPACES, ids=lambda space: type(space).__name__)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.cli.live import Dashboard, new_token, page_maker
+from argosy.cli.live import Dash, Dashboard, new_token, page_maker
 from argosy.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +53,11 @@ def make_run(folder, name, steps=3):
     (folder / "config.json").write_text(json.dumps(config))
     rows = [{"env_step": step, "test/return_mean": float(step), name: 1.0} for step in range(steps)]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="there is no folder 'nowhere'"):
+        Dash(runs=(str(tmp_path), "nowhere"))()
 
 
 def test_only_who_has_the_token_gets_the_page_and_nothing_else_is_there(serve):

@@ -14,9 +14,9 @@ from argosy.cli.help import table
 
 HEAVY = ("torch", "numba", "gymnasium", "numpy", "matplotlib", "ray")
 ROOT = Path(__file__).parents[2]
-SAVED = [[name, "--help"] for name in ("eval", "watch", "export", "pack", "collect")]
-REPORTS = [["report", "--help"], ["compare", "--help"]]
-QUICK = [["--help"], ["algorithms"], ["train", "--help"], *SAVED, *REPORTS]
+SAVED = [[name, "--help"] for name in ("resume", "eval", "watch", "export", "pack", "collect")]
+OTHERS = [[name, "--help"] for name in ("report", "compare", "data", "check-env", "bench")]
+QUICK = [["--help"], ["algorithms"], ["train", "--help"], *SAVED, *OTHERS]
 QUICK += [["train", name, "--help"] for name in ALGORITHMS]
 
 

@@ -56,8 +56,12 @@ def test_every_command_explains_itself(capsys):
         (["train", "dqn", "--seed=1", "--seeds", "0-4"], "--seed 1 and --seeds 0-4 are given; leave one of them out"),
         (
             ["train", "dqn", "--task=CartPole-v1", "--callbacks=fqe", "--callbacks", "video"],
-            "--callbacks is given twice; give all at once: --callbacks ONE ANOTHER",
+            "--callbacks is given twice; give it once, several values as --callbacks ONE ANOTHER",
         ),
+        (["train", "dqn", "--task=CartPole-v1", "--lr=1", "--lr", "2"], "--lr is given twice; give it once"),
+        (["train", "dqn", "--task=CartPole-v1", "--lr=1", "--optim.lr=2"], "--optim.lr is given twice"),
+        (["train", "--config=a", "--config=b"], "--config is given twice"),
+        (["eval", "runs", "--seed", "1", "--seed", "2"], "--seed is given twice"),
         (["train", "dqn", "--task=CartPole-v1", "--lrr=1"], "unknown flag '--lrr': did you mean '--lr'?"),
         (
             ["train", "dqn", "--task", "CartPole-v1", "--env.nmu-envs", "1"],

@@ -32,7 +32,13 @@ def observations(count):
     return np.random.default_rng(0).uniform(-1, 1, (count, 3)).astype(np.float32)
 
 
-SPACES = [spaces.Discrete(4), spaces.MultiDiscrete([2, 4, 3]), spaces.Box(-1, 1, (2,)), spaces.Box(-1, 1, (2, 3))]
+SPACES = [
+    spaces.Discrete(4),
+    spaces.MultiDiscrete([2, 4, 3]),
+    spaces.Box(-1, 1, (2,)),
+    spaces.Box(-1, 1, (2, 3)),
+    spaces.MultiBinary(3),
+]
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)

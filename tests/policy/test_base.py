@@ -94,7 +94,8 @@ def test_settings_that_contradict_the_space_are_refused(space, settings, message
         (lambda: SquashedGaussianPolicy(OBS, UNBOUNDED), "infinite"),
         (lambda: DeterministicPolicy(OBS, UNBOUNDED), "infinite"),
         (lambda: actor(spaces.MultiDiscrete([[2, 3], [4, 5]])), "one axis"),
-        (lambda: actor(spaces.MultiBinary(2)), "Discrete or MultiDiscrete or Box spaces, not in MultiBinary"),
+        (lambda: actor(spaces.MultiBinary((2, 2))), "one axis"),
+        (lambda: actor(spaces.Text(2)), "Discrete or MultiDiscrete or MultiBinary or Box spaces, not in Text"),
     ],
 )
 def test_wrong_action_spaces_are_refused(make, message):

@@ -43,6 +43,8 @@ def test_a_finished_run_says_so_and_goes_on_with_more_steps(stop, tmp_path):
         argosy.resume(done.run_dir, show_progress=False)
     with pytest.raises(ConfigError, match=rf"total_steps is 100, but the run has made {steps} steps already"):
         argosy.resume(done.run_dir, total_steps=100)
+    with pytest.raises(ConfigError, match=rf"total_steps is 20, but the run has made {steps} steps already"):
+        argosy.resume(done.run_dir, total_steps=20)  # fewer than start_steps, too
     longer = argosy.resume(done.run_dir, total_steps=600, show_progress=False)
     assert longer.env_steps == 600
     rows = read_jsonl(RunFolder.find(done.run_dir).metrics)

@@ -8,13 +8,15 @@ import time
 
 import psutil
 import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
 from short import QUICK
 
+import argosy
 from argosy.cli import main
-from argosy.cli.many import line, new_group, summary
+from argosy.cli.many import line, summary
 from argosy.errors import ConfigError
 from argosy.presets import preset
-from argosy.run.many import Job, Outcome, find_group, make_group, read_seeds, run_many
+from argosy.run.many import Job, Outcome, find_group, make_group, new_group, read_seeds, run_many
 
 
 def quick(seed, task="CartPole-v1", **changes):
@@ -172,6 +174,27 @@ def test_seeds_from_the_command(tmp_path, capsys):
     assert [run["seed"] for run in out["runs"]] == [2]
     assert main(["resume", out["folder"], "--total-steps", "9"]) == 2
     assert "holds many runs" in capsys.readouterr().err
+
+
+def test_seeds_from_python(tmp_path):
+    short = {**QUICK, "trainer": {**QUICK["trainer"], "total_steps": 100}, "runs": tmp_path, "show_progress": False}
+    (done,) = argosy.train_seeds("dqn", "CartPole-v1", seeds=[2], jobs=1, **short)
+    assert (done.seed, done.env_steps, done.test_episodes) == (2, 100, 3)
+    assert done.policy.version > 0
+    assert argosy.load(done).version > 0
+
+
+def test_seeds_from_python_are_refused_before_anything_is_begun(tmp_path):
+    class Mine(CartPoleEnv):
+        pass
+
+    with pytest.raises(ConfigError, match=r"which cannot find .*<locals>.Mine'; .*move it to a module"):
+        argosy.train_seeds("dqn", Mine, runs=tmp_path)
+    with pytest.raises(ConfigError, match=r"seeds is 5; give '0-4', or numbers"):
+        argosy.train_seeds("dqn", "CartPole-v1", seeds=5, runs=tmp_path)
+    with pytest.raises(ConfigError, match="each once"):
+        argosy.train_seeds("dqn", "CartPole-v1", seeds=[1, 1], runs=tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

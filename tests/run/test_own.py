@@ -120,7 +120,12 @@ def test_the_command_takes_an_algorithm_by_module_and_class(tmp_path, capsys, mo
     assert main(["train", *again]) == 2
     assert main(["train", "own:Steady", *again]) == 0  # named on the command line
     later(monkeypatch)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    capsys.readouterr()
     assert main(["train", "--trust", *again]) == 0
+    run = json.loads(capsys.readouterr().out)["run_dir"]
+    later(monkeypatch)
+    assert main(["eval", run, "--episodes=2"]) == 0  # the user's own run, in the folder where it began
 
 
 def test_a_fleet_trains_it(tmp_path):

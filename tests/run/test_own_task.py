@@ -149,3 +149,34 @@ def test_a_fleet_plays_it(tmp_path):
     )
     run = FleetRun(fleet, tmp_path / "run", interval_s=0.1)
     assert run.run().reason == "updates reached", run.supervisor.failures
+
+
+class Bits(gym.Env):
+    """Pays for each bit that is set as it was shown."""
+
+    observation_space = action_space = gym.spaces.MultiBinary(3)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.bits, self.steps = self.np_random.integers(0, 2, 3, dtype=np.int8), 0
+        return self.bits, {}
+
+    def step(self, action):
+        assert (action.dtype, action.shape) == (np.int8, (3,))
+        reward = float((action == self.bits).mean())
+        self.bits, self.steps = self.np_random.integers(0, 2, 3, dtype=np.int8), self.steps + 1
+        return self.bits, reward, False, self.steps == 8, {}
+
+
+def test_several_bits_are_an_action(tmp_path):
+    loop = {"step_per_collect": 256, "step_per_epoch": 2048, "total_steps": 2048, "episode_per_test": 4}
+    options = {**QUICK, "env": {"num_envs": 8, "test_num_envs": 4}, "trainer": loop, "stop": {"episodes": 8}}
+    done = argosy.train("ppo", Bits, runs=tmp_path, show_progress=False, lr=0.02, batch_size=64, gamma=0.5, **options)
+    assert done.test_return_mean > 7  # of 8; by chance 4
+    pytest.importorskip("h5py")
+    argosy.collect_data(done, tmp_path / "bits.hdf5", steps=64)
+    loop = {"total_steps": 20, "step_per_epoch": 20, "batch_size": 16, "episode_per_test": 2}
+    like = argosy.train(
+        "bc", Bits, data=tmp_path / "bits.hdf5", runs=tmp_path, show_progress=False, **{**options, "trainer": loop}
+    )
+    assert like.gradient_steps == 20

@@ -15,6 +15,7 @@ from short import quick
 import argosy
 from argosy.cli import main
 from argosy.errors import ConfigError, EnvError
+from argosy.report import read_runs
 from argosy.run.folder import RunFolder
 from argosy.run.play import film
 
@@ -29,9 +30,17 @@ def test_evaluation_plays_the_best_policy_again(result):
             argosy.evaluate(result.run_dir, **wrong)
     with pytest.raises(ConfigError, match=r"QPolicy was given for a run; .*Collector\(policy, env\).collect"):
         argosy.evaluate(result.policy)
-    for call in (argosy.load, argosy.resume):
-        with pytest.raises(ConfigError, match=r"Result was given for a run; .*result\.run_dir"):
-            call(result)
+
+
+def test_a_result_stands_for_its_run(result, tmp_path):
+    stats = argosy.evaluate(result, episodes=5, seed=1)
+    np.testing.assert_array_equal(stats.returns, argosy.evaluate(result.run_dir, episodes=5, seed=1).returns)
+    assert argosy.load(result, tag="latest").version > 0
+    with pytest.raises(ConfigError, match="has finished"):
+        argosy.resume(result)
+    assert [str(run.path) for run in read_runs([result])[0]] == [str(Path(result.run_dir).resolve())]
+    begun = quick(tmp_path, init=result, total_steps=60)
+    assert argosy.Experiment.load(f"{begun.run_dir}/config.json").init == str(Path(result.run_dir).resolve())
 
 
 def test_a_film_has_a_frame_per_step(result, tmp_path):

@@ -16,7 +16,7 @@ from gymnasium import spaces
 
 from argosy.env.actions import find_mask_key
 from argosy.env.check.finding import Env, Finding, StopCheckError, error, legal_action, note, same, stopping, warning
-from argosy.env.spaces import Space, check_sizes, is_array_space, is_bounded, parts_of
+from argosy.env.spaces import ARRAYS, Space, check_sizes, is_array_space, is_bounded, parts_of
 from argosy.errors import SpaceError, told
 
 GOALS = ("achieved_goal", "desired_goal")
@@ -45,8 +45,10 @@ def check_spaces(env: Env) -> Iterator[Finding]:
         find_mask_key(env.observation_space, action)
     except SpaceError as raised:
         raise StopCheckError("observation_space", f"{raised}.") from raised
-    if not isinstance(action, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
-        yield error("action_space", f"{action}: no algorithm acts in it; make it Box, Discrete or MultiDiscrete.")
+    if not isinstance(action, ARRAYS):
+        yield error(
+            "action_space", f"{action}: no algorithm acts in it; make it Box, Discrete, MultiDiscrete or MultiBinary."
+        )
     if isinstance(action, spaces.Box):
         if not is_bounded(action):
             yield warning("action_space", f"{action} has infinite bounds, which SAC and its kin refuse; give limits.")

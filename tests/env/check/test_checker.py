@@ -248,9 +248,7 @@ def test_episode_without_end():
     assert found(lambda: gym.wrappers.TimeLimit(Endless(), 50)) == []
 
 
-@pytest.mark.parametrize(
-    "space", [spaces.Dict({"a": spaces.Discrete(2)}), spaces.Tuple([spaces.Discrete(2)]), spaces.MultiBinary(2)]
-)
+@pytest.mark.parametrize("space", [spaces.Dict({"a": spaces.Discrete(2)}), spaces.Tuple([spaces.Discrete(2)])])
 def test_actions_that_nothing_can_learn(space):
     def step(self, action):
         return Good.step(self, 1)
