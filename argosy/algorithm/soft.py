@@ -77,6 +77,12 @@ class SoftActorCritic(Algorithm[SoftConfigT, SoftStats]):
         self.actor_optim, self.critic_optim = config.actor_optim.build(policy), config.critic_optim.build(critic)
         self.alpha_optim = config.alpha_optim.build([self.log_alpha])
 
+    def schedule(self, env_step: int, max_env_step: int) -> None:
+        """Set what depends on progress; a fixed temperature is that of the settings, whatever a checkpoint brought."""
+        super().schedule(env_step, max_env_step)
+        if not self.config.auto_alpha:
+            self.log_alpha.detach().fill_(math.log(self.config.alpha))
+
     @property
     def target_entropy(self) -> float:
         """What a learned temperature aims at."""

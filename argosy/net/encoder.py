@@ -255,4 +255,4 @@ def _zeros(space: Space) -> Any:
         return {key: _zeros(part) for key, part in space.items()}
     if not isinstance(space, spaces.Box | spaces.MultiBinary | spaces.Discrete | spaces.MultiDiscrete):
         raise SpaceError(f"networks read Box, Discrete, MultiDiscrete, MultiBinary and Dict of these, not {space}")
-    return torch.zeros(2, *(space.shape or ()))
+    return torch.zeros(2, *(space.shape or ())) + torch.as_tensor(getattr(space, "start", 0))

@@ -27,11 +27,11 @@ class CausalTransformer(nn.Module):
     def __init__(self, config: NetConfig, heads: int) -> None:
         super().__init__()
         sizes = config.hidden_sizes
-        self.width = sizes[0]
-        if len(set(sizes)) > 1 or self.width % heads:
+        self.width = next(iter(sizes), 64 * heads)
+        if len(set(sizes)) != 1 or self.width % heads:
             raise ConfigError(
                 f"net.hidden_sizes is {sizes}; of a transformer each is a block, and all are of one width, which its "
-                f"heads ({heads}) share: e.g. {(self.width // heads * heads or heads,) * len(sizes)}"
+                f"heads ({heads}) share: e.g. {(self.width // heads * heads or heads,) * max(len(sizes), 1)}"
             )
         self.blocks = nn.ModuleList(Block(self.width, heads, config.activation) for _ in sizes)
         self.norm = nn.LayerNorm(self.width)

@@ -62,10 +62,12 @@ class ActionNoise(Exploration):
 
     def schedule(self, env_step: int) -> None:
         """Let the deviation change, unless it was set by hand."""
-        config = self.config
-        if config.noise_std_end is not None and self.std == self._scheduled:
+        config, std = self.config, self.config.noise_std
+        if config.noise_std_end is not None:
             progress = min(env_step / config.noise_decay_steps, 1.0) if config.noise_decay_steps else 1.0
-            self._std = self._scheduled = (1.0 - progress) * config.noise_std + progress * config.noise_std_end
+            std = (1.0 - progress) * std + progress * config.noise_std_end
+        if self._std == self._scheduled != std:
+            self._std = self._scheduled = std
 
     def explore(
         self, act: np.ndarray, evaluates: np.ndarray | None, rng: Rng, mask: np.ndarray | None, state: States

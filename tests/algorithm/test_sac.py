@@ -79,6 +79,9 @@ def test_target_entropy_is_minus_the_actions_dimension_by_default():
 
 
 def test_a_fixed_temperature_stays():
-    algorithm = make(auto_alpha=False, alpha=0.7)
+    algorithm, other = make(auto_alpha=False, alpha=0.7), make(alpha=0.1)
     algorithm.update(batch())
+    assert algorithm.log_alpha.item() == pytest.approx(math.log(0.7))
+    algorithm.load_state_dict(other.state_dict())  # of a run with other settings
+    algorithm.schedule(1, 10)
     assert algorithm.log_alpha.item() == pytest.approx(math.log(0.7))

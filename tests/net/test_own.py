@@ -101,6 +101,22 @@ def test_images_are_scaled_as_the_config_says(scale_uint8, largest):
     assert backbone.encoder.network.largest == largest
 
 
+class Numbered(nn.Embedding):
+    """Reads numbers of its space alone, counted from its first one."""
+
+    def __init__(self, space):
+        super().__init__(int(space.n), 8)
+        self.start = int(space.start)
+
+    def forward(self, x):
+        return super().forward(x - self.start)
+
+
+def test_it_is_asked_for_its_width_with_observations_of_its_space():
+    space = spaces.Discrete(4, start=3)
+    assert Backbone(space, NetConfig(encoder=Numbered, hidden_sizes=()))(torch.tensor([3, 6]))[0].shape == (2, 8)
+
+
 def loaded(space):
     """A network with numbers of its own: as if they came from a file."""
     network = nn.Linear(space.shape[0], 8)

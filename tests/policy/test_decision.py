@@ -126,6 +126,8 @@ def test_networks_that_do_not_fit_are_refused():
         make(net=NetConfig(memory="gru"))
     with pytest.raises(ConfigError, match=r"net.hidden_sizes is \(8, 16\); of a transformer each is a block"):
         make(net=NetConfig(hidden_sizes=(8, 16)))
+    with pytest.raises(ConfigError, match=r"net.hidden_sizes is \(\); .*e.g. \(64,\)"):
+        make(net=NetConfig(hidden_sizes=()))
     with pytest.raises(ConfigError, match=r"heads \(3\) share: e.g. \(6, 6\)"):
         make(heads=3)
 

@@ -162,6 +162,9 @@ def test_the_deviation_changes_linearly_or_stays():
     assert np.array(found) == pytest.approx(
         np.array([[0.5, 0.5, 0.2], [0.3, 0.5, 0.2], [0.1, 0.5, 0.2], [0.1, 0.5, 0.2]])
     )
+    staying.set_extra_state(NoiseConfig(noise_std=0.3).build(1).get_extra_state())  # of a run with other settings
+    staying.schedule(0)
+    assert staying.std == 0.5
 
 
 def test_the_ornstein_uhlenbeck_process_by_hand():
