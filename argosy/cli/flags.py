@@ -94,7 +94,7 @@ _read(type(None), "{None}", lambda args: None, lambda value: ["None"], choices=(
 
 def check_once(args: Sequence[str]) -> None:
     """Refuse a flag that is given twice, of which the last alone would count."""
-    flags = [arg.partition("=")[0].replace("_", "-") for arg in args if re.match("--?[A-Za-z]", arg)]
+    flags = [arg.partition("=")[0].replace("_", "-") for arg in args if re.match("--[A-Za-z]|-[A-Za-z]$", arg)]
     if twice := [flag for flag in flags if flags.count(flag) > 1]:
         raise ConfigError(f"{twice[0]} is given twice; give it once, several values as {twice[0]} ONE ANOTHER")
 
