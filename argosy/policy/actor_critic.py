@@ -40,10 +40,10 @@ class CategoricalHead(nn.Module):
     [..., K, A] with A the largest size; missing choices are forbidden.
     """
 
-    def __init__(self, in_features: int, sizes: tuple[int, ...], dtype: object, *, single: bool) -> None:
+    def __init__(self, in_features: int, sizes: tuple[int, ...], dtype: np.dtype[np.generic], *, single: bool) -> None:
         super().__init__()
         self.output = Linear(in_features, sum(sizes))
-        self.single, self.dtype = single, np.dtype(dtype)
+        self.single, self.dtype = single, dtype
         self.padded_shape = (len(sizes), max(sizes))
         slots = [k * max(sizes) + i for k, size in enumerate(sizes) for i in range(size)]
         self.slots = nn.Buffer(torch.tensor(slots), persistent=False)
@@ -170,11 +170,11 @@ def _action_head(
     if isinstance(space, spaces.Box):
         return GaussianHead(in_features, space.shape, log_std_init, bounded_mean)
     if isinstance(space, spaces.Discrete):
-        return CategoricalHead(in_features, (int(space.n),), np.int64, single=True)
+        return CategoricalHead(in_features, (int(space.n),), np.dtype(np.int64), single=True)
     sizes = np.full(space.shape, 2) if isinstance(space, spaces.MultiBinary) else cast(spaces.MultiDiscrete, space).nvec
     if sizes.ndim != 1:
         raise SpaceError(f"ActorCriticPolicy takes actions of several choices with one axis, not {space}; flatten it")
-    return CategoricalHead(in_features, tuple(sizes.tolist()), space.dtype, single=False)
+    return CategoricalHead(in_features, tuple(sizes.tolist()), np.dtype(space.dtype), single=False)
 
 
 class ActorCriticAnalysis:

@@ -125,7 +125,8 @@ def test_resume_of_a_finished_run_says_so(trained, capsys):
 @pytest.mark.parametrize("vector", ["dummy", "subproc"])
 def test_ctrl_c_saves_says_how_to_resume_and_leaves_no_process(tmp_path, vector):
     psutil = pytest.importorskip("psutil")
-    flags = [*SMALL, "--trainer.max-epoch", "100000", "--env.vector", vector]
+    small = [flag for flag in SMALL if "max-epoch" not in flag]
+    flags = [*small, "--trainer.max-epoch", "100000", "--env.vector", vector]
     command = ["train", "dqn", "--task", "CartPole-v1", "--runs", str(tmp_path), "--json", *flags]
     # A new session, as on a terminal of its own: Ctrl-C then reaches all of its processes
     process = subprocess.Popen(

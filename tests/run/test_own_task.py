@@ -88,8 +88,8 @@ def test_the_command_takes_arguments_by_name(tmp_path, capsys):
     assert Experiment.load(f"{run}/config.json").env.kwargs == {"length": 3, "name": "left"}
     assert main([*args, "--env.kwargs.lenght=4"]) == 2
     assert "env.kwargs holds 'lenght', which Line does not take: did you mean 'length'?" in capsys.readouterr().err
-    assert main([*args, "--env.kwargs.length"]) == 2
-    assert "--env.kwargs.length needs a value" in capsys.readouterr().err
+    assert main([*args, "--env.kwargs.width"]) == 2
+    assert "--env.kwargs.width needs a value" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def test_the_command_says_what_is_taken(runs, tmp_path, capsys):
     assert f"  init     {runs('dqn').path}\n" in printed.out
     taken = "init: policy.backbone, policy.head, policy_target from"
     assert f"{taken} {runs('dqn').checkpoint}; new: optimisers\n" in printed.err
-    assert main([*command, "--net.hidden-sizes=24"]) == 2
+    assert main([flag.replace("sizes=16", "sizes=24") for flag in command]) == 2
     assert "give both runs the same network (net)" in capsys.readouterr().err
 
 
