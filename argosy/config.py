@@ -13,6 +13,7 @@ import operator
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from typing import TypedDict, TypeVar, Unpack, cast
 
 from argosy.errors import ConfigError, nearest
@@ -226,9 +227,9 @@ def _convert(expected: object, value: object, name: str) -> object:
     elif isinstance(expected, type):
         if dataclasses.is_dataclass(expected) and isinstance(value, Mapping):
             return _convert_dataclass(expected, value, name)
-        if expected is float and isinstance(value, int) and not isinstance(value, bool):
+        if expected is float and isinstance(value, Real) and not isinstance(value, bool | float):  # numpy's, too
             return float(value)
-        if expected is int and isinstance(value, float) and value.is_integer():
+        if expected is int and isinstance(value, Real) and not isinstance(value, int) and float(value).is_integer():
             return int(value)
         if isinstance(value, expected) and not (isinstance(value, bool) and expected in (int, float)):
             return value

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from typing import Literal
 
+import numpy as np
 import pytest
 
 from argosy.config import (
@@ -197,8 +198,9 @@ def test_limits_stand_beside_defaults_and_hold_in_subclasses_with_others(given, 
         Yacht(**given)
 
 
-def test_whole_numbers_may_be_floats_and_tuples_lists():
-    yacht = Yacht(berths=1e1, sheets=[1, 2.5])
+@pytest.mark.parametrize(("berths", "first"), [(1e1, 1), (np.int64(10), np.float32(1)), (np.float32(10), np.int8(1))])
+def test_whole_numbers_may_be_floats_tuples_lists_and_numbers_numpys(berths, first):
+    yacht = Yacht(berths=berths, sheets=[first, 2.5])
     assert (yacht.berths, yacht.sheets) == (10, (1.0, 2.5))
     assert isinstance(yacht.berths, int)
     assert from_plain(Yacht, json.loads(json.dumps(to_plain(yacht)))) == yacht

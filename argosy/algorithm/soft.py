@@ -78,7 +78,7 @@ class SoftActorCritic(Algorithm[SoftConfigT, SoftStats]):
         self.alpha_optim = config.alpha_optim.build([self.log_alpha])
 
     def schedule(self, env_step: int, max_env_step: int) -> None:
-        """Set what depends on progress, and a temperature that is fixed, whatever a checkpoint or warm start brought."""
+        """Set what depends on progress; a fixed temperature is that of the settings, whatever a checkpoint brought."""
         super().schedule(env_step, max_env_step)
         if not self.config.auto_alpha:
             self.log_alpha.detach().fill_(math.log(self.config.alpha))

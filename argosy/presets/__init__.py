@@ -97,11 +97,12 @@ def own_settings(file: str | Path, *, trust: bool = False) -> dict[str, Any]:
 
 
 def _read(file: Path) -> dict[str, Any]:
+    kind = "JSON" if file.suffix == ".json" else "TOML"
     try:
         text = file.read_text(encoding="utf-8")
-        found = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
+        found = json.loads(text) if kind == "JSON" else tomllib.loads(text)
     except (OSError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{str(file)!r} is not a readable {file.suffix[1:].upper()} file ({error})") from None
+        raise ConfigError(f"{str(file)!r} is not a readable {kind} file ({error})") from None
     if not isinstance(found, dict):
         raise ConfigError(f"{str(file)!r} holds {type(found).__name__}; settings are an object")
     return found

@@ -85,7 +85,7 @@ def test_files_of_ones_own(tmp_path, capsys):
     with pytest.raises(ConfigError, match="settings are an object"):
         own_settings(tmp_path / "x.json")
     with pytest.raises(ConfigError, match="is not a readable TOML file"):
-        own_settings(tmp_path / "none.toml")
+        own_settings(tmp_path / "none")
 
 
 def test_a_range_holds_choices():
