@@ -230,7 +230,7 @@ def _convert(expected: object, value: object, name: str) -> object:
         if expected is float and isinstance(value, Real) and not isinstance(value, bool | float):  # numpy's, too
             return float(value)
         if expected is int and isinstance(value, Real) and not isinstance(value, int) and float(value).is_integer():
-            return int(value)
+            return round(value)
         if isinstance(value, expected) and not (isinstance(value, bool) and expected in (int, float)):
             return value
     shown = expected.__name__ if isinstance(expected, type) else str(expected).replace("typing.", "")
