@@ -19,6 +19,7 @@ from torch import nn
 
 from argosy.data import Batch
 from argosy.env.spaces import Space
+from argosy.errors import SpaceError
 from argosy.net import Backbone, Linear, NetConfig, orthogonal_
 from argosy.ops import gaussian_entropy, gaussian_log_prob, gaussian_sample
 from argosy.policy.actor_critic import ActorCriticPolicy, GaussianHead
@@ -164,6 +165,8 @@ class StateDependentActorCriticPolicy(ActorCriticPolicy):
         log_std_init: float = 0.0,
         **options: Any,
     ) -> None:
+        if not isinstance(action_space, spaces.Box):
+            raise SpaceError(f"gsde_steps is {noise_steps}; it acts in Box spaces, not in {action_space}: leave it out")
         super().__init__(observation_space, action_space, net, log_std_init=log_std_init, **options)
         width = self.actor.out_features
         bounded = isinstance(self.action_head, GaussianHead) and self.action_head.bounded

@@ -146,7 +146,7 @@ def test_with_memory_states_are_the_memorys_and_the_noises(kind):
 
 
 def test_only_continuous_actions_have_it():
-    with pytest.raises(SpaceError, match="acts in Box spaces"):
+    with pytest.raises(SpaceError, match=r"gsde_steps is 4; it acts in Box spaces, not in Discrete"):
         StateDependentActorCriticPolicy(OBS, spaces.Discrete(2), noise_steps=4)
 
 
