@@ -227,10 +227,10 @@ def _convert(expected: object, value: object, name: str) -> object:
     elif isinstance(expected, type):
         if dataclasses.is_dataclass(expected) and isinstance(value, Mapping):
             return _convert_dataclass(expected, value, name)
-        if expected is float and isinstance(value, Real) and not isinstance(value, bool | float):  # numpy's, too
+        if expected is float and not isinstance(value, bool | float) and isinstance(value, Real):  # numpy's, too
             return float(value)
-        if expected is int and isinstance(value, Real) and not isinstance(value, int) and float(value).is_integer():
-            return int(value)
+        if expected is int and not isinstance(value, int) and isinstance(value, Real) and float(value).is_integer():
+            return round(value)
         if isinstance(value, expected) and not (isinstance(value, bool) and expected in (int, float)):
             return value
     shown = expected.__name__ if isinstance(expected, type) else str(expected).replace("typing.", "")
