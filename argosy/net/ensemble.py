@@ -14,6 +14,7 @@ from argosy.data.protocols import SampleBatch, TransitionBatch
 from argosy.net.backbone import ACTIVATIONS, Backbone, Space, activation_layer, parameters_of
 from argosy.net.config import NetConfig
 from argosy.net.statistics import Scaled, Scaling
+from argosy.ops import products
 from argosy.ops.choice import of_index
 from argosy.ops.products import LARGE, affine, affine_each
 
@@ -102,14 +103,16 @@ class EnsembleMLP(nn.Sequential):
 
     def forward(self, x: torch.Tensor, members: torch.Tensor | None = None) -> torch.Tensor:
         """[B, in_features] -> [K, B, out_features]; of some `members` [k] alone -> [k, B, out_features]."""
-        if x.is_cpu and x.shape[-2] * self.widest >= LARGE and not torch.compiler.is_compiling() and self._by_rows():
+        if products.on and x.is_cpu and x.shape[-2] * self.widest >= LARGE and self._by_rows():
             return self._in_blocks(x, members)
         for layer in self:  # `forward` itself, as in `MLP`
             x = layer.forward(x, members) if isinstance(layer, EnsembleLinear) else layer.forward(x)
         return x
 
     def _by_rows(self) -> bool:
-        return all(isinstance(layer, (RowWise, *ACTIVATIONS.values())) for layer in self)
+        return not torch.compiler.is_compiling() and all(
+            isinstance(layer, (RowWise, *ACTIVATIONS.values())) for layer in self
+        )
 
     def _in_blocks(self, x: torch.Tensor, members: torch.Tensor | None) -> torch.Tensor:
         """`forward`, a member and `BLOCK` rows at a time: what is worked on stays in the cache, nothing is stacked."""

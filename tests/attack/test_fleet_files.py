@@ -60,7 +60,7 @@ def made_up_fleets(count, seed, folder):
         lambda: command("status", "--runs", runs),
         lambda: command("stop", "f", "--runs", runs, "--wait-s", "0"),
         lambda: counted_before(status),
-        lambda: results_of(run / "evaluations.jsonl"),
+        lambda: results_of(run / "evaluations.jsonl", ["p"]),
         lambda: read_jsonl(run / "metrics.jsonl"),
     ]
 
@@ -69,6 +69,7 @@ def made_up_fleets(count, seed, folder):
             (run / "fleet.json").write_text(text_of(INFO, rng) if rng.random() < 0.5 else json.dumps(INFO))
             status.write_bytes(text_of(STATUS, rng).encode() + (b"\xff" if rng.random() < 0.1 else b""))
             (run / "stage").write_bytes(rng.choice([b"one", b"two", b"", b"tw\xff", b"three"]))
+            (run / "trainer.p.0.safetensors").write_bytes(rng.bytes(20))
             (run / "evaluations.jsonl").write_text("\n".join(text_of(RESULT, rng) for _ in range(2)))
             (run / "metrics.jsonl").write_text("\n".join(text_of({"env_step": 3, "x": 1.0}, rng) for _ in range(2)))
             yield readers[number % len(readers)]

@@ -70,7 +70,7 @@ def test_evaluations_are_taken_as_far_as_they_are_whole(tmp_path):
     bad = [{"policy": []}, {"return_mean": "x"}, {"version": None}, {"episodes": [3]}, {"stage": {}}]
     lines = [json.dumps(whole | change).encode() for change in bad] + [b"\xff\xfe", json.dumps(whole).encode()]
     (tmp_path / "evaluations.jsonl").write_bytes(b"\n".join(lines))
-    assert [result.policy for result in results_of(tmp_path / "evaluations.jsonl")] == ["p"]
+    assert [result.policy for result in results_of(tmp_path / "evaluations.jsonl", [])] == ["p"]
 
 
 @pytest.mark.parametrize("name", ["--3", "³", "٣", "3 (copy)", "-", "007", "9" * 200])
