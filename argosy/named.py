@@ -74,7 +74,7 @@ def trust_written(data: object) -> None:
     These must be of the same user, whose home has the note, and begin in the same folder, in which they find the code.
     """
     trust_names(data)
-    if names_code(data):
+    if names_code(data) and not _is_written(data):
         with contextlib.suppress(OSError, RuntimeError):  # no home that can be written to: they ask
             _notes().parent.mkdir(parents=True, exist_ok=True)
             with _notes().open("a") as file:

@@ -81,6 +81,8 @@ def test_what_a_user_wrote_down_is_not_asked_for_again_in_the_same_folder(nothin
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     data = {"task": "mine:Env", "env": {"kwargs": {"size": 3}}, "sizes": (1, 2)}
     trust_written(data)
+    trust_written(data)
+    assert len((tmp_path / "state/argosy/written").read_text().splitlines()) == 1
     named._TRUSTED.clear()  # a later process
     check_trusted(json.loads(json.dumps(data)), "'f'")
     named._TRUSTED.clear()

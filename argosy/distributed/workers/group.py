@@ -210,9 +210,9 @@ class TrainerGroup:
                 register: Any = tensor.register_hook
                 register(self.mean)
 
-    def weigh(self, size: int) -> None:
+    def weigh(self, size: int, total: float) -> None:
         """Let this member count in means as its part of all has it, e.g. by transitions; all do so, or none."""
-        self._weight = size * self.size / float(self.sum(np.array(float(size))))
+        self._weight = size * self.size / total
 
     def mean(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return the mean of a tensor over the members. With NCCL it stays on its device, and nobody waits for it."""

@@ -218,8 +218,9 @@ class TrainerWorker:
                 "each in another number of minibatches; send segments of equal size, or set batch_size=None"
             )
         if due:
-            self._group.weigh(size)
-            self._group_steps = int(self._group.sum(np.array(self._done.env_steps)))
+            total, steps = self._group.sum(np.array([size, self._done.env_steps], np.float64))
+            self._group.weigh(size, total)
+            self._group_steps = int(steps)
         return bool(due), not running
 
     def _update(self) -> None:

@@ -238,7 +238,7 @@ def test_members_with_unequal_shares_equal_one_with_all():
 
     def learn(group):
         group.tie(made[group.rank])
-        group.weigh((1, 3)[group.rank])
+        group.weigh((1, 3)[group.rank], 4)
         made[group.rank].update(rollout[:, slice(0, 1) if group.rank == 0 else slice(1, 4)])
         return made[group.rank].policy.parameters()
 

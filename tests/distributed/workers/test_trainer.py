@@ -271,7 +271,10 @@ def test_schedules_of_several_trainers_follow_what_all_have_done(make_trainer):
     trainer._done.env_steps = 30
     trainer._learning = SimpleNamespace(due=True, size=1)
     trainer._group = SimpleNamespace(
-        size=2, agree=lambda *values: list(map(float, values)), weigh=lambda size: None, sum=lambda own: own + 1000
+        size=2,
+        agree=lambda *values: list(map(float, values)),
+        weigh=lambda size, total: None,
+        sum=lambda own: own + 1000,
     )
     assert trainer._agreed() == (True, False)
     assert trainer._all_steps() == 1030
