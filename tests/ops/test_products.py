@@ -7,6 +7,11 @@ from argosy.ops.products import affine, affine_each
 SHAPE = (200, 160, 144)  # rows, inputs, outputs: large, and no two are equal
 
 
+@pytest.fixture(autouse=True)
+def _whoever_made_the_processor(monkeypatch):
+    monkeypatch.setattr(products, "on", True)
+
+
 def layer(*lead: int, transposed: bool = False) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     torch.manual_seed(0)
     rows, size_in, size_out = SHAPE
@@ -128,6 +133,16 @@ def test_what_onednn_is_not_for_is_torch_s_own(monkeypatch):
     assert shapes == []
     affine(x, weight, bias)
     assert shapes == [SHAPE]
+
+
+@pytest.mark.parametrize(("vendor", "intel"), [("GenuineIntel", True), ("AuthenticAMD", False)])
+def test_intels_processors_are_known(tmp_path, monkeypatch, vendor, intel):
+    (tmp_path / "cpuinfo").write_text(f"processor\t: 0\nvendor_id\t: {vendor}\n")
+    monkeypatch.setattr(products, "CPUINFO", tmp_path / "cpuinfo")
+    assert products._is_intel() == intel
+    monkeypatch.setattr(products, "CPUINFO", tmp_path / "none")
+    monkeypatch.setattr(products.platform, "processor", lambda: f"Intel64 Family 6, {vendor}")
+    assert products._is_intel() == intel
 
 
 def test_errors_are_torch_s_own():
