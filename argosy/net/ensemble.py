@@ -103,7 +103,8 @@ class EnsembleMLP(nn.Sequential):
 
     def forward(self, x: torch.Tensor, members: torch.Tensor | None = None) -> torch.Tensor:
         """[B, in_features] -> [K, B, out_features]; of some `members` [k] alone -> [k, B, out_features]."""
-        if not products.alone and x.is_cpu and x.shape[-2] * self.widest >= LARGE and self._by_rows():
+        rows, least = x.shape[-2], 1 if products.on else BLOCK  # members one by one are oneDNN's anyway
+        if not products.alone and x.is_cpu and rows >= least and rows * self.widest >= LARGE and self._by_rows():
             return self._in_blocks(x, members)
         for layer in self:  # `forward` itself, as in `MLP`
             x = layer.forward(x, members) if isinstance(layer, EnsembleLinear) else layer.forward(x)
