@@ -69,11 +69,10 @@ def _show(args: Sequence[str]) -> int:
         card = make_card(source, bar.move)
         if flags.task is not None and source.rows:
             card.wrong += _misfits(source, flags.task)
-    if flags.output is not None:
-        _draw(card, flags.output)
     for line in card.lines():
         print(line)
     if flags.output is not None:
+        _draw(card, flags.output)
         print(f"picture  {flags.output}")
     return 1 if card.wrong else 0
 

@@ -192,7 +192,10 @@ class HDF5Tree:
         if node.external is not None or node.is_virtual:
             raise DataError(f"{node.name} has its numbers in another file; copy them into this one")
         if self.is_foreign(name):
-            raise DataError(f"{node.name} holds pickled objects or text, which are never loaded; store numbers")
+            raise DataError(
+                f"{node.name} holds pickled objects or text, or rows of different lengths (pictures that Minari has packed"
+                " as JPEG: make them with jpeg_encoding=False), which are never loaded; store numbers"
+            )
         stored, filters = node.id.get_storage_size(), node.id.get_create_plist().get_nfilters()
         if node.compression not in _FILTERS or filters > 1 + bool(node.shuffle) + bool(node.fletcher32):
             raise DataError(f"{node.name} is packed by {filters} filters; at most one of gzip and lzf is read")

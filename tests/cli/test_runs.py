@@ -175,7 +175,9 @@ def test_data_shows_a_card_and_draws_the_returns(trained, tmp_path, capsys):
     assert cli.main(["data", str(file), "--task", "Pendulum-v1"]) == 1
     assert "wrong    data is" in capsys.readouterr().out
     assert cli.main(["data", str(file), "-o", str(tmp_path / "nowhere" / "a.png")]) == 1
-    assert "nowhere/a.png' cannot be written" in capsys.readouterr().err
+    shown = capsys.readouterr()
+    assert "nowhere/a.png' cannot be written" in shown.err
+    assert "rows     300 transitions" in shown.out
     assert cli.main(["data", str(tmp_path / "nothing")]) == 1
     assert "there is no file" in capsys.readouterr().err
 

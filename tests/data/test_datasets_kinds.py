@@ -188,12 +188,14 @@ def test_hdf5_of_nested_observations(tmp_path, given):
     ("changes", "message"),
     [
         ({"actions": None}, r"there is no 'actions' or 'act' in it, which must say the action of every row"),
-        ({"rewards": None}, r"there is no 'rewards' or 'rew' in it, which must say the reward"),
+        ({"rewards": None}, r"no 'rewards' or 'rew' in it, .* the reward of every row; it has .*'terminals'"),
         ({"terminals": None}, r"there is no 'terminals' or 'terminated' in it.*dones alone do not say"),
         ({"timeouts": None, "next_observations": None}, r"neither 'timeouts' nor 'next_observations'.*add 'timeouts'"),
         ({"actions": np.zeros((7, 2))}, r"actions has shape \(7, 2\); the file has 12 rows"),
         ({"terminals": np.arange(12)}, r"terminals has shape .* it must hold a flag"),
         ({"rewards": np.zeros((12, 2))}, r"rewards has shape \(\d+, 2\) .* a number per row"),
+        ({"rewards": np.zeros((1, 12))}, r"rewards has shape \(1, 12\) where it must hold a number per row"),
+        ({"rewards": None, "rewards/a": np.zeros(12)}, r"rewards is a group where it must hold a number per row"),
         (
             {"observations": np.full((12, 3), np.nan, np.float32)},
             r"obs holds NaN or infinite numbers, the first in row 0",
@@ -272,6 +274,11 @@ def test_minari_with_an_empty_episode_or_too_few_observations_is_refused(tmp_pat
         del file["episode_0/observations"]
         file["episode_0/observations"] = np.zeros((4, 3))
     with pytest.raises(DataError, match=r"episode_0/observations has shape \(4, 3\); the file has 5 rows"):
+        open_source(path)
+    with h5py.File(path, "a") as file:
+        del file["episode_0/observations"]
+        file.create_dataset("episode_0/observations", (5,), h5py.vlen_dtype(np.uint8))  # as Minari stores pictures
+    with pytest.raises(DataError, match=r"observations holds .* rows of different lengths .* jpeg_encoding=False"):
         open_source(path)
     with pytest.raises(DataError, match=r"is a folder without TFRecords and without main_data.hdf5"):
         open_source(tmp_path)
@@ -539,3 +546,6 @@ def test_files_of_no_kind_are_named(tmp_path):
         open_source(tmp_path / "b.hdf5")
     with pytest.raises(DataError, match=r"there is no file .*nowhere"):
         open_source(tmp_path / "nowhere")
+    (tmp_path / "c.hdf5").touch()
+    with pytest.raises(DataError, match=r"c.hdf5 is empty: fetch or write it again"):
+        open_source(tmp_path / "c.hdf5")

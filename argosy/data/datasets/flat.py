@@ -45,7 +45,8 @@ _HEADER_BYTES = 1 << 14
 def open_d4rl(root: HDF5Tree) -> Source:
     """Return what D4RL's HDF5 layout holds: `observations`, `actions`, `rewards`, `terminals`, `timeouts`, ..."""
     found = _first_names(root.names())
-    source = open_columns(root.path, "D4RL", {field: lazy_columns(root, name) for field, name in found.items()})
+    columns = {field: lazy_columns(root, name) for field, name in found.items()}
+    source = open_columns(root.path, "D4RL", columns, root.names())
     return replace(source, close=root.close)
 
 
@@ -61,7 +62,7 @@ def open_npz(path: Path) -> Source:
             if first in found:
                 readers.append(_npy_rows(path, archive, member))
                 columns[found[first], *keys] = LazyArray(readers[-1].shape, readers[-1].dtype, readers[-1].read)
-    made = open_columns(str(path), "npz", tree.unflatten(columns))
+    made = open_columns(str(path), "npz", tree.unflatten(columns), list(members))
 
     def close() -> None:
         for reader in readers:
@@ -81,13 +82,21 @@ def has_columns(names: list[str]) -> bool:
     return any(name in names for field in ("obs", "act") for name in NAMES[field])
 
 
-def open_columns(path: str, kind: str, columns: Mapping[str, Columns]) -> Source:
-    """Return what columns of rows in order of time hold: all of `NAMES`, or all but `obs_next` or `truncated`."""
+def open_columns(path: str, kind: str, columns: Mapping[str, Columns], names: list[str]) -> Source:
+    """Return what columns of rows in order of time hold: all of `NAMES`, or all but `obs_next` or `truncated`.
+
+    `names` are what the file calls all that it holds.
+    """
     for field in ("obs", "act", "rew", "terminated"):
         if field not in columns:
             known = " or ".join(map(repr, NAMES[field][:2]))
-            raise DataError(f"there is no {known} in it, which must say {_MEANING[field]} of every row")
-    rows = columns["rew"].shape[0] if isinstance(columns["rew"], LazyArray) and columns["rew"].shape else 0
+            shown = ", ".join(map(repr, names[:20]))
+            raise DataError(f"there is no {known} in it, which must say {_MEANING[field]} of every row; it has {shown}")
+    shape = columns["rew"].shape if isinstance(columns["rew"], LazyArray) else None
+    if not shape or shape[1:] not in ((), (1,)):
+        what = "is a group" if shape is None else f"has shape {shape}"
+        raise DataError(f"{NAMES['rew'][0]} {what} where it must hold a number per row")
+    rows = shape[0]
     for field, column in columns.items():
         check_lengths(column, rows, NAMES[field][0])
     with_next = "obs_next" in columns

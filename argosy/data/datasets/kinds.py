@@ -49,6 +49,8 @@ def _open(place: Path, name: str) -> Source:
         place = find_minari(place)
     if not place.is_file():
         raise DataError(f"there is no file {name!r}")
+    if place.stat().st_size == 0:
+        raise DataError(f"{name} is empty: fetch or write it again")
     if is_hdf5(place):
         root = HDF5Tree(open_hdf5(place), str(place))
         if is_buffer(root):

@@ -83,7 +83,7 @@ def open_lerobot(folder: Path) -> Source:
         notes.append(f"pictures are not read: {', '.join(sorted(pictures))}")
     if REW not in numeric:
         notes.append(f"it has no {REW!r}: rewards are 0, from which only imitation learns")
-    source = open_columns(str(folder), "LeRobot", columns)
+    source = open_columns(str(folder), "LeRobot", columns, list(features))
     return replace(source, notes=(*notes, *source.notes))
 
 
