@@ -113,6 +113,9 @@ class Experiment(Checked):
         for name in ("wrap", "callbacks"):
             if isinstance(value := getattr(self, name), str):
                 raise ConfigError(f"{name} is {value!r}; it must be a tuple: ({value!r},)")
+        for name in ("data", "expert", "init"):
+            if getattr(self, name) == "":  # the variable of a shell that is not set; a path would be the folder here
+                raise ConfigError(f"{name} is ''; name a file or a folder, or leave it out")
         for wrapper in self.wrap:
             wrapper_call(wrapper)
         if cls.kind == "onpolicy":
@@ -143,10 +146,10 @@ class Experiment(Checked):
                 "be >= 1"
             )
         if self.expert is not None and not (cls.needs_expert and self.collects):
-            why = "collects nothing here" if cls.needs_expert else "asks no expert"
-            raise ConfigError(
-                f"expert is {self.expert!r}, but {self.algorithm} {why}; leave it out" + _GO_ON * cls.needs_expert
-            )
+            why = "asks no expert; leave it out"
+            if cls.needs_expert:
+                why = f"collects nothing here; leave the data out{_GO_ON}"
+            raise ConfigError(f"expert is {self.expert!r}, but {self.algorithm} {why}")
 
     def _check_both_sources(self, cls: type[Algorithm[Any, Any]]) -> None:
         """Check a run that learns from a data set first, and then goes on in the env."""

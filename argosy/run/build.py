@@ -119,7 +119,7 @@ def _check(experiment: Experiment) -> None:
             f"{experiment.algorithm} learns from a data set; which? --data FILE (in Python: data=), for instance one "
             "that `argosy collect RUN --steps 100000 -o FILE` has written"
         )
-    if cls.needs_expert and experiment.collects:
+    if cls.needs_expert:
         if experiment.expert is None:
             raise ConfigError(
                 f"{experiment.algorithm} learns from what an expert would have done; which one? --expert RUN (in "

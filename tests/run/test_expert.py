@@ -85,10 +85,14 @@ class Halved(argosy.env.wrappers.gym.ObservationWrapper):
 def test_what_cannot_learn_from_it_says_so(result, tmp_path):
     with pytest.raises(ConfigError, match=r"dagger learns from what an expert would have done; which one\?"):
         argosy.train("dagger", "CartPole-v1", runs=tmp_path)
+    with pytest.raises(ConfigError, match=r"dagger learns from what an expert would have done; which one\?"):
+        argosy.train("dagger", "CartPole-v1", runs=tmp_path, data="a.hdf5")  # it would be behaviour cloning
+    with pytest.raises(ConfigError, match=r"expert is ''; name a file or a folder, or leave it out"):
+        argosy.preset("dagger", "CartPole-v1", expert="")
     with pytest.raises(ConfigError, match=r"expert is 'x', but dqn asks no expert; leave it out$"):
         argosy.preset("dqn", "CartPole-v1", expert="x")
     with pytest.raises(
-        ConfigError, match=r"but dagger collects nothing here; leave it out, or go on in .* trainer.offline_updates=N"
+        ConfigError, match=r"dagger collects nothing here; leave the data out, or go on in .* trainer.offline_updates=N"
     ):
         argosy.preset("dagger", "CartPole-v1", expert="x", data="a.hdf5")
     with pytest.raises(ConfigError, match=r"dagger learns from an expert here, a fleet from what its actors play"):
