@@ -69,6 +69,9 @@ def _show(args: Sequence[str]) -> int:
         card = make_card(source, bar.move)
         if flags.task is not None and source.rows:
             card.wrong += _misfits(source, flags.task)
+            from argosy.run.dataset import of_another_task
+
+            card.notes += tuple(filter(None, [of_another_task(source, flags.task)]))
     for line in card.lines():
         print(line)
     if flags.output is not None:

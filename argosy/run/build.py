@@ -84,7 +84,7 @@ def build(
         options["callbacks"] = [*callbacks, *listed(options.get("callbacks", ()))]
         data = None
         if experiment.data is not None:
-            data = load_data(experiment.data, algorithm.policy, test_env, seeds[1], show_progress)
+            data = load_data(experiment.data, experiment.task, algorithm.policy, test_env, seeds[1], show_progress)
         if experiment.collects:
             env = make_vector_env(experiment.task, experiment.env.num_envs, config=experiment.env)
             on_error.callback(env.close)

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import operator
+import re
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -31,9 +32,9 @@ Limit = tuple[tuple[str, ...], np.ndarray, np.ndarray]
 
 
 def load_data(
-    path: str, policy: Policy, env: VectorEnv, seed: int | None = None, show_progress: bool = False
+    path: str, task: str, policy: Policy, env: VectorEnv, seed: int | None = None, show_progress: bool = False
 ) -> ReplayBuffer:
-    """Return the transitions of a data set, a file of any kind that `open_source` knows, for `policy` to learn from.
+    """Return the transitions of a data set, a file of any kind that `open_source` knows, for `policy` to learn `task`.
 
     If its attribute `action_scale` is "env", actions are mapped to the policy's scale; otherwise they are in that scale
     already, as in every buffer. Observations and actions must be such as the spaces of the task's `env` have.
@@ -64,7 +65,16 @@ def load_data(
         if reach > 1 + TOLERANCE:
             warnings.warn(f"data is {path!r}, where {ODD_SCALE.format(name='act', reach=reach)}", stacklevel=2)
     check_choices(path, "act, counted from 0,", act[stored], _from_0(space))
+    if foreign := of_another_task(source, task):
+        warnings.warn(f"data is {path!r}; {foreign}", stacklevel=2)
     return buffer
+
+
+def of_another_task(source: Source, task: str) -> str | None:
+    """Return a sentence where a file says that its data are of another env than a task, whose version is no matter."""
+    theirs = str(source.attributes.get("task", task))
+    same = re.sub(r"-v\d+$", "", theirs) == re.sub(r"-v\d+$", "", task)
+    return None if same else f"it says that it is of {theirs!r}, and the task is {task!r}: spaces alone can be compared"
 
 
 def fitted(

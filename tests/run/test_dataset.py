@@ -238,6 +238,17 @@ def test_states_and_priorities_of_another_policy_stay_behind(tmp_path):
     assert not vars(data[:].policy)
 
 
+def test_data_of_another_env_with_the_same_spaces_are_told(tmp_path, recwarn):
+    for task in ("HalfCheetah-v5", "CartPole-v0"):
+        with h5py.File(small(tmp_path / "a.hdf5"), "a") as file:
+            file.attrs["task"] = task
+        sign_hdf5(tmp_path / "a.hdf5")
+        built(tmp_path / "a.hdf5")
+    told = [str(warning.message) for warning in recwarn if "a.hdf5" in str(warning.message)]
+    assert len(told) == 1
+    assert "it says that it is of 'HalfCheetah-v5', and the task is 'CartPole-v1'" in told[0]
+
+
 def test_data_of_another_form_is_refused_by_name(cartpole, pendulum, tmp_path):
     with pytest.raises(
         DataError, match=r"pendulum.hdf5', where obs has \(3,\) float32; the task's obs has \(4,\) float32"

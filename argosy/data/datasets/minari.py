@@ -39,7 +39,7 @@ def find_minari(folder: Path) -> Path:
             return path
     raise DataError(
         f"{folder} is a folder without TFRecords and without {FILE}, which a data set of Minari has (one stored as "
-        "Arrow is not read)"
+        "Arrow is not read); of files of another kind, name one"
     )
 
 
