@@ -193,8 +193,8 @@ class HDF5Tree:
             raise DataError(f"{node.name} has its numbers in another file; copy them into this one")
         if self.is_foreign(name):
             raise DataError(
-                f"{node.name} holds pickled objects or text, or rows of different lengths (pictures that Minari has packed"
-                " as JPEG: make them with jpeg_encoding=False), which are never loaded; store numbers"
+                f"{node.name} holds pickled objects or text, or rows of different lengths (Minari's JPEGs: make the "
+                "data set with jpeg_encoding=False), which are never loaded; store numbers"
             )
         stored, filters = node.id.get_storage_size(), node.id.get_create_plist().get_nfilters()
         if node.compression not in _FILTERS or filters > 1 + bool(node.shuffle) + bool(node.fletcher32):
