@@ -5,6 +5,7 @@ Each command is a dataclass of its flags that is called, or where there is more 
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -86,6 +87,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `argosy ... | head` has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:  # of paths that were given
+        if debug or error.errno not in (errno.EACCES, errno.ENAMETOOLONG, errno.ELOOP):
+            raise
+        print(f"argosy: error: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt as error:
         if debug:
             raise

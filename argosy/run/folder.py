@@ -144,7 +144,7 @@ def trusting_command(path: Path, *words: str) -> str:
 def located(experiment: Experiment) -> Experiment:
     """Return an experiment that finds its data set, its expert and what it begins with from any folder."""
     paths = {"data": experiment.data, "expert": experiment.expert, "init": experiment.init}
-    return experiment.replaced({name: str(Path(path).resolve()) for name, path in paths.items() if path is not None})
+    return experiment.replaced({name: os.path.realpath(path) for name, path in paths.items() if path is not None})
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """The command line: help, exit codes, errors of one line."""
 
+import errno
 import json
 import subprocess
 import sys
@@ -187,6 +188,20 @@ def test_other_errors_give_exit_code_1_and_debug_a_traceback(capsys, monkeypatch
     assert error_of(capsys, "doctor") == (1, "env 3 died")
     with pytest.raises(EnvError):
         cli.main(["doctor", "--debug"])
+
+
+def test_a_path_that_the_system_refuses_is_one_line(capsys, tmp_path, monkeypatch):
+    def refuses(flags):
+        raise PermissionError(errno.EACCES, "Permission denied", "/root/run")
+
+    monkeypatch.setattr("argosy.cli.doctor.Doctor.__call__", refuses)
+    assert error_of(capsys, "doctor") == (1, "[Errno 13] Permission denied: '/root/run'")
+    with pytest.raises(PermissionError):
+        cli.main(["doctor", "--debug"])
+    assert "File name too long" in error_of(capsys, "eval", "a" * 5000)[1]
+    (tmp_path / "loop").symlink_to("loop")
+    args = ["train", "bc", "--task", "CartPole-v1", "--data", str(tmp_path / "loop"), "--quiet"]
+    assert "there is no such file" in error_of(capsys, *args)[1]
 
 
 def test_doctor_reports_core_and_extras(capsys):
