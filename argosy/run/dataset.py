@@ -71,9 +71,9 @@ def load_data(
 
 
 def of_another_task(source: Source, task: str) -> str | None:
-    """Return a sentence where a file says that its data are of another env than a task, whose version is no matter."""
+    """Return a sentence where a file says that its data are of another env than a task; module and version are none."""
     theirs = str(source.attributes.get("task", task))
-    same = re.sub(r"-v\d+$", "", theirs) == re.sub(r"-v\d+$", "", task)
+    same = len({re.sub(r"^.*:|-v\d+$", "", name) for name in (theirs, task)}) == 1
     return None if same else f"it says that it is of {theirs!r}, and the task is {task!r}: spaces alone can be compared"
 
 

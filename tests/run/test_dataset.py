@@ -239,7 +239,7 @@ def test_states_and_priorities_of_another_policy_stay_behind(tmp_path):
 
 
 def test_data_of_another_env_with_the_same_spaces_are_told(tmp_path, recwarn):
-    for task in ("HalfCheetah-v5", "CartPole-v0"):
+    for task in ("HalfCheetah-v5", "CartPole-v0", "module:CartPole"):
         with h5py.File(small(tmp_path / "a.hdf5"), "a") as file:
             file.attrs["task"] = task
         sign_hdf5(tmp_path / "a.hdf5")
