@@ -14,6 +14,10 @@ Details that matter:
 5. Actor, temperature and squashing are those of SAC. Targets leave the entropy out, as the authors' code does: where
    the data are narrow, the policy's lies below the one that is aimed at, and the temperature grows and grows. With
    `entropy_in_target` they are SAC's, too.
+6. In its first `cloning_updates` the actor imitates the data, as in the authors' code, while the critics learn what
+   that is worth: those of a new network know nothing that is worth climbing, and what they lead to is not in the data.
+   Entropy then counts nothing and the temperature stays (theirs do; where the data are narrow, it grows and holds the
+   actor off them, where they are broad, it vanishes).
 """
 
 from __future__ import annotations
@@ -60,6 +64,8 @@ class CQLConfig(SACConfig):
     """Let targets hold the successors' entropy, as SAC's do (detail 5)."""
     calibrated: bool = False
     """Push no value below the data's return: Cal-QL (detail 4)."""
+    cloning_updates: int = limited(0, ge=0)
+    """First updates in which the actor imitates the data (detail 6)."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -122,3 +128,18 @@ class CQL(SAC):
         if self.config.calibrated:  # detail 4
             q = torch.cat((q[:, :count], q[:, count:].maximum(batch.returns)), dim=1)
         return (q - logp).logsumexp(dim=1) - self.critic.value(batch, batch.act)
+
+    def _actor_loss(self, batch: TransitionBatch, alpha: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        if not self._is_cloning:
+            return super()._actor_loss(batch, alpha)
+        now = self.policy.analyze(batch)
+        _, logp = now.sample(self.rng.torch)
+        loss = -batch_mean(batch.weight * now.log_prob(batch.act), batch)
+        return loss, -batch_mean(logp.detach(), batch)
+
+    def _learn_alpha(self, entropy: torch.Tensor, target_entropy: torch.Tensor | float) -> torch.Tensor | None:
+        return None if self._is_cloning else super()._learn_alpha(entropy, target_entropy)
+
+    @property
+    def _is_cloning(self) -> bool:  # detail 6
+        return self.num_updates < self.config.cloning_updates

@@ -12,6 +12,8 @@ from argosy.policy.base import RolloutRequest, RolloutResult
 from argosy.policy.deterministic import SquashingPolicy
 
 LOG_STD_MIN, LOG_STD_MAX = -20.0, 2.0
+EDGE = 0.999
+"""Stored actions beyond it have its density: at the bounds themselves that of a squashed one has no limit."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,11 @@ class SquashedGaussianAnalysis:
         noise = torch.empty(shape).normal_(generator=generator).to(self.mean.device)
         raw = torch.addcmul(self.mean, noise, self.log_std.exp())
         return self._shaped(raw.tanh()), squashed_gaussian_log_prob(raw, noise, self.log_std)
+
+    def log_prob(self, act: torch.Tensor) -> torch.Tensor:
+        """Log-density [...] of actions [..., *act] in [-1, 1], as if cut at 0.999 of the bounds."""
+        raw = act.reshape(self.mean.shape).clamp(-EDGE, EDGE).atanh()
+        return squashed_gaussian_log_prob(raw, (raw - self.mean) / self.log_std.exp(), self.log_std)
 
     def _shaped(self, act: torch.Tensor) -> torch.Tensor:
         return act if len(self.shape) == 1 else act.reshape(*act.shape[:-1], *self.shape)

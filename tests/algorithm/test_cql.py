@@ -153,3 +153,19 @@ def test_takes_the_best_actions_that_there_are_and_none_beyond():
     assert all(act > 0.7 for act in learn_what_ends(make(conservative_weight=0.0, **config), 300))
     taken = learn_what_ends(make(conservative_weight=2.0, **config), 300)
     assert all(-0.2 < act < 0.35 for act in taken)
+
+
+def test_at_first_the_actor_imitates_the_data_whatever_the_critics_say():
+    actor = {"actor_optim": OptimConfig(lr=0.003)}
+    cloned = learn_what_ends(make(conservative_weight=0.0, cloning_updates=300, **actor), 300)
+    assert cloned == pytest.approx([-0.2, -0.2], abs=0.1)  # the middle of the data, of which the largest are best
+    algorithm, data = make(cloning_updates=1), batch()
+    logp = algorithm.policy.analyze(algorithm.prepare(data)).log_prob(torch.from_numpy(data.act))
+    first, then = algorithm.update(data), algorithm.update(data)
+    assert (first.loss_actor, first.loss_alpha) == (pytest.approx(-logp.mean().item(), rel=1e-5), None)
+    assert (first.alpha, then.alpha) == (pytest.approx(0.2), pytest.approx(0.2))  # the temperature learns from now on
+    assert then.loss_alpha is not None
+    recorded(algorithm, "critic_optim", "actor_optim")
+    algorithm.critic, algorithm.critic_target = WideCritic(1.0, 2.0), FixedCritic(0.0, 0.0)
+    fixed_actor(algorithm, 0.5, 0.3)
+    assert algorithm.update(data).loss_actor == pytest.approx(then.alpha * 0.3 - 1.0, rel=1e-2)  # and climbs values

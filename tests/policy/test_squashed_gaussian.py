@@ -40,6 +40,9 @@ def test_sampled_actions_have_the_log_density_of_their_distribution(shape):
     density = torch.distributions.Normal(analysis.mean, analysis.log_std.exp()).log_prob(raw).sum(-1)
     expected = density - torch.log(1 - act.flatten(1).square()).sum(-1)
     torch.testing.assert_close(logp, expected, atol=1e-3, rtol=1e-3)
+    within = (act.abs() < 0.999).flatten(1).all(1)
+    torch.testing.assert_close(analysis.log_prob(act)[within], logp[within], atol=1e-3, rtol=1e-3)
+    assert torch.equal(analysis.log_prob(torch.ones_like(act)), analysis.log_prob(torch.full_like(act, 0.9995)))
 
 
 def test_sample_is_differentiable_and_repeatable():
