@@ -28,7 +28,8 @@ def _is_intel() -> bool:
 
 
 on = torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]  # torch's
-on = on and not _is_intel()
+INTEL = _is_intel()
+on = on and not INTEL
 """Whether it is used: where torch has it, and would call MKL without it, as on x86, for a processor of others."""
 alone = False
 """Whether all is left to torch, layer by layer, see `torch_alone`."""
