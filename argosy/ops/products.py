@@ -22,14 +22,15 @@ CPUINFO = Path("/proc/cpuinfo")
 
 def _is_intel() -> bool:
     try:
-        return "GenuineIntel" in CPUINFO.read_text(errors="replace")
+        with CPUINFO.open(errors="replace") as file:
+            return "GenuineIntel" in file.read(1_000)  # of the first core: of hundreds it takes the kernel long
     except OSError:
         return "GenuineIntel" in platform.processor()
 
 
-on = torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]  # torch's
 INTEL = _is_intel()
-on = on and not INTEL
+"""Whether MKL is on the processors that it is made for."""
+on = not INTEL and torch.backends.mkldnn.is_available() and torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]  # torch's
 """Whether it is used: where torch has it, and would call MKL without it, as on x86, for a processor of others."""
 alone = False
 """Whether all is left to torch, layer by layer, see `torch_alone`."""
