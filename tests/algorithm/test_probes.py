@@ -10,10 +10,15 @@ from argosy.net import NetConfig
 
 
 def probed():
+    """Every probe and every case of an algorithm; what is more than a pair is slow."""
     for name in ALGORITHMS:
+        seen: set[str] = set()
         for case, how in declared(name, "PROBED").items():
+            fullest = "both" if "both" in how.probes else how.probes[0]
             for probe in how.probes:
-                yield pytest.param(name, how, probe, id=f"{name} {case}-{probe}")
+                marks = () if probe == fullest or probe not in seen else pytest.mark.slow
+                yield pytest.param(name, how, probe, marks=marks, id=f"{name} {case}-{probe}")
+            seen.update(how.probes)
 
 
 @pytest.mark.parametrize(("name", "how", "probe"), probed())
