@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import math
 import operator
 import types
 import typing
@@ -65,8 +66,8 @@ def limited(default: T, *, among: tuple[object, ...] | None = None, **bounds: Un
 def check_limits(config: object) -> None:
     """Check all fields of `config`: numbers, choices and parts by their annotations, what is `limited` by its limits.
 
-    A whole number may be written 1e6, a tuple as a list, a part as a dict. Limits hold where a subclass has another
-    default, too.
+    A whole number may be written 1e6, a tuple as a list, a part as a dict; NaN is never right. Limits hold where a
+    subclass has another default, too.
     """
     own: type = type(config)
     for name, hint in _judged(own).items():
@@ -76,6 +77,10 @@ def check_limits(config: object) -> None:
             limits = field.metadata.get("limits")
             if limits is not None:
                 (check_choice if "allowed" in limits else check_range)(config, name, **limits)
+    for name in _judged(own):
+        value = getattr(config, name)
+        if any(isinstance(x, float) and math.isnan(x) for x in (value if isinstance(value, tuple) else (value,))):
+            raise ConfigError(f"{own.__name__}.{name} is {value!r}; it must be a number")
 
 
 class Checked:

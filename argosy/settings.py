@@ -148,7 +148,7 @@ class TrainerConfig(Checked):
 class StopConfig(Checked):
     """When a run ends before its last epoch, and how it is evaluated."""
 
-    test_return: float | None = limited(None, ge=float("-inf"))
+    test_return: float | None = None
     """End when the mean test return is this high (None: never)."""
     episodes: int = limited(100, ge=1)
     """Episodes that confirm that return, and evaluate the run at its end."""

@@ -177,6 +177,7 @@ class Boat:
 class Yacht(Boat):
     crew: int | None = 4
     berths: int = limited(6, ge=0)
+    draught: float | None = None
 
 
 @pytest.mark.parametrize(
@@ -190,6 +191,7 @@ class Yacht(Boat):
         ({"berths": None}, r"Yacht.berths is None; it must be int"),
         ({"sheets": 2.0}, r"Yacht.sheets is 2.0; it must be a tuple: \(2.0,\)"),
         ({"sheets": (float("nan"),)}, r"Yacht.sheets is \(nan,\); it must be > 0"),
+        ({"draught": float("nan")}, r"Yacht.draught is nan; it must be a number"),
     ],
 )
 def test_limits_stand_beside_defaults_and_hold_in_subclasses_with_others(given, message):

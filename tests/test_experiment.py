@@ -59,7 +59,7 @@ def test_replay_by_priority_is_a_setting():
         ({"env": {"nmu_envs": 1}}, r"did you mean 'env.num_envs'\?"),
         ({"env.num_envs": 0}, r"EnvConfig.num_envs is 0; it must be >= 1"),
         ({"buffer": {"size": 0}}, r"BufferConfig.size is 0; it must be >= 1"),
-        ({"stop.test_return": float("nan")}, r"StopConfig.test_return is nan; it must be >= -inf"),
+        ({"stop.test_return": float("nan")}, r"StopConfig.test_return is nan; it must be a number"),
         ({"algorithm": "ppo"}, r"unknown setting 'algorithm'"),
         ({"lr": "fast"}, r"lr is 'fast'; it must be float"),
         ({"optim.lrr": 1}, r"unknown setting 'optim.lrr' of OptimConfig: did you mean 'optim.lr'"),

@@ -26,7 +26,7 @@ class OptimConfig:
 
     kind: str = "adam"
     """adam, adamw, rmsprop, sgd, or "MODULE:CLASS" of a `torch.optim.Optimizer` (e.g. torch.optim:Adagrad)."""
-    lr: float = limited(1e-3, gt=0.0)
+    lr: float = limited(1e-3, gt=0.0, lt=math.inf)
     """Learning rate."""
     eps: float = limited(1e-8, gt=0.0)
     """Added to the denominator (adam, adamw, rmsprop)."""

@@ -1,5 +1,6 @@
 import copy
 import dataclasses
+import math
 import re
 
 import pytest
@@ -353,6 +354,7 @@ def test_a_class_of_ones_own_with_its_arguments():
     ("field", "value"),
     [
         ("lr", 0.0),
+        ("lr", math.inf),
         ("eps", -1.0),
         ("max_grad_norm", 0.0),
         ("betas", (0.9, 1.0)),
