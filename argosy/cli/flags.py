@@ -80,6 +80,13 @@ def _whole(text: str) -> int:
     raise ValueError(f"{text!r} is no whole number such as 64 or 1e6")
 
 
+def _two(text: str) -> tuple[float, float]:
+    with contextlib.suppress(ValueError):
+        first, second = map(float, text.split(","))
+        return first, second
+    raise ValueError(f"{text!r} are no two numbers such as 0.9 0.999")
+
+
 _read(Mapping[str, object], "JSON", lambda args: _json_object(args[0]), lambda value: [json.dumps(dict(value))])
 _read(int, "INT", lambda args: _whole(args[0]), lambda value: [str(value)])
 _read(
@@ -89,6 +96,7 @@ _read(
     lambda value: list(map(str, value)),
     nargs="*",
 )
+_read(tuple[float, float], "FLOAT FLOAT", lambda args: _two(",".join(args)), lambda value: list(map(str, value)), nargs="*")
 _read(type(None), "{None}", lambda args: None, lambda value: ["None"], choices=("None", "none"))
 
 
