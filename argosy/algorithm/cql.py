@@ -17,7 +17,8 @@ Details that matter:
 6. In its first `cloning_updates` the actor imitates the data, as in the authors' code, while the critics learn what
    that is worth: those of a new network know nothing that is worth climbing, and what they lead to is not in the data.
    Entropy then counts nothing and the temperature stays (theirs do; where the data are narrow, it grows and holds the
-   actor off them, where they are broad, it vanishes).
+   actor off them, where they are broad, it vanishes). Afterwards it aims at no more entropy than the actor then has,
+   unless `target_entropy` says so: of narrow data that is less than the usual.
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ class CQLConfig(SACConfig):
     """Push no value below the data's return: Cal-QL (detail 4)."""
     cloning_updates: int = limited(0, ge=0)
     """First updates in which the actor imitates the data (detail 6)."""
+    cloning_optim: OptimConfig = field(default_factory=lambda: OptimConfig(lr=1e-3))
+    """Optimiser of the actor in these."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,6 +95,7 @@ class CQL(SAC):
         super().__init__(config, policy, critic)
         self.log_multiplier = nn.Parameter(torch.zeros((), device=self.device))
         self.multiplier_optim = config.multiplier_optim.build([self.log_multiplier])
+        self.cloning_optim = config.cloning_optim.build(policy)
 
     @property
     def sampling(self) -> Sampling:
@@ -129,13 +133,16 @@ class CQL(SAC):
             q = torch.cat((q[:, :count], q[:, count:].maximum(batch.returns)), dim=1)
         return (q - logp).logsumexp(dim=1) - self.critic.value(batch, batch.act)
 
-    def _actor_loss(self, batch: TransitionBatch, alpha: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _learn_actor(self, batch: TransitionBatch, alpha: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         if not self._is_cloning:
-            return super()._actor_loss(batch, alpha)
+            return super()._learn_actor(batch, alpha)
         now = self.policy.analyze(batch)
         _, logp = now.sample(self.rng.torch)
         loss = -batch_mean(batch.weight * now.log_prob(batch.act), batch)
-        return loss, -batch_mean(logp.detach(), batch)
+        self.cloning_optim.step(loss)
+        entropy = -batch_mean(logp.detach(), batch)
+        self.usual_entropy = min(-float(self.policy.action_dim), entropy.item())
+        return loss, entropy
 
     def _learn_alpha(self, entropy: torch.Tensor, target_entropy: torch.Tensor | float) -> torch.Tensor | None:
         return None if self._is_cloning else super()._learn_alpha(entropy, target_entropy)

@@ -92,8 +92,7 @@ class SAC(SoftActorCritic[SACConfig]):
 
         loss_actor = loss_alpha = entropy = None
         if (self.num_updates + 1) % self.config.policy_freq == 0:  # detail 6
-            loss_actor, entropy = self._actor_loss(batch, alpha)
-            self.actor_optim.step(loss_actor)
+            loss_actor, entropy = self._learn_actor(batch, alpha)
             loss_alpha = self._learn_alpha(entropy, self.target_entropy)  # detail 4
         self.update_target()
 
@@ -109,10 +108,12 @@ class SAC(SoftActorCritic[SACConfig]):
             target = batch.rew + batch.discount * value_next
         return critic_loss(self.critic, self.critic.value(batch, batch.act), target, batch)
 
-    def _actor_loss(self, batch: TransitionBatch, alpha: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """-> loss and, detached, entropy of the policy."""
+    def _learn_actor(self, batch: TransitionBatch, alpha: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Move the policy. -> the loss and, detached, its entropy."""
         act, logp = self.policy.analyze(batch).sample(self.rng.torch)  # detail 3
-        return batch_mean(alpha * logp - self._value(batch, act), batch), -batch_mean(logp.detach(), batch)
+        loss = batch_mean(alpha * logp - self._value(batch, act), batch)
+        self.actor_optim.step(loss)
+        return loss, -batch_mean(logp.detach(), batch)
 
     def _value_next(self, batch: TransitionBatch, act_next: torch.Tensor) -> torch.Tensor:
         """Values [B] of the successors' actions by the target critics."""

@@ -156,7 +156,7 @@ def test_takes_the_best_actions_that_there_are_and_none_beyond():
 
 
 def test_at_first_the_actor_imitates_the_data_whatever_the_critics_say():
-    actor = {"actor_optim": OptimConfig(lr=0.003)}
+    actor = {"cloning_optim": OptimConfig(lr=0.003)}
     cloned = learn_what_ends(make(conservative_weight=0.0, cloning_updates=300, **actor), 300)
     assert cloned == pytest.approx([-0.2, -0.2], abs=0.1)  # the middle of the data, of which the largest are best
     algorithm, data = make(cloning_updates=1), batch()
@@ -169,3 +169,18 @@ def test_at_first_the_actor_imitates_the_data_whatever_the_critics_say():
     algorithm.critic, algorithm.critic_target = WideCritic(1.0, 2.0), FixedCritic(0.0, 0.0)
     fixed_actor(algorithm, 0.5, 0.3)
     assert algorithm.update(data).loss_actor == pytest.approx(then.alpha * 0.3 - 1.0, rel=1e-2)  # and climbs values
+
+
+def test_entropy_that_is_aimed_at_is_no_more_than_that_of_the_cloned_data():
+    narrow, wide = np.full((16, 2), 0.1, np.float32), np.linspace(-0.9, 0.9, 32, dtype=np.float32).reshape(16, 2)
+    how = {"cloning_updates": 100, "cloning_optim": OptimConfig(lr=0.02)}
+    for acts, config, aimed in ((narrow, {}, None), (wide, {}, -2.0), (narrow, {"target_entropy": -1.0}, -1.0)):
+        algorithm = make(**how, **config)
+        for seed in range(100):
+            stats = algorithm.update(batch(seed=seed, act=acts))
+        assert (stats.entropy < -2.0) == (acts is narrow)
+        assert algorithm.target_entropy == (stats.entropy if aimed is None else aimed)
+        assert algorithm.update(batch(act=acts)).loss_alpha is not None
+        continued = make(**how, **config)
+        continued.load_state_dict(algorithm.state_dict())
+        assert continued.target_entropy == algorithm.target_entropy
