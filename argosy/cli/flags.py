@@ -80,7 +80,8 @@ def _whole(text: str) -> int:
     raise ValueError(f"{text!r} is no whole number such as 64 or 1e6")
 
 
-def _two(text: str) -> tuple[float, float]:
+def _two(args: list[str]) -> tuple[float, float]:
+    text = ",".join(args)
     with contextlib.suppress(ValueError):
         first, second = map(float, text.split(","))
         return first, second
@@ -96,7 +97,7 @@ _read(
     lambda value: list(map(str, value)),
     nargs="*",
 )
-_read(tuple[float, float], "FLOAT FLOAT", lambda args: _two(",".join(args)), lambda value: list(map(str, value)), nargs="*")
+_read(tuple[float, float], "FLOAT FLOAT", _two, lambda value: list(map(str, value)), nargs="*")
 _read(type(None), "{None}", lambda args: None, lambda value: ["None"], choices=("None", "none"))
 
 

@@ -164,6 +164,22 @@ def test_arguments_of_a_class_of_one_s_own_are_json(capsys):
     assert "--net.encoder-args: 'width=3' is no JSON object" in line
 
 
+def test_two_numbers_are_written_as_lists_are():
+    from argosy.cli.train import Output, _parse
+    from argosy.presets import preset
+
+    default = preset("dqn", "CartPole-v1")
+    for args in (["0.5", "0.9"], ["0.5,0.9"]):
+        assert _parse(default, ["--optim.betas", *args], Output, "train")[0].config.optim.betas == (0.5, 0.9)
+
+
+def test_two_numbers_that_are_none_or_more_are_refused(capsys):
+    for text in ("0.5", "0.5,0.9,0.99", "0.5,x"):
+        code, line = error_of(capsys, "train", "dqn", "--task", "CartPole-v1", "--optim.betas", text)
+        assert code == 2
+        assert f"--optim.betas: '{text}' are no two numbers such as 0.9 0.999" in line
+
+
 def test_a_config_file_with_an_unknown_key_is_refused(capsys, tmp_path):
     (tmp_path / "config.json").write_text(
         '{"task": "CartPole-v1", "algorithm": "dqn", "config": {"optim": {"lrr": 1}}}'
