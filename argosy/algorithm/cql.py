@@ -95,7 +95,8 @@ class CQL(SAC):
         super().__init__(config, policy, critic)
         self.log_multiplier = nn.Parameter(torch.zeros((), device=self.device))
         self.multiplier_optim = config.multiplier_optim.build([self.log_multiplier])
-        self.cloning_optim = config.cloning_optim.build(policy)
+        if config.cloning_updates > 0:
+            self.cloning_optim = config.cloning_optim.build(policy)
 
     @property
     def sampling(self) -> Sampling:
