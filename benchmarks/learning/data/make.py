@@ -1,15 +1,19 @@
 """Data sets to learn from: trains an agent in stages, and writes what it does at each of them.
 
-    python benchmarks/learning/data/make.py sac Pendulum-v1 --stages 2000 4000 20000
+    python benchmarks/learning/data/make.py Pendulum-v1 --train sac --stages 2000 4000 20000
+    python benchmarks/learning/data/make.py Hopper-v5 --agents agents/hopper-sac-*.zip --steps 60000
 
-Writes benchmarks/learning/runs/data/TASK/ (ignored by git): `expert.zip`, the agent after the last stage, and
-`expert.hdf5`, what it does; `medium.hdf5`, what it did at the stage in the middle; `mixed.hdf5`, as many transitions,
-an equal share of every stage, the earlier ones with random actions (`--eps`) between the agent's own.
+Writes benchmarks/learning/runs/data/TASK/ (ignored by git): `stage-N.zip`, the agent after each of them, and of the
+last one `expert.zip`, the same, and `expert.hdf5`, what it does; `medium.hdf5`, what the one in the middle does;
+`mixed.hdf5`, as many transitions, an equal share of every stage, the earlier ones with random actions (`--eps`)
+between the agent's own. How good an agent becomes differs between machines: kept ones (`--agents`) make the same data
+on all of them but for rounding.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,36 +31,44 @@ DATA = Path(__file__).resolve().parents[1] / "runs" / "data"
 def main(args: Sequence[str] | None = None) -> int:
     """Train, collect, join, print the returns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("algorithm", help="of the agent")
     parser.add_argument("task")
-    parser.add_argument("--stages", type=int, nargs="+", required=True, help="steps of training behind each")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--train", metavar="ALGORITHM", help="of the agent")
+    source.add_argument("--agents", type=Path, nargs="+", help="packed ones, from the first stage to the last")
+    parser.add_argument("--stages", type=int, nargs="+", default=[], help="steps of training behind each")
     parser.add_argument("--steps", type=int, default=20_000, help="transitions of each file")
     parser.add_argument("--eps", type=float, default=0.3, help="share of random actions at all stages but the last")
     options = parser.parse_args(args)
-    folder, stages = DATA / options.task.replace("/", "-"), sorted(options.stages)
-    share = options.steps // len(stages)
-    with tempfile.TemporaryDirectory() as runs:
-        parts = [Path(runs) / f"{stage}.hdf5" for stage in stages]
-        run = None
-        for stage, part in zip(stages, parts, strict=True):
-            if run is None:
-                changes = {"total_steps": stage, "stop": {"test_return": None}}
-                result = argosy.train(
-                    options.algorithm, options.task, seed=1, runs=runs, show_progress=False, **changes
-                )
-            else:
-                result = argosy.resume(run, total_steps=stage, show_progress=False)
-            run, eps = result.run_dir, 0.0 if stage == stages[-1] else options.eps
-            argosy.collect_data(run, part, steps=share, eps=eps)
-            print(f"after {stage:,} steps, eps {eps}: {described(part)}")
-            if stage == stages[len(stages) // 2]:
-                argosy.collect_data(run, folder / "medium.hdf5", steps=options.steps)
-        argosy.pack(run, folder / "expert.zip", video=False)
-        argosy.collect_data(run, folder / "expert.hdf5", steps=options.steps)
-        join(parts, folder / "mixed.hdf5")
+    if bool(options.train) != bool(options.stages):
+        parser.error("--train and --stages go together: what is trained, and after how many steps it is looked at")
+    folder = DATA / options.task.replace("/", "-")
+    agents = options.agents or trained(options.train, options.task, sorted(options.stages), folder)
+    with tempfile.TemporaryDirectory() as parts:
+        files = [Path(parts) / f"{i}.hdf5" for i in range(len(agents))]
+        shares = [options.eps] * (len(agents) - 1) + [0.0]
+        for agent, file, eps in zip(agents, files, shares, strict=True):
+            argosy.collect_data(agent, file, steps=options.steps // len(agents), eps=eps)
+            print(f"{agent.stem}, eps {eps}: {described(file)}", flush=True)
+        join(files, folder / "mixed.hdf5")
+    argosy.collect_data(agents[len(agents) // 2], folder / "medium.hdf5", steps=options.steps)
+    argosy.collect_data(agents[-1], folder / "expert.hdf5", steps=options.steps)
+    shutil.copy(agents[-1], folder / "expert.zip")
     for name in ("expert", "medium", "mixed"):
         print(f"{name}: {described(folder / f'{name}.hdf5')}")
     return 0
+
+
+def trained(algorithm: str, task: str, stages: Sequence[int], folder: Path) -> list[Path]:
+    """Train an agent, and pack the best version that there is after each stage."""
+    agents = [folder / f"stage-{stage}.zip" for stage in stages]
+    with tempfile.TemporaryDirectory() as runs:
+        changes = {"total_steps": stages[0], "stop": {"test_return": None}}
+        run = argosy.train(algorithm, task, seed=1, runs=runs, show_progress=False, **changes).run_dir
+        for stage, agent in zip(stages, agents, strict=True):
+            if stage != stages[0]:
+                argosy.resume(run, total_steps=stage, show_progress=False)
+            argosy.pack(run, agent, video=False)
+    return agents
 
 
 def join(parts: Sequence[Path], path: Path) -> None:
