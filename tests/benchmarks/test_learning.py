@@ -231,10 +231,10 @@ def test_kept_agents_make_data_of_every_stage(tmp_path, monkeypatch):
     monkeypatch.setattr(make, "DATA", tmp_path)
     agent = LEARNING.parents[1] / "agents" / "pendulum-td3.zip"
     assert make.main(["Pendulum-v1", "--agents", str(agent), str(agent), "--eps", "0.6", "--steps", "4000"]) == 0
-    expert, medium, mixed = (
-        make.read_attributes(tmp_path / "Pendulum-v1" / f"{name}.hdf5") for name in ("expert", "medium", "mixed")
-    )
+    files = [tmp_path / "Pendulum-v1" / f"{name}.hdf5" for name in ("expert", "medium", "mixed")]
+    expert, medium, mixed = map(make.read_attributes, files)
     assert [found["episodes"] for found in (expert, medium, mixed)] == [20, 20, 20]
     assert expert["return_mean"] == medium["return_mean"]
     assert mixed["return_mean"] < expert["return_mean"] - 100.0  # half of it is with random actions
     assert (tmp_path / "Pendulum-v1" / "expert.zip").read_bytes() == agent.read_bytes()
+    assert [run.digest(file) for file in files] == [expert["recipe"]] * 3

@@ -7,21 +7,23 @@ Writes benchmarks/learning/runs/data/TASK/ (ignored by git): `stage-N.zip`, the 
 last one `expert.zip`, the same, and `expert.hdf5`, what it does; `medium.hdf5`, what the one in the middle does;
 `mixed.hdf5`, as many transitions, an equal share of every stage, the earlier ones with random actions (`--eps`)
 between the agent's own. How good an agent becomes differs between machines: kept ones (`--agents`) make the same data
-on all of them but for rounding.
+on all of them but for rounding. The files' attribute `recipe` says which agents and settings made them.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import h5py
 import numpy as np
 
 import argosy
-from argosy.data import ReplayBuffer
+from argosy.data import ReplayBuffer, sign_hdf5
 from argosy.data.datasets import DatasetWriter, read_attributes
 from argosy.data.join import aggregate
 
@@ -53,7 +55,13 @@ def main(args: Sequence[str] | None = None) -> int:
     argosy.collect_data(agents[len(agents) // 2], folder / "medium.hdf5", steps=options.steps)
     argosy.collect_data(agents[-1], folder / "expert.hdf5", steps=options.steps)
     shutil.copy(agents[-1], folder / "expert.zip")
+    recipe = hashlib.sha256(f"{options.steps} steps, eps {options.eps}".encode())
+    for agent in agents:
+        recipe.update(agent.read_bytes())
     for name in ("expert", "medium", "mixed"):
+        with h5py.File(folder / f"{name}.hdf5", "a") as file:
+            file.attrs["recipe"] = recipe.hexdigest()
+        sign_hdf5(folder / f"{name}.hdf5")
         print(f"{name}: {described(folder / f'{name}.hdf5')}")
     return 0
 
