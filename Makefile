@@ -2,8 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 READY := $(VENV)/.installed
+# Tests start hundreds of processes: none has to compile anew what another one has.
+unexport PYTHONDONTWRITEBYTECODE
 # Small networks gain nothing from more threads and lose much when tests run side by side.
 export OMP_NUM_THREADS ?= 1
 
@@ -19,7 +21,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "argosy needs Python >= 3.11; $(PYTHON) is older: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@echo "Setting up $(VENV) (once, a few minutes) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@# torch first: its pinned build must be there before another package asks for any; what nobody imports is not compiled
+	@# torch first: its pinned build must be there before another package asks for any
 	@$(PIP) torch
 	@$(PIP) --editable '.[all]'
 	@touch $@
