@@ -1,7 +1,7 @@
 """Data sets to learn from: trains an agent in stages, and writes what it does at each of them.
 
     python benchmarks/learning/data/make.py Pendulum-v1 --train sac --stages 2000 4000 20000
-    python benchmarks/learning/data/make.py Hopper-v5 --agents benchmarks/learning/data/hopper-sac-{20k,50k,200k}.zip --steps 60000
+    cd benchmarks/learning/data && python make.py Hopper-v5 --steps 60000 --agents hopper-sac-{20,50,200}k.zip
 
 Writes benchmarks/learning/runs/data/TASK/ (ignored by git): `stage-N.zip`, the agent after each of them, and of the
 last one `expert.zip`, the same, and `expert.hdf5`, what it does; `medium.hdf5`, what the one in the middle does;
