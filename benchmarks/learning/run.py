@@ -177,8 +177,9 @@ def standing(result: Path, experiment: Experiment) -> dict[int, dict[str, Any]]:
 
 def digest(file: str | Path) -> str:
     """Return what tells data from others: a file that `data/make.py` made again elsewhere differs by rounding alone."""
-    if h5py.is_hdf5(file) and (recipe := read_attributes(file).get("recipe")):
-        return str(recipe)
+    made = read_attributes(file) if h5py.is_hdf5(file) else {}
+    if "recipe" in made and "converted_from" not in made:  # what `argosy data convert` wrote may be a part of it
+        return str(made["recipe"])
     with open(file, "rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import argosy
+from argosy.data.datasets import convert, open_source
 
 LEARNING = Path(__file__).resolve().parents[2] / "benchmarks" / "learning"
 
@@ -238,3 +239,6 @@ def test_kept_agents_make_data_of_every_stage(tmp_path, monkeypatch):
     assert mixed["return_mean"] < expert["return_mean"] - 100.0  # half of it is with random actions
     assert (tmp_path / "Pendulum-v1" / "expert.zip").read_bytes() == agent.read_bytes()
     assert [run.digest(file) for file in files] == [expert["recipe"]] * 3
+    with open_source(files[2]) as source:
+        convert(source, tmp_path / "converted.hdf5")
+    assert run.digest(tmp_path / "converted.hdf5") != mixed["recipe"]
