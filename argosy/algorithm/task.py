@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar,
 import torch
 from gymnasium import spaces
 
-from argosy.env.spaces import is_bounded
+from argosy.env.spaces import is_array_space, is_bounded, parts_of
 from argosy.errors import ConfigError, SpaceError
 from argosy.net import NetConfig
 from argosy.policy import Policy
@@ -92,8 +92,14 @@ def check_spaces(
     ]
     raise SpaceError(
         f"{cls.__name__} needs {(*needs, f'finite bounds of actions, not {action_space}')[0]};"
-        f" algorithms that fit it: {', '.join(fitting) or 'none; a wrapper (env.wrappers) may make one that fits'}"
+        f" algorithms that fit it: {', '.join(fitting) or f'none; {_wrapper(action_space)} makes one that fits'}"
     )
+
+
+def _wrapper(action_space: Space) -> str:
+    """Return what may turn actions in which nothing acts into others."""
+    nested = parts_of(action_space) is not None and is_array_space(action_space)
+    return "--env.wrappers FlatAction" if nested else "a wrapper of yours (env.wrappers)"
 
 
 def _has_bounds(cls: type[Algorithm[Any, Any]], action_space: Space) -> bool:

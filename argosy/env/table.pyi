@@ -40,6 +40,7 @@ from argosy.env.vector.protocol import (
 from argosy.env.wrappers import (
     ActionMaskFromInfo as ActionMaskFromInfo,
     ContinuousToDiscrete as ContinuousToDiscrete,
+    FlatAction as FlatAction,
     FrameStack as FrameStack,
     MultiDiscreteToDiscrete as MultiDiscreteToDiscrete,
     TruncatedAsTerminated as TruncatedAsTerminated,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, SupportsFloat, TypeAlias
 
 import gymnasium as gym
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from argosy.config import check_arguments
 from argosy.env.actions import choices
-from argosy.env.spaces import Space, is_bounded
+from argosy.env.spaces import Space, is_array_space, is_bounded, parts_of
 from argosy.env.vector.protocol import Info
 from argosy.env.worker.base import Env, EnvFn
 from argosy.errors import ConfigError, EnvError, SpaceError
@@ -23,7 +23,14 @@ from argosy.named import Registry, Source
 Array: TypeAlias = "NDArray[np.generic]"
 
 
-_OWN = ("ActionMaskFromInfo", "ContinuousToDiscrete", "FrameStack", "MultiDiscreteToDiscrete", "TruncatedAsTerminated")
+_OWN = (
+    "ActionMaskFromInfo",
+    "ContinuousToDiscrete",
+    "FlatAction",
+    "FrameStack",
+    "MultiDiscreteToDiscrete",
+    "TruncatedAsTerminated",
+)
 _WRAPPERS = Registry("wrapper", {name: (name, __name__) for name in _OWN}, has=("reset", "step"))
 
 register_wrapper = _WRAPPERS.register
@@ -130,6 +137,86 @@ class MultiDiscreteToDiscrete(gym.ActionWrapper[object, object, object]):
         combination = np.unravel_index(np.asarray(action, np.int64), self._sizes)
         moved: Array = np.add(np.stack(combination, axis=-1), self._start, dtype=np.int64)
         return moved
+
+
+class FlatAction(gym.ActionWrapper[object, object, object]):
+    """Lay the parts of a Tuple or Dict action side by side, in their order.
+
+    Where all of them are choices, the action is a MultiDiscrete; a flag of a MultiBinary is a choice of two. Where one
+    is a Box, it is a Box: a choice among n is n numbers in [-1, 1], of which the largest one says what is chosen, and
+    numbers of a Box of integers are rounded.
+
+    Args:
+        env: env whose Tuple or Dict action space holds Discrete, MultiDiscrete, MultiBinary and Box, however deep.
+
+    Raises:
+        SpaceError: another action space.
+    """
+
+    def __init__(self, env: Env) -> None:
+        super().__init__(env)
+        nested = env.action_space
+        if parts_of(nested) is None or not is_array_space(nested):
+            raise SpaceError(
+                "FlatAction needs a Tuple or Dict action space of Discrete, MultiDiscrete, MultiBinary and Box parts, "
+                f"got {nested}"
+            )
+        parts = list(_leaves(nested))
+        self._continuous = any(isinstance(part, spaces.Box) for part in parts)
+        if self._continuous:
+            boxes = [_as_box(part) for part in parts]
+            self._ends = np.cumsum([box.shape[0] for box in boxes])[:-1]
+            low, high = (np.concatenate(side) for side in zip(*((box.low, box.high) for box in boxes), strict=True))
+            self.action_space = spaces.Box(low, high)
+        else:
+            sizes = [_sizes(part) for part in parts]
+            self._ends = np.cumsum([len(size) for size in sizes])[:-1]
+            self.action_space = spaces.MultiDiscrete(np.concatenate(sizes))
+
+    def action(self, action: object) -> object:
+        """Return the Tuple or Dict that an action [d] stands for."""
+        values = iter(np.split(np.asarray(action), self._ends))
+        return self._nested(self.env.action_space, values)
+
+    def _nested(self, space: Space, values: Iterator[Array]) -> object:
+        parts = parts_of(space)
+        if parts is None:
+            return self._element(space, next(values))
+        made = {key: self._nested(part, values) for key, part in parts.items()}
+        return made if isinstance(space, spaces.Dict) else tuple(made.values())
+
+    def _element(self, space: Space, value: Array) -> object:
+        """Return what the numbers of one part stand for."""
+        if isinstance(space, spaces.Box):
+            whole = np.issubdtype(space.dtype, np.integer)
+            return (np.rint(value) if whole else value).astype(space.dtype).reshape(space.shape)
+        if self._continuous:
+            value = np.array([each.argmax() for each in np.split(value, np.cumsum(_sizes(space))[:-1])])
+        if isinstance(space, spaces.Discrete):
+            return space.start + space.dtype.type(value[0])
+        start = space.start if isinstance(space, spaces.MultiDiscrete) else 0
+        return (value.reshape(space.shape) + start).astype(space.dtype)
+
+
+def _leaves(space: Space) -> Iterator[Space]:
+    """Yield the parts that have no parts."""
+    parts = parts_of(space)
+    if parts is None:
+        yield space
+    for part in (parts or {}).values():
+        yield from _leaves(part)
+
+
+def _sizes(space: Space) -> list[int]:
+    """Return among how much each choice is one."""
+    return choices(space) or [2] * int(np.prod(space.shape or ()))
+
+
+def _as_box(space: Space) -> spaces.Box:
+    """Return what a part is beside a Box: [d]."""
+    if isinstance(space, spaces.Box):
+        return spaces.Box(space.low.astype(np.float32).ravel(), space.high.astype(np.float32).ravel())
+    return spaces.Box(-1.0, 1.0, (sum(_sizes(space)),))
 
 
 class TruncatedAsTerminated(gym.Wrapper[object, object, object, object]):

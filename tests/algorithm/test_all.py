@@ -9,7 +9,7 @@ from algorithm_checks import NUMBER, OBSERVATIONS, check_algorithm, observation_
 from declared import cases, declared
 from gymnasium import spaces
 
-from argosy.algorithm import ALGORITHMS, Task, algorithm_class
+from argosy.algorithm import ALGORITHMS, PPOConfig, Task, algorithm_class
 from argosy.errors import ConfigError, SpaceError
 
 CASES = cases()
@@ -69,9 +69,20 @@ def test_wrong_action_spaces_are_refused_with_the_algorithms_that_fit(space):
         with pytest.raises(SpaceError) as refused:
             cls.make(cls.config_type(), Task(observation_space=NUMBER, action_space=space))
         assert str(refused.value) == (
-            f"{cls.__name__} needs a {wanted} action space, not {space}; algorithms that fit it: "
-            f"{', '.join(fitting) or 'none; a wrapper (env.wrappers) may make one that fits'}"
+            f"{cls.__name__} needs a {wanted} action space, not {space}; algorithms that fit it: {', '.join(fitting)}"
         )
+
+
+@pytest.mark.parametrize(
+    ("space", "mend"),
+    [
+        (spaces.Tuple([spaces.Discrete(2)]), "none; --env.wrappers FlatAction makes one that fits"),
+        (spaces.Text(3), r"none; a wrapper of yours \(env.wrappers\) makes one that fits"),
+    ],
+)
+def test_what_makes_actions_that_no_algorithm_takes_into_others_is_said(space, mend):
+    with pytest.raises(SpaceError, match=f"^PPO needs .* algorithms that fit it: {mend}$"):
+        algorithm_class("ppo").make(PPOConfig(), Task(observation_space=NUMBER, action_space=space))
 
 
 def test_boxes_without_bounds_are_for_the_algorithms_that_squash_nothing():

@@ -10,6 +10,7 @@ from argosy.env import (
     ContinuousToDiscrete,
     DummyVectorEnv,
     EnvConfig,
+    FlatAction,
     FrameStack,
     MultiDiscreteToDiscrete,
     ShmemVectorEnv,
@@ -41,7 +42,7 @@ class Echo(gym.Env):
 
     def step(self, action):
         self.t += 1
-        info = {"action": np.asarray(action)}
+        info = {"action": action if isinstance(action, dict | tuple) else np.asarray(action)}
         if self.t < 3:
             info["mask"] = np.array([False, True, self.t == 1])
         return self._obs(), 1.0, False, self.t == 3, info
@@ -78,6 +79,49 @@ def test_multidiscrete_to_discrete():
     assert shifted.step(3)[4]["action"].tolist() == [6, 0]
     with pytest.raises(SpaceError, match="needs a MultiDiscrete"):
         MultiDiscreteToDiscrete(Echo(spaces.Discrete(2)))
+
+
+def test_flat_action_of_choices():
+    flags = spaces.MultiBinary((2, 2))
+    inner = spaces.Tuple((flags, spaces.MultiDiscrete([2, 5], start=[0, -2])))
+    space = spaces.Dict(a=inner, b=spaces.Discrete(3, start=4))
+    env = FlatAction(Echo(space))
+    assert env.action_space == spaces.MultiDiscrete([2] * 4 + [2, 5] + [3])
+    env.reset()
+    action = env.step(np.array([1, 0, 0, 1, 1, 4, 2]))[4]["action"]
+    assert space.contains(action)
+    assert action["b"] == 6
+    assert action["a"][0].tolist() == [[1, 0], [0, 1]]
+    assert action["a"][1].tolist() == [1, 2]
+    with pytest.raises(SpaceError, match=r"FlatAction needs a Tuple or Dict action space of .*, got Discrete"):
+        FlatAction(Echo(spaces.Discrete(2)))
+    with pytest.raises(SpaceError, match="FlatAction needs a Tuple or Dict"):
+        FlatAction(Echo(spaces.Tuple([spaces.Text(3)])))
+
+
+def test_flat_action_of_choices_and_numbers():
+    steer = spaces.Box(np.array([[-1.0], [0.0]], np.float32), np.array([[1.0], [np.inf]], np.float32))
+    space = spaces.Tuple(
+        (
+            spaces.Discrete(3),
+            steer,
+            spaces.Box(-5, 5, (1,), np.int64),
+            spaces.MultiDiscrete([2, 2]),
+            spaces.MultiBinary(1),
+        )
+    )
+    env = FlatAction(Echo(space))
+    assert env.action_space.low.tolist() == [-1] * 3 + [-1, 0] + [-5] + [-1] * 6
+    assert env.action_space.high.tolist() == [1] * 3 + [1, np.inf] + [5] + [1] * 6
+    env.reset()
+    act = np.array([0.1, 0.3, -1, 0.5, 7, -2.6, -0.1, 0.2, 0.9, 0.8, -0.2, -0.1], np.float32)
+    gear, steered, whole, multi, flag = action = env.step(act)[4]["action"]
+    assert space.contains(action)
+    assert gear == 1
+    assert steered.tolist() == [[0.5], [7]]
+    assert whole.tolist() == [-3]
+    assert multi.tolist() == [1, 0]
+    assert flag.tolist() == [1]
 
 
 def test_wrappers_combine_in_a_vector_env():

@@ -7,7 +7,7 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
-from line import Doubled, Line, short_line, tenth
+from line import Car, Doubled, Line, short_line, tenth
 from short import QUICK, quick
 
 import argosy
@@ -55,6 +55,14 @@ def test_wrappers_are_classes_functions_or_names_in_every_vector(vector):
     env.reset()
     assert env.step(np.array([1, 0]))[1].tolist() == pytest.approx([0.4, 0.0])
     env.close()
+
+
+def test_actions_of_choices_and_numbers_are_learned(tmp_path):
+    trainer = {"max_epoch": 4, "step_per_epoch": 5_000}
+    done = argosy.train(
+        "ppo", Car, seed=1, runs=tmp_path, env={"wrappers": ("FlatAction",)}, trainer=trainer, show_progress=False
+    )
+    assert done.test_return_mean > 4.0  # whoever draws lots has 5 * (1 / 3 - 2 / 3)
 
 
 def test_a_run_of_them_is_trained_resumed_and_evaluated(tmp_path):

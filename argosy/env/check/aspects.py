@@ -46,9 +46,10 @@ def check_spaces(env: Env) -> Iterator[Finding]:
     except SpaceError as raised:
         raise StopCheckError("observation_space", f"{raised}.") from raised
     if not isinstance(action, ARRAYS):
-        yield error(
-            "action_space", f"{action}: no algorithm acts in it; make it Box, Discrete, MultiDiscrete or MultiBinary."
-        )
+        mend = "make it Box, Discrete, MultiDiscrete or MultiBinary"
+        if is_array_space(action):
+            mend += ", or let --env.wrappers FlatAction do so"
+        yield error("action_space", f"{action}: no algorithm acts in it; {mend}.")
     if isinstance(action, spaces.Box):
         if not is_bounded(action):
             yield warning("action_space", f"{action} has infinite bounds, which SAC and its kin refuse; give limits.")

@@ -12,7 +12,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from argosy.env import EnvConfig, check_env
+from argosy.env import EnvConfig, FlatAction, check_env
 from argosy.errors import ConfigError
 
 
@@ -253,10 +253,12 @@ def test_actions_that_nothing_can_learn(space):
     def step(self, action):
         return Good.step(self, 1)
 
+    made = variant(action_space=space, step=step)
     assert re.fullmatch(
-        r"error: action_space: .* no algorithm acts in it; make it Box, .*",
-        found(variant(action_space=space, step=step))[0],
+        r"error: action_space: .* no algorithm acts in it; make it Box, .*, or let --env.wrappers FlatAction do so\.",
+        found(made)[0],
     )
+    assert found(lambda: FlatAction(made())) == []
 
 
 def test_settings_of_a_named_env():
