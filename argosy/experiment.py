@@ -88,7 +88,7 @@ class Experiment(Checked):
     up to a minute of compiling at the first update."""
     wrap: tuple[str, ...] = ()
     """Algorithms around the algorithm that change what it learns from (`argosy.AlgorithmWrapper`), the first one
-    innermost: registered names or MODULE:CLASS, where needed with arguments, as in "MODULE:CLASS(scale=0.1)"."""
+    innermost: rnd, icm (curiosity), registered names or MODULE:CLASS, where needed with arguments: "rnd(scale=0.1)"."""
     callbacks: tuple[str, ...] = ()
     """Objects that are told what happens in a local run (`argosy.trainer.callbacks`): registered names or MODULE:CLASS,
     where needed with arguments, as in "MODULE:CLASS(every=10)"."""

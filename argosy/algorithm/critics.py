@@ -19,7 +19,7 @@ from argosy.policy import ActorCriticPolicy, Policy
 LEAST_LOG_STD = -5.0
 
 
-def as_taken(policy: ActorCriticPolicy, act: torch.Tensor) -> torch.Tensor:
+def as_taken(policy: Policy, act: torch.Tensor) -> torch.Tensor:
     """Return stored actions [..., *act] as the env took them: where it cuts a Gaussian's draws, these are cut."""
     return act if policy._box is None else policy._box.clipped(act)
 

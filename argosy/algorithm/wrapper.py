@@ -1,6 +1,6 @@
 """Algorithms around another one, e.g. for curiosity or imitation: they change what the inner one learns from.
 
-An experiment names them, the innermost first, as `wrap=("MODULE:CLASS(scale=0.1)",)`.
+An experiment names them, the innermost first, as `wrap=("rnd(scale=0.1)", "MODULE:CLASS")`.
 """
 
 from __future__ import annotations
@@ -106,7 +106,10 @@ class AlgorithmWrapper(Algorithm[AlgorithmConfig, TrainingStats]):
         self.rng.seed(spawn_seeds(seed, 3)[2])
 
 
-_WRAPPERS = Registry("wrapper of algorithms")
+WRAPPERS = {"icm": ("ICM", "argosy.algorithm.icm"), "rnd": ("RND", "argosy.algorithm.rnd")}
+"""Name -> (class, module)."""
+
+_WRAPPERS = Registry("wrapper of algorithms", WRAPPERS)
 
 
 register_algorithm_wrapper = _WRAPPERS.register

@@ -32,8 +32,7 @@ class Normaliser(nn.Module):
 
     def __init__(self, space: Space, skip: Collection[str] = ()) -> None:
         super().__init__()
-        leaves = leaf_spaces(space, skip)
-        shapes = {path: part.shape for path, part in leaves if isinstance(part, spaces.Box) and part.dtype.kind == "f"}
+        shapes = float_boxes(space, skip)
         if not shapes:
             raise ConfigError(f"NetConfig.norm_obs is True, but {space} holds no Box of floats; leave it out")
         self.paths = list(shapes)
@@ -77,3 +76,9 @@ class Normaliser(nn.Module):
             self.take_in(*held)
         for part in self.parts:
             cast(RunningStatistics, part).merge()
+
+
+def float_boxes(space: Space, skip: Collection[str] = ()) -> dict[tuple[str, ...], tuple[int, ...]]:
+    """Return the shapes of the Boxes of floats in a space, by the keys that lead there; `skip` are keys left out."""
+    leaves = leaf_spaces(space, skip)
+    return {path: part.shape for path, part in leaves if isinstance(part, spaces.Box) and part.dtype.kind == "f"}
