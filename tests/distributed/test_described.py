@@ -81,6 +81,18 @@ def test_a_wrapped_algorithm_learns_in_a_fleet(algorithm, launcher, tmp_path):
     assert last.workers["trainer.p.0"]["stat/bonus_mean"] > 0
 
 
+def test_several_trainers_are_curious_together(launcher, tmp_path):
+    """Gradients of the wrapper's networks are averaged, its statistics pooled: nobody waits for ever."""
+    wrap = ("rnd(batch_size=8)",)
+    experiment = preset("ppo", "CartPole-v1", seed=1, trainer={"step_per_collect": 64}, wrap=wrap)
+    policies = {"p": PolicySpec(experiment=experiment, trainers=2)}
+    run = FleetRun(fleet(experiment, policies=policies), tmp_path / "run", launcher, interval_s=0.1)
+    last = run.run()
+    assert last.reason == "updates reached", run.supervisor.failures
+    assert not run.supervisor.failures
+    assert all(last.workers[f"trainer.p.{rank}"]["stat/bonus_mean"] > 0 for rank in range(2))
+
+
 PPO = preset("ppo", "CartPole-v1", seed=1, env={"num_envs": 4}, trainer={"step_per_collect": 64})
 HERE = {"interval_s": 0.1}
 
