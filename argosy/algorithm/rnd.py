@@ -47,7 +47,7 @@ class RND(Curiosity):
         task: Task,
         *,
         scale: float = 1.0,
-        lr: float = 1e-3,
+        lr: float = 1e-4,
         batch_size: int = 256,
         hidden_sizes: tuple[int, ...] = (128, 128),
     ) -> None:

@@ -38,15 +38,15 @@ def test_bonus_and_loss(name, space, act, encoded):
     before, after = wrapper.features(obs)[0], wrapper.features(obs_next)[0]
     known = torch.tensor(encoded, dtype=torch.float32)
     foretold = wrapper.forward_model(torch.cat((before, known), -1))
-    bonus = [0.5 * float(((f - a) ** 2).sum()) for f, a in zip(foretold, after, strict=True)]
+    bonus = [0.5 * ((f - a) ** 2).sum().item() for f, a in zip(foretold, after, strict=True)]
     assert found.bonus.tolist() == pytest.approx(bonus)
     said = wrapper.inverse_model(torch.cat((before, after), -1))
     if name == "sac":
-        inverse = float(((said - known) ** 2).mean())
+        inverse = ((said - known) ** 2).mean().item()
     else:
         sizes = {"dqn": [3]}.get(name, [2, 3] if isinstance(space, spaces.MultiDiscrete) else [2, 2])
         parts = [part.log_softmax(-1) for part in said.split(sizes, -1)]
-        inverse = -float((torch.cat(parts, -1) * known).sum()) / 2
+        inverse = -(torch.cat(parts, -1) * known).sum().item() / 2
     assert found.metrics["loss_inverse"].item() == pytest.approx(inverse, rel=1e-5)
     assert found.metrics["loss_forward"].item() == pytest.approx(sum(bonus) / 2)
     assert found.loss.item() == pytest.approx(0.75 * inverse + 0.25 * sum(bonus) / 2, rel=1e-5)

@@ -17,7 +17,7 @@ def test_the_bonus_is_the_predictor_s_error_where_a_step_led():
     wanted, said = (head(backbone(obs_next)[0]) for backbone, head in (around.target, around.predictor))
     assert wanted.shape == (5, FEATURES)
     assert found.bonus.tolist() == pytest.approx(
-        [float(((w - s) ** 2).mean()) for w, s in zip(wanted, said, strict=True)]
+        [((w - s) ** 2).mean().item() for w, s in zip(wanted, said, strict=True)]
     )
     assert found.loss.item() == pytest.approx(found.bonus.mean().item())
 
