@@ -1,4 +1,4 @@
-"""What rewards of an algorithm's own for new experience share: rows, bonuses in units of their deviation, learning."""
+"""What rewards of an algorithm's own for new experience share: rows, bonuses in units of their size, learning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from argosy.net import Backbone, NetConfig, RunningStatistics
 from argosy.policy.normaliser import Normaliser, float_boxes
 
 LEAST = 1e-8
-"""Deviation that bonuses are divided by, at the least."""
+"""Size that bonuses are divided by, at the least."""
 # Shapes: N rows of a batch, whatever its axes; n rows of one step.
 
 
@@ -28,7 +28,7 @@ class Surprise(NamedTuple):
     """What networks make of n rows."""
 
     bonus: torch.Tensor
-    """[n], before it is put in units of its deviation."""
+    """[n], in units of its own."""
     loss: torch.Tensor
     """What their optimiser climbs down."""
     metrics: dict[str, torch.Tensor]
@@ -38,13 +38,13 @@ class Surprise(NamedTuple):
 class Curiosity(AlgorithmWrapper):
     """Adds a bonus to each reward: high where networks of its own are surprised, which then learn from the row.
 
-    Bonuses are divided by the deviation of all so far, so that `scale` means the same in every task, and what is known
-    is worth less and less. Floats among the observations are normalised by running statistics of its own.
+    Bonuses are divided by the root mean square of all so far, so that `scale` means the same in every task, and what is
+    known is worth less and less. Floats among the observations are normalised by running statistics of its own.
 
     Args:
         inner: learns from both, the reward and the bonus.
         task: what both are made for.
-        scale: what a bonus of one deviation is worth in reward.
+        scale: what a bonus of that size is worth in reward.
         batch_size: rows per step of the networks' optimiser; a rollout is gone through once, in random order.
 
     Raises:
@@ -94,7 +94,8 @@ class Curiosity(AlgorithmWrapper):
                 sums[name] = sums.get(name, 0.0) + value.detach() / len(parts)
         self.bonuses.take_in(bonus[order])
         self.bonuses.merge()
-        bonus = self.scale * bonus / self.bonuses.var.sqrt().clamp(min=LEAST).float()
+        size = (self.bonuses.var + self.bonuses.mean.square()).sqrt().clamp(min=LEAST)
+        bonus = self.scale * bonus / size.float()
         batch.rew = batch.rew + bonus.view(lead)
         sums["bonus_mean"] = bonus[order].mean()
         return {name: value.item() for name, value in sums.items()}

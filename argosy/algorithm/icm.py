@@ -8,8 +8,8 @@ Details that matter:
    bonus (equation 6): what is paid for is a step whose outcome is not foretold.
 3. All three learn together, from (1 - forward_weight) of the inverse model's loss and forward_weight of the forward
    one's (equation 7). The inverse loss is a cross-entropy of choices, a squared error of other actions.
-4. Bonuses are divided by their running deviation and observations normalised by running statistics, which is not in
-   the paper: `scale` would mean another thing in every task.
+4. Bonuses are divided by the root mean square of all so far, and observations normalised by running statistics, which
+   is not in the paper: `scale` would mean another thing in every task.
 5. Actions are as the env took them: draws of a Gaussian are cut at the bounds where the env's are.
 """
 
@@ -36,7 +36,7 @@ class ICM(Curiosity):
     Args:
         inner: learns from both, the reward and the bonus.
         task: what both are made for.
-        scale: what a bonus of one deviation is worth in reward.
+        scale: what a bonus of the usual size is worth in reward, see `Curiosity`.
         lr: learning rate of the three networks.
         batch_size: rows per step of them; a rollout is gone through once.
         hidden_sizes: widths of their layers; the last one is that of the features, but after a CNN.

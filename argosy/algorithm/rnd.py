@@ -5,9 +5,9 @@ Details that matter:
 1. A network that is never learned turns observations into features; a predictor learns what it says, from what was
    seen. Its squared error is the bonus: large where nothing like the observation was seen before. What is paid for is
    where a transition led.
-2. Errors are divided by their running deviation, the paper's bonuses by that of their discounted sums: samples of a
-   replay buffer have none. A bonus is added to the reward, and one critic values both; the paper's has a head for each,
-   and lets bonuses go on across episodes.
+2. Errors are divided by the root mean square of all so far, the paper's bonuses by the deviation of their discounted
+   sums: samples of a replay buffer have none. A bonus is added to the reward, and one critic values both; the paper's
+   has a head for each, and lets bonuses go on across episodes.
 3. Observations are normalised by running statistics, as a network that nobody learns cannot adapt to their scale; of
    images, which are divided by 255, the paper normalises each pixel.
 4. With `n_step` above 1, of each n steps the last observation is paid for.
@@ -35,7 +35,7 @@ class RND(Curiosity):
     Args:
         inner: learns from both, the reward and the bonus.
         task: what both are made for.
-        scale: what a bonus of one deviation is worth in reward.
+        scale: what a bonus of the usual size is worth in reward, see `Curiosity`.
         lr: learning rate of the predictor.
         batch_size: rows per step of it; a rollout is gone through once.
         hidden_sizes: widths of the layers of both networks; after a CNN, of the predictor's further ones.

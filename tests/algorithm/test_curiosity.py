@@ -34,7 +34,11 @@ class Loud(Curiosity):
         return Surprise(obs_next[:, 0] + self.steps.detach(), -self.steps, {"loss_loud": self.steps + 0.0})
 
 
-def test_bonuses_are_in_units_of_the_deviation_of_all_so_far():
+def size(bonuses):
+    return np.sqrt(np.mean(np.square(bonuses)))
+
+
+def test_bonuses_are_in_units_of_the_size_of_all_so_far():
     loud = Loud(make("dqn"))
     firsts = []
     for i in range(2):
@@ -43,8 +47,19 @@ def test_bonuses_are_in_units_of_the_deviation_of_all_so_far():
         metrics = loud.change(changed)
         bonus = batch.obs_next[:, 0] + i
         firsts = [*firsts, *bonus]
-        np.testing.assert_allclose(changed.rew - batch.rew, 0.5 * bonus / np.std(firsts), rtol=1e-4, atol=1e-5)
-        assert metrics == pytest.approx({"loss_loud": i, "bonus_mean": 0.5 * bonus.mean() / np.std(firsts)}, rel=1e-4)
+        np.testing.assert_allclose(changed.rew - batch.rew, 0.5 * bonus / size(firsts), rtol=1e-4, atol=1e-5)
+        assert metrics == pytest.approx({"loss_loud": i, "bonus_mean": 0.5 * bonus.mean() / size(firsts)}, rel=1e-4)
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS)
+def test_where_all_is_the_same_bonuses_stay_small(wrap):
+    around = make("dqn", wrap)
+    batch = make_batch(around)
+    batch.obs[:], batch.obs_next[:], batch.act[:] = 0.5, 0.5, 1
+    for _ in range(3):
+        changed = as_tensors(batch)
+        around.change(changed)
+        assert np.abs(changed.rew - batch.rew).max() < 2.0
 
 
 def test_a_rollout_is_gone_through_once_and_paid_for_before_it_is_learned():
@@ -52,7 +67,8 @@ def test_a_rollout_is_gone_through_once_and_paid_for_before_it_is_learned():
     batch = make_batch(loud)
     changed = as_tensors(batch)
     loud.change(changed)
-    added = (changed.rew - batch.rew) / 0.5 * loud.bonuses.var.sqrt() - batch.obs_next[..., 0]
+    scale = (loud.bonuses.var + loud.bonuses.mean**2).sqrt() / 0.5
+    added = (changed.rew - batch.rew) * scale - batch.obs_next[..., 0]
     assert sorted(np.round(added.flatten().numpy()).tolist()) == [0] * 11 + [1] * 11 + [2] * 10
 
 
