@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     sys.path.append(os.getcwd())  # for tasks given as MODULE:ENV
     try:
-        if args[0] == "train" and (text := stored(args[1:])) is not None:
+        if (text := stored(args[0], args[1:])) is not None:
             print(text)
             return 0
         if args[0] not in COMMANDS:

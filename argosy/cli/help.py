@@ -30,6 +30,12 @@ ALGO and TASK (or from FILE, the config.json of a run); flags change them.
 ALGO is one of: {algorithms}; or MODULE:CLASS for one of your own.
 `argosy train ALGO --help` lists all flags; with --task TASK it shows that preset's values as defaults.
 """
+TUNE_USAGE = """usage: argosy tune ALGO --task TASK --trials N [--space FILE] [options]
+
+Look for better settings: each trial is a run, cut short when its tests are hopeless. Given again, the command goes on
+with what is missing. `argosy tune ALGO --help` lists all flags: those of `argosy train`, whose values are what is
+improved, and those of the search, last.
+"""
 _HELP = ("-h", "--help")
 
 
@@ -43,11 +49,11 @@ class Algorithms:
         return 0
 
 
-def stored(args: Sequence[str]) -> str | None:
-    """Return the answer to `argosy train ...` where it stands in files; None where it depends on more."""
+def stored(command: str, args: Sequence[str]) -> str | None:
+    """Return the answer to `argosy train ...` or `tune ...` where it stands in files; None where it depends on more."""
     if list(args) in ([], *([flag] for flag in _HELP)):
-        return USAGE.format(algorithms=", ".join(ALGORITHMS))
-    if len(args) == 2 and args[0] in ALGORITHMS and args[1] in _HELP:
+        return {"train": USAGE.format(algorithms=", ".join(ALGORITHMS)), "tune": TUNE_USAGE}.get(command)
+    if command == "train" and len(args) == 2 and args[0] in ALGORITHMS and args[1] in _HELP:
         defaults = "Defaults are the algorithm's own; with --task TASK those of the preset for that task."
         return page("train", args[0], defaults, _read(args[0]).partition("\n")[2], _read("all"))
     return None

@@ -15,13 +15,6 @@ from argosy.presets.search import search_space
 from argosy.run.folder import RunFolder
 from argosy.run.tune import Study, Trial
 
-USAGE = """usage: argosy tune ALGO --task TASK --trials N [--space FILE] [options]
-
-Look for better settings: each trial is a run, cut short when its tests are hopeless. Given again, the command goes on
-with what is missing. `argosy tune ALGO --help` lists all flags: those of `argosy train`, whose values are what is
-improved, and those of the search, last.
-"""
-
 
 @dataclass(frozen=True, kw_only=True)
 class TuneFlags(Common):
@@ -41,9 +34,6 @@ class TuneFlags(Common):
 
 def main(args: Sequence[str]) -> int:
     """Make the trials that are missing."""
-    if list(args) in ([], ["-h"], ["--help"]):
-        print(USAGE)
-        return 0
     read = read_flags(args, TuneFlags, "tune")
     if read is None:
         return 0

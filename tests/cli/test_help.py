@@ -16,7 +16,7 @@ HEAVY = ("torch", "numba", "gymnasium", "numpy", "matplotlib", "ray")
 ROOT = Path(__file__).parents[2]
 SAVED = [[name, "--help"] for name in ("resume", "eval", "watch", "export", "pack", "collect")]
 OTHERS = [[name, "--help"] for name in ("report", "compare", "data", "check-env", "bench")]
-QUICK = [["--help"], ["algorithms"], ["train", "--help"], *SAVED, *OTHERS]
+QUICK = [["--help"], ["algorithms"], ["train", "--help"], ["tune", "--help"], ["tune"], *SAVED, *OTHERS]
 QUICK += [["train", name, "--help"] for name in ALGORITHMS]
 
 
