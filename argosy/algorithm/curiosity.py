@@ -11,7 +11,7 @@ from torch import nn
 
 from argosy.algorithm.base import Algorithm, Task
 from argosy.algorithm.critics import as_taken
-from argosy.algorithm.optim import OptimConfig
+from argosy.algorithm.optim import Optim, OptimConfig
 from argosy.algorithm.wrapper import AlgorithmWrapper
 from argosy.data import Batch, tree
 from argosy.data.protocols import Obs
@@ -51,7 +51,7 @@ class Curiosity(AlgorithmWrapper):
         ConfigError: an argument is out of range, or the inner algorithm collects nothing, or looks at no reward.
     """
 
-    optim: Any
+    optim: Optim
     """A subclass makes it, and the networks that it steps."""
 
     def __init__(self, inner: Algorithm[Any, Any], task: Task, scale: float, batch_size: int) -> None:

@@ -19,13 +19,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from gymnasium import spaces
 from torch import nn
 
 from argosy.algorithm.base import Algorithm, Task
 from argosy.algorithm.curiosity import Curiosity, Surprise
 from argosy.data.protocols import Obs
-from argosy.env.actions import choices
+from argosy.env.actions import all_choices
 from argosy.errors import ConfigError
 from argosy.net import MLP
 
@@ -66,7 +65,7 @@ class ICM(Curiosity):
                 " use n_step=1, or rnd"
             )
         self.forward_weight, space = forward_weight, task.action_space
-        self.choices = [2] * int(space.shape[0]) if isinstance(space, spaces.MultiBinary) else choices(space)
+        self.choices = all_choices(space)
         """Among how many each part of an action chooses; [] for a Box."""
         width = sum(self.choices) or int(torch.Size(space.shape or ()).numel())
         self.features = self.backbone(task, hidden_sizes)

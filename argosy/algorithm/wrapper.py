@@ -106,10 +106,8 @@ class AlgorithmWrapper(Algorithm[AlgorithmConfig, TrainingStats]):
         self.rng.seed(spawn_seeds(seed, 3)[2])
 
 
-WRAPPERS = {"icm": ("ICM", "argosy.algorithm.icm"), "rnd": ("RND", "argosy.algorithm.rnd")}
-"""Name -> (class, module)."""
-
-_WRAPPERS = Registry("wrapper of algorithms", WRAPPERS)
+_OWN = {"icm": ("ICM", "argosy.algorithm.icm"), "rnd": ("RND", "argosy.algorithm.rnd")}
+_WRAPPERS = Registry("wrapper of algorithms", _OWN)
 
 
 register_algorithm_wrapper = _WRAPPERS.register

@@ -44,6 +44,13 @@ def choices(action_space: Space) -> list[int]:
     return action_space.nvec.flatten().tolist() if isinstance(action_space, spaces.MultiDiscrete) else []
 
 
+def all_choices(action_space: Space) -> list[int]:
+    """Return the same; each flag of a MultiBinary, which no mask can forbid, is one among two."""
+    if isinstance(action_space, spaces.MultiBinary):
+        return [2] * int(np.prod(action_space.shape))
+    return choices(action_space)
+
+
 def without_choice(mask: np.ndarray, sizes: list[int]) -> np.ndarray:
     """Return which rows of a mask [k, sum of sizes] allow nothing in one of the parts: [k] bool."""
     parts = np.split(mask != 0, np.cumsum(sizes)[:-1], axis=1)

@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from argosy.config import check_arguments
-from argosy.env.actions import choices
+from argosy.env.actions import all_choices, choices
 from argosy.env.spaces import Space, is_array_space, is_bounded, parts_of
 from argosy.env.vector.protocol import Info
 from argosy.env.worker.base import Env, EnvFn
@@ -165,33 +165,28 @@ class FlatAction(gym.ActionWrapper[object, object, object]):
         self._continuous = any(isinstance(part, spaces.Box) for part in parts)
         if self._continuous:
             boxes = [_as_box(part) for part in parts]
-            self._ends = np.cumsum([box.shape[0] for box in boxes])[:-1]
             low, high = (np.concatenate(side) for side in zip(*((box.low, box.high) for box in boxes), strict=True))
-            self.action_space = spaces.Box(low, high)
+            self.action_space, widths = spaces.Box(low, high), [len(box.low) for box in boxes]
         else:
-            sizes = [_sizes(part) for part in parts]
-            self._ends = np.cumsum([len(size) for size in sizes])[:-1]
-            self.action_space = spaces.MultiDiscrete(np.concatenate(sizes))
+            sizes = [all_choices(part) for part in parts]
+            self.action_space, widths = spaces.MultiDiscrete(np.concatenate(sizes)), [len(size) for size in sizes]
+        self._ends = np.cumsum(widths)[:-1]
+        self._parts = [(part, np.cumsum(all_choices(part))[:-1]) for part in parts]
 
     def action(self, action: object) -> object:
         """Return the Tuple or Dict that an action [d] stands for."""
-        values = iter(np.split(np.asarray(action), self._ends))
-        return self._nested(self.env.action_space, values)
+        values = np.split(np.asarray(action), self._ends)
+        elements = (self._element(*part, value) for part, value in zip(self._parts, values, strict=True))
+        return _nested(self.env.action_space, elements)
 
-    def _nested(self, space: Space, values: Iterator[Array]) -> object:
-        parts = parts_of(space)
-        if parts is None:
-            return self._element(space, next(values))
-        made = {key: self._nested(part, values) for key, part in parts.items()}
-        return made if isinstance(space, spaces.Dict) else tuple(made.values())
-
-    def _element(self, space: Space, value: Array) -> object:
-        """Return what the numbers of one part stand for."""
+    def _element(self, space: Space, cuts: NDArray[np.int64], value: Array) -> object:
+        """Return what the numbers of a part stand for; `cuts` are between its choices."""
         if isinstance(space, spaces.Box):
-            whole = np.issubdtype(space.dtype, np.integer)
-            return (np.rint(value) if whole else value).astype(space.dtype).reshape(space.shape)
+            if np.issubdtype(space.dtype, np.integer):
+                value = np.rint(value).clip(space.low.ravel(), space.high.ravel())
+            return value.astype(space.dtype).reshape(space.shape)
         if self._continuous:
-            value = np.array([each.argmax() for each in np.split(value, np.cumsum(_sizes(space))[:-1])])
+            value = np.array([each.argmax() for each in np.split(value, cuts)])
         if isinstance(space, spaces.Discrete):
             return space.start + space.dtype.type(value[0])
         start = space.start if isinstance(space, spaces.MultiDiscrete) else 0
@@ -207,16 +202,21 @@ def _leaves(space: Space) -> Iterator[Space]:
         yield from _leaves(part)
 
 
-def _sizes(space: Space) -> list[int]:
-    """Return among how much each choice is one."""
-    return choices(space) or [2] * int(np.prod(space.shape or ()))
+def _nested(space: Space, elements: Iterator[object]) -> object:
+    """Return elements of the parts that have no parts, in their order, as one of the space."""
+    parts = parts_of(space)
+    if parts is None:
+        return next(elements)
+    made = {key: _nested(part, elements) for key, part in parts.items()}
+    return made if isinstance(space, spaces.Dict) else tuple(made.values())
 
 
 def _as_box(space: Space) -> spaces.Box:
-    """Return what a part is beside a Box: [d]."""
-    if isinstance(space, spaces.Box):
-        return spaces.Box(space.low.astype(np.float32).ravel(), space.high.astype(np.float32).ravel())
-    return spaces.Box(-1.0, 1.0, (sum(_sizes(space)),))
+    """Return what a part is beside a Box: [d]. Each integer has as much room as any other."""
+    if not isinstance(space, spaces.Box):
+        return spaces.Box(-1.0, 1.0, (sum(all_choices(space)),))
+    room = 0.5 if np.issubdtype(space.dtype, np.integer) else 0.0
+    return spaces.Box((space.low.ravel() - room).astype(np.float32), (space.high.ravel() + room).astype(np.float32))
 
 
 class TruncatedAsTerminated(gym.Wrapper[object, object, object, object]):

@@ -111,8 +111,8 @@ def test_flat_action_of_choices_and_numbers():
         )
     )
     env = FlatAction(Echo(space))
-    assert env.action_space.low.tolist() == [-1] * 3 + [-1, 0] + [-5] + [-1] * 6
-    assert env.action_space.high.tolist() == [1] * 3 + [1, np.inf] + [5] + [1] * 6
+    assert env.action_space.low.tolist() == [-1] * 3 + [-1, 0] + [-5.5] + [-1] * 6
+    assert env.action_space.high.tolist() == [1] * 3 + [1, np.inf] + [5.5] + [1] * 6
     env.reset()
     act = np.array([0.1, 0.3, -1, 0.5, 7, -2.6, -0.1, 0.2, 0.9, 0.8, -0.2, -0.1], np.float32)
     gear, steered, whole, multi, flag = action = env.step(act)[4]["action"]
@@ -122,6 +122,9 @@ def test_flat_action_of_choices_and_numbers():
     assert whole.tolist() == [-3]
     assert multi.tolist() == [1, 0]
     assert flag.tolist() == [1]
+    for number, taken in ((-5.5, -5), (-4.6, -5), (-4.4, -4), (5.5, 5), (300, 5)):
+        act[5] = number
+        assert env.action(act)[2].tolist() == [taken]
 
 
 def test_wrappers_combine_in_a_vector_env():
