@@ -31,6 +31,7 @@ EXTRAS: dict[str, tuple[tuple[str, str], ...]] = {
     "mlflow": (("mlflow", "mlflow-skinny"), ("sqlalchemy", "SQLAlchemy"), ("alembic", "alembic")),
     "hdf5": (("h5py", "h5py"),),
     "lerobot": (("pyarrow", "pyarrow"),),
+    "minari": (("h5py", "h5py"), ("pyarrow", "pyarrow"), ("PIL", "pillow")),
     "multiagent": (("pettingzoo", "pettingzoo"), ("pygame", "pygame")),
     "fleet": (("ray", "ray"),),
     "export": (("onnx", "onnx"), ("onnxruntime", "onnxruntime"), ("onnxscript", "onnxscript")),

@@ -184,17 +184,21 @@ class HDF5Tree:
             raise DataError(f"{node.name} is an array; it must be a group")
         return HDF5Tree(node, self.path, self._depth + 1, self._known)
 
-    def dataset(self, name: str) -> Any:
-        """Return the h5py data set of that name, not read, if it is what this class reads."""
+    def dataset(self, name: str, *, ragged: bool = False) -> Any:
+        """Return the h5py data set of that name, not read, if it is what this class reads.
+
+        Rows that are bytes, as many as each of them has, are let pass where they may be `ragged`.
+        """
         node = self._found(name)
         if hasattr(node, "items"):
             raise DataError(f"{node.name} is a group; it must be an array")
         if node.external is not None or node.is_virtual:
             raise DataError(f"{node.name} has its numbers in another file; copy them into this one")
-        if self.is_foreign(name):
+        is_ragged = require("h5py", "hdf5").check_vlen_dtype(node.dtype) == np.uint8
+        if self.is_foreign(name) and not (ragged and is_ragged):
             raise DataError(
-                f"{node.name} holds pickled objects or text, or rows of different lengths (Minari's JPEGs: make the "
-                "data set with jpeg_encoding=False), which are never loaded; store numbers"
+                f"{node.name} holds pickled objects or text, or rows of different lengths, which are never loaded; "
+                "store numbers"
             )
         stored, filters = node.id.get_storage_size(), node.id.get_create_plist().get_nfilters()
         if node.compression not in _FILTERS or filters > 1 + bool(node.shuffle) + bool(node.fletcher32):
@@ -207,9 +211,12 @@ class HDF5Tree:
             )
         return node
 
-    def lazy(self, name: str) -> LazyArray:
-        """Return the array of that name without reading it; its rows are read for as long as the file is open."""
-        found = self.dataset(name)
+    def lazy(self, name: str, *, ragged: bool = False) -> LazyArray:
+        """Return the array of that name without reading it; its rows are read for as long as the file is open.
+
+        `ragged`: it may be one of objects, each of which is an array of bytes.
+        """
+        found = self.dataset(name, ragged=ragged)
         return LazyArray(tuple(found.shape), found.dtype, lambda start, stop: np.asarray(found[start:stop]))
 
     def mapped(self, name: str) -> np.ndarray | LazyArray:

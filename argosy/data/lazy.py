@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,6 +19,11 @@ class LazyArray:
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     read: Callable[[int, int], np.ndarray]
+
+    @classmethod
+    def of(cls, array: np.ndarray) -> Self:
+        """Return an array in memory as a lazy one."""
+        return cls(array.shape, array.dtype, lambda start, stop: array[start:stop])
 
     @property
     def nbytes(self) -> int:

@@ -6,8 +6,13 @@ import json
 import h5py
 import numpy as np
 
+from argosy.data import Batch
+
 EPISODES = (4, 3, 5)
 """Lengths: the first one terminates, the second is cut, the third stops with the file."""
+
+FIELDS = (("obs", "observations"), ("act", "actions"), ("rew", "rewards"), ("obs_next", "next_observations"))
+"""Our names and D4RL's."""
 
 
 def columns(seed=0, obs_dim=3, act_dim=2):
@@ -26,6 +31,11 @@ def columns(seed=0, obs_dim=3, act_dim=2):
         "timeouts": timeouts,
         "next_observations": np.concatenate([obs[1:] for obs in seen]),
     }
+
+
+def rows_of(source, size=5):
+    """All rows, read in parts of `size`."""
+    return Batch.cat(list(source.read(size)))
 
 
 def write_hdf5(path, arrays, **how):

@@ -10,20 +10,12 @@ import pytest
 
 pytest.importorskip("h5py")
 
-from filed import atari_rows, columns, write_hdf5, write_minari, write_records
+from filed import FIELDS, atari_rows, columns, rows_of, write_hdf5, write_minari, write_records
 
 from argosy.data import Batch, ReplayBuffer, Sampling, VectorReplayBuffer
 from argosy.data.datasets import DatasetWriter, convert, open_source, read_attributes
 from argosy.data.datasets.tfrecord import masked_crc, parse_example
 from argosy.errors import DataError
-
-FIELDS = (("obs", "observations"), ("act", "actions"), ("rew", "rewards"), ("obs_next", "next_observations"))
-"""Our names and D4RL's."""
-
-
-def rows_of(source, size=5):
-    """All rows, read in parts of `size`."""
-    return Batch.cat(list(source.read(size)))
 
 
 @pytest.fixture
@@ -222,66 +214,6 @@ def test_a_file_without_rows_is_refused(tmp_path):
     np.savez(tmp_path / "a.npz", **{name: value[:0] for name, value in columns().items()})
     with pytest.raises(DataError, match=r"a.npz holds no transitions"):
         open_source(tmp_path / "a.npz").load()
-
-
-# Minari
-
-
-@pytest.mark.parametrize("place", [".", "data", "data/main_data.hdf5"])
-def test_minari(tmp_path, given, place):
-    source = open_source(write_minari(tmp_path / "set", given) / place)
-    assert (source.format, source.rows, source.attributes["task"]) == ("Minari", 12, "Hopper-v5")
-    assert source.notes == ("1 episodes stop without an end: their last rows count as truncated",)
-    data = source.load()[:]
-    for ours, theirs in FIELDS:
-        np.testing.assert_array_equal(data[ours], given[theirs])
-    assert np.flatnonzero(data.terminated).tolist() == [3]
-    assert np.flatnonzero(data.truncated).tolist() == [6, 11]
-    for size in (1, 2, 100):
-        assert rows_of(source, size) == rows_of(source)
-
-
-def test_minari_of_a_tuple_and_without_metadata(tmp_path, given):
-    source = open_source(write_minari(tmp_path / "set", given, nested=True, metadata=False))
-    data = source.load()[:]
-    np.testing.assert_array_equal(data.obs["1"], given["observations"][:, 1:])
-    np.testing.assert_array_equal(data.obs_next["0"], given["next_observations"][:, :1])
-    assert "task" not in source.attributes
-
-
-def test_minari_s_episodes_come_in_the_order_of_their_numbers(tmp_path):
-    import h5py
-
-    with h5py.File(tmp_path / "main_data.hdf5", "w") as file:
-        for number in (10, 9, 2):
-            group = file.create_group(f"episode_{number}")
-            group["observations"], group["actions"] = np.zeros((2, 1)), np.array([number])
-            group["rewards"], group["terminations"], group["truncations"] = [0.0], [True], [False]
-    assert open_source(tmp_path).load()[:].act.tolist() == [2, 9, 10]
-
-
-def test_minari_with_an_empty_episode_or_too_few_observations_is_refused(tmp_path, given):
-    import h5py
-
-    path = write_minari(tmp_path / "set", given) / "data" / "main_data.hdf5"
-    with h5py.File(path, "a") as file:
-        for name in ("rewards", "terminations", "truncations"):
-            del file[f"episode_1/{name}"]
-            file[f"episode_1/{name}"] = np.zeros(0)
-    with pytest.raises(DataError, match=r"main_data.hdf5 cannot be learned from: episode_1 has no steps"):
-        open_source(path)
-    with h5py.File(path, "a") as file:
-        del file["episode_0/observations"]
-        file["episode_0/observations"] = np.zeros((4, 3))
-    with pytest.raises(DataError, match=r"episode_0/observations has shape \(4, 3\); the file has 5 rows"):
-        open_source(path)
-    with h5py.File(path, "a") as file:
-        del file["episode_0/observations"]
-        file.create_dataset("episode_0/observations", (5,), h5py.vlen_dtype(np.uint8))  # as Minari stores pictures
-    with pytest.raises(DataError, match=r"observations holds .* rows of different lengths .* jpeg_encoding=False"):
-        open_source(path)
-    with pytest.raises(DataError, match=r"is a folder without TFRecords and without main_data.hdf5.*name one"):
-        open_source(tmp_path)
 
 
 # RL Unplugged

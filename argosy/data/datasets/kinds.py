@@ -13,7 +13,7 @@ import numpy as np
 
 from argosy.data.datasets.flat import has_columns, open_d4rl, open_npz
 from argosy.data.datasets.lerobot import INFO, open_lerobot
-from argosy.data.datasets.minari import find_minari, is_minari, open_minari
+from argosy.data.datasets.minari import find_minari, is_minari, open_minari, open_minari_folder
 from argosy.data.datasets.own import is_buffer, open_buffer
 from argosy.data.datasets.source import Progress, Source
 from argosy.data.datasets.writer import DatasetWriter
@@ -33,7 +33,7 @@ def open_source(path: str | PathLike[str]) -> Source:
 
     Raises:
         DataError: there is no such file, it is of no known kind, or damaged; names the kinds that are known.
-        MissingExtraError: h5py or pyarrow is not installed.
+        MissingExtraError: h5py, pyarrow or Pillow is not installed.
     """
     name = os.fspath(path)
     with naming_errors(name):
@@ -47,6 +47,8 @@ def _open(place: Path, name: str) -> Source:
         if source := _open_records(name, sorted(place.iterdir())):
             return source
         place = find_minari(place)
+        if place.is_dir():
+            return open_minari_folder(place)
     if not place.is_file():
         raise DataError(f"there is no file {name!r}")
     if place.stat().st_size == 0:

@@ -75,9 +75,9 @@ def open_lerobot(folder: Path) -> Source:
     columns = {
         "obs": obs if len(obs) > 1 else obs.popitem()[1],
         "act": frames.column(ACT),
-        "rew": frames.column(REW) if REW in numeric else _lazy(np.zeros(frames.rows, np.float32)),
-        "terminated": _lazy(terminated),
-        "truncated": _lazy(ends & ~terminated),
+        "rew": frames.column(REW) if REW in numeric else LazyArray.of(np.zeros(frames.rows, np.float32)),
+        "terminated": LazyArray.of(terminated),
+        "truncated": LazyArray.of(ends & ~terminated),
     }
     if pictures := used.keys() - numeric.keys():
         notes.append(f"pictures are not read: {', '.join(sorted(pictures))}")
@@ -85,10 +85,6 @@ def open_lerobot(folder: Path) -> Source:
         notes.append(f"it has no {REW!r}: rewards are 0, from which only imitation learns")
     source = open_columns(str(folder), "LeRobot", columns, list(features))
     return replace(source, notes=(*notes, *source.notes))
-
-
-def _lazy(array: np.ndarray) -> LazyArray:
-    return LazyArray(array.shape, array.dtype, lambda start, stop: array[start:stop])
 
 
 class _Frames:

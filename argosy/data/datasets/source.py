@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self, TypeAlias
@@ -176,11 +175,11 @@ def as_rewards(value: np.ndarray, name: str) -> np.ndarray:
 
 
 def lazy_columns(group: HDF5Tree, name: str) -> Columns:
-    """Return an array, or the arrays of a group as a tree; the parts of a Tuple in Minari are "0", "1", ..."""
+    """Return an array, or the arrays of a group as a tree."""
     if not group.is_group(name):
         return group.lazy(name)
     inner = group.group(name)
-    return {re.sub(r"^_index_(\d+)$", r"\1", child): lazy_columns(inner, child) for child in inner.names()}
+    return {child: lazy_columns(inner, child) for child in inner.names()}
 
 
 def read_rows(columns: Columns, start: int, stop: int) -> Any:
