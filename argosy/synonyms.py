@@ -62,6 +62,7 @@ _WORDS = {
     "target_noise_clip": "noise_clip",
     "num_dropped": "top_quantiles_to_drop_per_net",
     "net.hidden_sizes": "net_arch policy_kwargs hidden_size hidden_layers layers fcnet_hiddens hidden_dim",
+    "net.critic_only": "privileged critic_obs state_dim critic_obs_keys asymmetric",
     "net.norm_obs": "normalize normalize_observations norm_observations obs_norm observation_filter",
     "task": "env environment env_id env_name gym_id game",
     "init": "load load_path resume_path",

@@ -1,5 +1,6 @@
 """The names of `argosy.env`: type checkers read this as imports, argosy as a table."""
 
+from argosy.env.agents.central import CentralState as CentralState
 from argosy.env.agents.environment import Environment as Environment, StepResult as StepResult
 from argosy.env.agents.pettingzoo import (
     PettingZoo as PettingZoo,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, SupportsFloat, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, SupportsFloat, TypeAlias, TypeVar, cast
 
 import gymnasium as gym
 import numpy as np
@@ -16,11 +16,12 @@ from argosy.config import check_arguments
 from argosy.env.actions import all_choices, choices
 from argosy.env.spaces import Space, is_array_space, is_bounded, parts_of
 from argosy.env.vector.protocol import Info
-from argosy.env.worker.base import Env, EnvFn
+from argosy.env.worker.base import Env
 from argosy.errors import ConfigError, EnvError, SpaceError
 from argosy.named import Registry, Source
 
 Array: TypeAlias = "NDArray[np.generic]"
+EnvT = TypeVar("EnvT")
 
 
 _OWN = (
@@ -31,7 +32,8 @@ _OWN = (
     "MultiDiscreteToDiscrete",
     "TruncatedAsTerminated",
 )
-_WRAPPERS = Registry("wrapper", {name: (name, __name__) for name in _OWN}, has=("reset", "step"))
+_SOURCES = {name: (name, __name__) for name in _OWN} | {"CentralState": ("CentralState", "argosy.env.agents.central")}
+_WRAPPERS = Registry("wrapper", _SOURCES, has=("reset", "step"))
 
 register_wrapper = _WRAPPERS.register
 """Give a name for `EnvConfig.wrappers` to a wrapper's class, or to a function that takes an env and returns one."""
@@ -50,12 +52,13 @@ def register_missing(sources: Mapping[str, Source]) -> None:
             _WRAPPERS.register(name, cls, module)
 
 
-def wrapped(make: EnvFn, wrappers: Sequence[str]) -> EnvFn:
+def wrapped(make: Callable[[], EnvT], wrappers: Sequence[str], kind: type[EnvT] | None = None) -> Callable[[], EnvT]:
     """Return a function that makes an env and puts wrappers around it, the first one innermost.
 
     Args:
         make: makes the env.
         wrappers: as in `EnvConfig.wrappers`.
+        kind: of env, which wrappers must return; None: gymnasium's.
 
     Raises:
         ConfigError: a wrapper is unknown, cannot be imported, or does not take its arguments.
@@ -65,16 +68,21 @@ def wrapped(make: EnvFn, wrappers: Sequence[str]) -> EnvFn:
     calls = [(wrapper, *_WRAPPERS.call(wrapper)) for wrapper in wrappers]
     for wrapper, cls, kwargs in calls:
         check_arguments(cls, kwargs, f"wrapper {wrapper!r}", first=("the environment",))
+        if kind is not None and isinstance(cls, type) and issubclass(cls, gym.Wrapper):
+            raise ConfigError(f"wrapper {wrapper!r} goes around gymnasium envs, not around one of several agents")
 
-    def make_wrapped() -> Env:
+    kind = cast("type[EnvT]", gym.Env) if kind is None else kind
+
+    def make_wrapped() -> EnvT:
         env = make()
         for wrapper, cls, kwargs in calls:
             try:
                 outer = cls(env, **kwargs)
             except Exception as error:
                 raise EnvError(f"wrapper {wrapper!r} does not fit {env}: {type(error).__name__}: {error}") from error
-            if not isinstance(outer, gym.Env):
-                raise EnvError(f"wrapper {wrapper!r} returned a {type(outer).__name__}; it must return a gymnasium.Env")
+            if not isinstance(outer, kind):
+                wanted = "a gymnasium.Env" if kind is gym.Env else f"an {kind.__name__}"
+                raise EnvError(f"wrapper {wrapper!r} returned a {type(outer).__name__}; it must return {wanted}")
             env = outer
         return env
 

@@ -36,6 +36,9 @@ class NetConfig:
     """Divide uint8 observations by their upper bound (255 for images)."""
     shared_backbone: bool = False
     """Actor-critic policies only: actor and critic share all but their last layer."""
+    critic_only: tuple[str, ...] = ()
+    """Entries of a Dict observation that critics see and policies do not: what is known in training alone, e.g. the
+    simulator's state, or what other agents see."""
     norm_obs: bool = False
     """Normalise observations of floats by their running mean and deviation, which the policy keeps."""
     memory: Literal["gru", "lstm"] | None = limited(None, among=(None, "gru", "lstm"))
@@ -56,6 +59,11 @@ class NetConfig:
         check_limits(self)
         if len(self.hidden_sizes) > DEEPEST:
             raise ConfigError(f"NetConfig.hidden_sizes has {len(self.hidden_sizes):,} layers; it must be <= {DEEPEST}")
+        if self.critic_only and self.shared_backbone:
+            raise ConfigError(
+                f"NetConfig.critic_only is {self.critic_only}, but with shared_backbone a policy sees what its critic "
+                "sees; leave one of them out"
+            )
         encoder: object = self.encoder  # what users write
         if isinstance(encoder, nn.Module):
             raise ConfigError(

@@ -278,6 +278,7 @@ class ActorCriticPolicy(NetPolicy):
     """
 
     action_spaces: ClassVar[tuple[type[Space], ...]] = ARRAYS
+    is_actor = True
 
     def __init__(
         self,
@@ -302,7 +303,7 @@ class ActorCriticPolicy(NetPolicy):
         )
         if not -10.0 <= log_std_init <= 2.0:
             raise ConfigError(f"log_std_init is {log_std_init}; it must be >= -10 and <= 2")
-        self.actor = Backbone(observation_space, net, self.no_input)
+        self.actor = Backbone(self.actor_space, net, self.no_input)
         self.critic: Backbone | None = None
         if critic:
             self.critic = self.actor if net.shared_backbone else Backbone(observation_space, net, self.no_input)
@@ -338,7 +339,7 @@ class ActorCriticPolicy(NetPolicy):
         """Sampled actions with their log-probability and, where it is at hand, the value of the observation."""
         head, actor, critic = self.action_head, self.actor, self.critic  # looked up once: a module is slow at that
         networks = [(actor, head.output)]
-        if critic is not None and (critic is actor or self.is_recurrent):
+        if critic is not None and (critic is actor or (self.is_recurrent and self._sees_all(requests.obs))):
             networks.append((critic, self.value_head))
         (output, *value), memory = self._outputs(requests, *networks)
         act, logp = head.act(head.from_output(output, self._mask(requests.obs)), self.rng, requests.is_evaluation)

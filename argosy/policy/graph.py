@@ -35,7 +35,7 @@ class PolicyGraph(nn.Module):
         name = type(policy).__name__
         if type(policy).map_action is not Policy.map_action:
             raise ConfigError(f"{name} has a map_action of its own, which cannot be exported; map actions in `forward`")
-        self.space = normal_form(policy.observation_space)
+        self.space = normal_form(policy.acts_on)
         if not is_array_space(self.space):
             raise ConfigError(f"{name} observes {policy.observation_space}, which no tensors are made of")
         self.policy = copy.deepcopy(policy).cpu().eval().requires_grad_(False)

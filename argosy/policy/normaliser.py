@@ -52,6 +52,8 @@ class Normaliser(nn.Module):
             return getattr(self.parts[0], method)(obs)
         out = tree.map_leaves(lambda leaf: leaf, obs)  # new containers over the same arrays
         for path, part in zip(self.paths, self.parts, strict=True):
+            if path[0] not in out:  # acting does not need what only critics see
+                continue
             fields = tree.fields_of(out)
             for key in path[:-1]:
                 fields = tree.fields_of((fields or {})[key])

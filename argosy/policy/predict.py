@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 def predict(self: Policy, obs: Any, state: PolicyState = None, deterministic: bool = True) -> tuple[Any, PolicyState]:
     """Act as a user's env wants it: observations as they come, actions in the env's scale and dtype.
 
-    Normaliser, masks (entries of a dict observation), memory and the mapping of actions are seen to; no gradient.
+    Normaliser, masks (entries of a dict observation), memory and the mapping of actions are seen to; no gradient. What
+    only critics see (`NetConfig.critic_only`) may be left out.
 
     Args:
         self: the policy.
@@ -36,7 +37,7 @@ def predict(self: Policy, obs: Any, state: PolicyState = None, deterministic: bo
         SpaceError: `obs` is not of the observation space, or `state` not of as many rows.
         DataError: a number in `obs` is not finite.
     """
-    rows, is_one = _rows(self.observation_space, obs, "obs")
+    rows, is_one = _rows(self.acts_on, obs, "obs")
     if is_one:
         rows = tree.map_leaves(lambda leaf: leaf[None], rows)
         state = tree.map_leaves(lambda leaf: leaf[None], state)

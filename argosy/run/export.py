@@ -154,7 +154,7 @@ def _metadata(graph: PolicyGraph, policy: Policy) -> str:
             "version": policy.version,
             "inputs": input_names(graph),
             "outputs": output_names(graph),
-            "observation_space": space_to_plain(policy.observation_space),
+            "observation_space": space_to_plain(policy.acts_on),
             "action_space": space_to_plain(policy.action_space),
         }
     )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from games import Pairs, Turns
+from gymnasium import spaces
 
 from argosy.distributed import PolicySpec
 from argosy.env import register, registered_environments
@@ -43,6 +44,19 @@ def test_two_policies_learn_with_different_algorithms(game):
         assert len(stats.test_collect_stat.returns) == 20
         assert set(stats.test_collect_stat.lens) == {GAMES[game][1]}
     assert trainer.run() == {}
+
+
+def test_critics_see_all_agents_and_policies_their_own():
+    central = {"env.wrappers": ("CentralState",), "net.critic_only": ("state",), "stop.test_return": None}
+    policies = experiments("local pairs", steps=64, max_epoch=1, step_per_epoch=256)
+    policies = {name: policies["first"].replaced(central) for name in policies}
+    trainer = AgentsTrainer(policies, SEATS)
+    trainer.run()
+    trainer.close()
+    for name, width in (("first", 2), ("second", 3)):
+        policy = trainer.algorithms[name].policy
+        assert policy.acts_on == spaces.Dict(obs=spaces.Box(-1, 1, (width,)))
+        assert (policy.actor.encoder.out_features, policy.critic.encoder.out_features) == (width, width + 2 + 3)
 
 
 def test_who_has_no_target_does_not_keep_the_others_from_theirs():

@@ -43,6 +43,8 @@ class Environment(ABC):
     """Space of each agent's observation."""
     action_spaces: Sequence[Space]
     """Space of each agent's action."""
+    state_space: Space | None = None
+    """Space of the game's state, where it tells it (see `state`)."""
 
     @abstractmethod
     def reset(self) -> list[StepResult | None]:
@@ -51,6 +53,10 @@ class Environment(ABC):
     @abstractmethod
     def step(self, actions: list[Any]) -> list[StepResult | None]:
         """Apply one action per agent (None for those that do not act); one result per agent."""
+
+    def state(self) -> Any:
+        """Return the game's state of this moment, which critics may see and no agent does, see `CentralState`."""
+        raise NotImplementedError(f"{type(self).__name__} has a state_space, but no state() that tells its state")
 
     def seed(self, seed: int) -> None:  # noqa: B027  # a game without chance needs no seed
         """Make the episodes that follow reproducible."""

@@ -36,6 +36,7 @@ class PettingZoo(Environment):
         self.agent_count = len(self.agents)
         self.observation_spaces = [self.env.observation_space(name) for name in self.agents]
         self.action_spaces = [self.env.action_space(name) for name in self.agents]
+        self.state_space = getattr(self.env, "state_space", None)
         self.in_turns = hasattr(self.env, "last")
         self.turn = 0
         """In turns: the agent that acts next; when the episode is over, the last one that heard of it."""
@@ -80,6 +81,10 @@ class PettingZoo(Environment):
                 over = False if terminated[name] else truncated[name]
                 results[i] = StepResult(obs[name], rew[name], terminated[name], over, info[name])
         return results
+
+    def state(self) -> Any:
+        """Return the game's state, of which some games know."""
+        return self.env.state()
 
     def _next_turn(self) -> list[StepResult | None]:
         """Return what the next agent sees; those who are done hear of it at once."""

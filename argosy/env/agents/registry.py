@@ -66,13 +66,13 @@ def make_environment(
     Args:
         name: which.
         args: keyword arguments for it.
-        wrappers: around a gymnasium env, as in `EnvConfig.wrappers`.
+        wrappers: around it, as in `EnvConfig.wrappers`; those around several agents take an `Environment`.
         max_episode_steps: of a gymnasium env.
 
     Raises:
-        ConfigError: there is no such environment (the nearest name is offered), or it cannot be imported; or wrappers
-            or a limit are given for one of several agents.
-        EnvError: its constructor raised.
+        ConfigError: there is no such environment (the nearest name is offered), or it cannot be imported; or a limit is
+            given for one of several agents.
+        EnvError: its constructor raised, or a wrapper does not fit.
     """
     cls = _ENVIRONMENTS.load(name)
     try:
@@ -82,17 +82,19 @@ def make_environment(
     if isinstance(env, gym.Env):
         made = env if max_episode_steps is None else gym.wrappers.TimeLimit(env, max_episode_steps)
         return Gymnasium(wrapped(lambda: made, wrappers)())
-    for setting, value in (("wrappers", tuple(wrappers)), ("max_episode_steps", max_episode_steps)):
-        if value:
-            raise ConfigError(f"EnvConfig.{setting} is {value}, but {name!r} is no gymnasium env; leave it out")
+    if max_episode_steps:
+        raise ConfigError(
+            f"EnvConfig.max_episode_steps is {max_episode_steps}, but {name!r} is no gymnasium env; leave it out"
+        )
     if hasattr(env, "possible_agents"):
-        return PettingZoo(env)
+        env = PettingZoo(env)
     if not isinstance(env, Environment):
         raise EnvError(
             f"environment {name!r} is a {type(env).__name__}; it must be an argosy.env.Environment, a PettingZoo or a "
             "gymnasium env"
         )
-    return env
+    game: Environment = env
+    return wrapped(lambda: game, wrappers, Environment)()
 
 
 class Gymnasium(Environment):
