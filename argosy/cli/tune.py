@@ -1,9 +1,12 @@
-"""`argosy tune ALGO --task TASK --trials N`: settings that reach a higher return than the preset's."""
+"""`argosy tune ALGO --task TASK`: settings that reach a higher return than the preset's.
+
+They are searched by `--trials N`, one after the other, or change within a `--population N` that is trained at once.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +16,8 @@ from argosy.cli.train import Common, read_flags
 from argosy.presets import own_settings
 from argosy.presets.search import search_space
 from argosy.run.folder import RunFolder
-from argosy.run.tune import Study, Trial
+from argosy.run.population import Population
+from argosy.run.tune import Study, Trial, shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +32,10 @@ class TuneFlags(Common):
     """What proposes settings."""
     pruner: Literal["median", "none"] = "median"
     """Which trials are given up: those whose tests are worse than the median of those before."""
+    population: int = 0
+    """Instead of trials: so many members are trained side by side, and settings change on the way (PBT)."""
+    rounds: int = 10
+    """Of a population: after each, the worst quarter of the members goes on from the best one's state and settings."""
     name: str = "study"
     """The study's folder: RUNS/tune/TASK/ALGO/NAME."""
 
@@ -40,6 +48,9 @@ def main(args: Sequence[str]) -> int:
     experiment, flags, source = read
     space = search_space(experiment, None if flags.space is None else own_settings(flags.space, trust=flags.trust))
     folder = RunFolder.home(f"{flags.runs}/tune", experiment.task, str(experiment.algorithm)) / flags.name
+    if flags.population:
+        members = Population(folder, experiment, space, size=flags.population, rounds=flags.rounds)
+        return train_population(members, flags, source)
     study = Study(folder, experiment, space, sampler=flags.sampler, pruner=flags.pruner)
     if not flags.quiet:
         show_start(experiment, source, flags.stream)
@@ -64,8 +75,41 @@ def main(args: Sequence[str]) -> int:
     return 130 if not done else int(best is None)
 
 
+def train_population(population: Population, flags: TuneFlags, source: str) -> int:
+    """Make the rounds of a population that are missing."""
+    if not flags.quiet:
+        show_start(population.experiment, source, flags.stream)
+        changed = ", ".join(population.space)
+        print(f"  changed  {changed}\n  files    {population.folder}", file=flags.stream, flush=True)
+
+    def told(number: int) -> None:
+        if not flags.quiet:
+            scores = ", ".join(f"{turn.score:.1f}" for turn in population.turns[number])
+            print(f"round {number + 1} of {population.rounds}: returns {scores}", file=flags.stream, flush=True)
+
+    with machines(flags) as (start, at_once):
+        done = population.run(at_once, told, start=start)
+    best = population.best
+    if not done:
+        print("\nstopped; all members are kept. The same command goes on", file=flags.stream)
+    turn = None if best is None else [turns for turns in population.turns if turns[best].score is not None][-1][best]
+    run = None if best is None else str(population.run_of(best).path)
+    if turn is not None and not flags.quiet:
+        print(f"\nbest: member {best}, return {turn.score:.1f}: {listed(turn.settings)}\n{run}", file=flags.stream)
+    if flags.json:
+        settings = None if turn is None else dict(turn.settings)
+        score = None if turn is None else turn.score
+        print(json.dumps({"folder": str(population.folder), "run_dir": run, "score": score, "settings": settings}))
+    return 130 if not done else 0
+
+
+def listed(settings: Mapping[str, object]) -> str:
+    """Settings in a line."""
+    return ", ".join(f"{name} {value}" for name, value in shown(settings).items())
+
+
 def line(trial: Trial) -> str:
     """One trial."""
     score = "no return" if trial.score is None else f"return {trial.score:.1f}"
-    settings = ", ".join(f"{name} {value}" for name, value in trial.shown.items())
+    settings = listed(trial.settings)
     return f"trial {trial.number}: {score}, {trial.state}{f' ({trial.why})' if trial.why else ''}: {settings}"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+
+import numpy as np
 
 from argosy.config import from_plain, to_plain
 from argosy.errors import ConfigError
@@ -30,6 +33,33 @@ class Range:
             raise ConfigError(f"the range from {self.low} to {self.high} is empty; low must be < high")
         if self.log and (self.low is None or self.low <= 0):
             raise ConfigError("log is for numbers from a low > 0 on")
+
+    def draw(self, rng: np.random.Generator) -> object:
+        """Return one of the values at random."""
+        if self.low is None or self.high is None:
+            return self.choices[int(rng.integers(len(self.choices)))]
+        low, high = (math.log(self.low), math.log(self.high)) if self.log else (self.low, self.high)
+        drawn = float(rng.uniform(low, high))
+        return self._kept(math.exp(drawn) if self.log else drawn)
+
+    def near(self, value: object, factor: float) -> object:
+        """Return a number times a factor, within the range; of choices the next one if > 1, else the one before."""
+        if self.low is None or self.high is None:
+            choices, plain = list(map(to_plain, self.choices)), to_plain(value)
+            at = choices.index(plain) if plain in choices else 0
+            return self.choices[min(max(at + (1 if factor > 1.0 else -1), 0), len(choices) - 1)]
+        assert isinstance(value, int | float)
+        moved = self._kept(value * factor)
+        if moved == value and isinstance(moved, int):  # 2 times 1.25 is 2 again
+            moved = self._kept(value + (1 if factor > 1.0 else -1))
+        return moved
+
+    def _kept(self, value: float) -> int | float:
+        """Return a number within the range, whole if its ends are."""
+        assert self.low is not None
+        assert self.high is not None
+        within = min(max(value, self.low), self.high)
+        return round(within) if isinstance(self.low, int) and isinstance(self.high, int) else float(within)
 
     def __contains__(self, value: object) -> bool:
         if self.low is None or self.high is None:

@@ -19,7 +19,7 @@ from argosy.report.statistics import FloatArray
 from argosy.run.folder import RunFolder
 
 TEST, TRAINING = "test/return_mean", "episode/return_mean"
-STUDY = "study.json"
+STUDY, POPULATION = "study.json", "population.json"
 POLICIES = "parameters"
 """Folder within that of a fleet's run which holds a folder for each policy."""
 STEPS, SECONDS = "env_step", "seconds"
@@ -63,7 +63,7 @@ Known = dict[Path, tuple[object, "Run | None", list[str]]]
 def read_runs(places: Sequence[str | PathLike[str]], known: Known | None = None) -> tuple[list[Run], list[str]]:
     """Return the runs in folders, below them, or where patterns (`runs/many/*-ppo-*`) lead, and what is wrong.
 
-    Trials of a study (`argosy tune`) count only where their own folders are named.
+    Trials of a study and members of a population (`argosy tune`) count only where their own folders are named.
 
     Args:
         places: folders, or patterns of such.
@@ -74,7 +74,7 @@ def read_runs(places: Sequence[str | PathLike[str]], known: Known | None = None)
     """
     folders: dict[Path, Path] = {}
     for place in places:
-        found, studies = below(place, "config.json"), below(place, STUDY)
+        found, studies = below(place, "config.json"), [*below(place, STUDY), *below(place, POPULATION)]
         if not found and not studies:
             found = [RunFolder.find(place).path]
         folders |= {path.resolve(): path for path in found if not any(one in path.parents for one in studies)}

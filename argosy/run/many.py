@@ -34,6 +34,8 @@ class Job:
     experiment: Experiment
     root: Path
     """Where its folder is made, or is already: there is one run of this algorithm, task and seed at most below it."""
+    total_steps: int | None = None
+    """Length that a run which has begun is to have; None: the one that it began with."""
 
     @property
     def name(self) -> str:
@@ -63,10 +65,17 @@ class Job:
         folder = self.folder()
         return 0 if folder is None else folder.position
 
+    def is_to_get_longer(self, folder: RunFolder) -> bool:
+        """Say whether its run is shorter than it is to be."""
+        if self.total_steps is None:
+            return False
+        length = read_json(folder.config)["trainer"]["total_steps"]
+        return length is not None and length < self.total_steps
+
     def result(self) -> dict[str, Any] | None:
         """Return what `result.json` says, if the run has come to its end."""
         folder = self.folder()
-        if folder is None or not folder.result.is_file():
+        if folder is None or not folder.result.is_file() or self.is_to_get_longer(folder):
             return None
         result = read_json(folder.result)
         if result.get("interrupted", False):
@@ -213,7 +222,8 @@ def arguments(job: Job) -> list[str]:
     """Return the command by which a run begins, or goes on."""
     folder = job.folder()
     if folder is not None and (folder.checkpoint.is_file() or folder.crash.is_file()):
-        args = ["resume", str(folder.path), *_trust(folder.config)]
+        longer = ["--total-steps", str(job.total_steps)] if job.is_to_get_longer(folder) else []
+        args = ["resume", str(folder.path), *longer, *_trust(folder.config)]
     else:
         args = ["train", "--config", str(job.config), "--runs", str(job.root), *_trust(job.config)]
     return [*args, "--quiet", "--json"]

@@ -42,6 +42,11 @@ _STATES = {"COMPLETE": "complete", "PRUNED": "given up"}
 _OF_A_RUN = ("task", "data", "expert", "init", "seed", "device", "threads", "callbacks", "logger")  # not a preset's
 
 
+def shown(settings: Mapping[str, object]) -> dict[str, str]:
+    """Return settings in few characters."""
+    return {name: f"{value:.3g}" if isinstance(value, float) else str(value) for name, value in settings.items()}
+
+
 @dataclasses.dataclass(frozen=True)
 class Trial:
     """What one trial has come to."""
@@ -59,9 +64,7 @@ class Trial:
     @property
     def shown(self) -> dict[str, str]:
         """The settings in few characters."""
-        return {
-            name: f"{value:.3g}" if isinstance(value, float) else str(value) for name, value in self.settings.items()
-        }
+        return shown(self.settings)
 
 
 @dataclasses.dataclass
