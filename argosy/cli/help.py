@@ -34,8 +34,8 @@ TUNE_USAGE = """usage: argosy tune ALGO --task TASK --trials N [--space FILE] [o
        argosy tune ALGO --task TASK --population N [--rounds K] [--space FILE] [options]
 
 Look for better settings: each trial is a run, cut short when its tests are hopeless; a population's members are runs
-side by side, of which bad ones go on from good ones, with settings near to theirs. Given again, the command goes on with
-what is missing. `argosy tune ALGO --help` lists all flags: those of `argosy train`, whose values are what is
+side by side, of which bad ones go on from good ones, with settings near to theirs. Given again, the command goes on
+with what is missing. `argosy tune ALGO --help` lists all flags: those of `argosy train`, whose values are what is
 improved, and those of the search, last.
 """
 _HELP = ("-h", "--help")
