@@ -13,6 +13,7 @@ from typing import Literal
 from argosy.cli.many import machines
 from argosy.cli.show import show_start
 from argosy.cli.train import Common, read_flags
+from argosy.errors import ConfigError
 from argosy.presets import own_settings
 from argosy.presets.search import search_space
 from argosy.run.folder import RunFolder
@@ -49,6 +50,9 @@ def main(args: Sequence[str]) -> int:
     space = search_space(experiment, None if flags.space is None else own_settings(flags.space, trust=flags.trust))
     folder = RunFolder.home(f"{flags.runs}/tune", experiment.task, str(experiment.algorithm)) / flags.name
     if flags.population:
+        for name in ("trials", "sampler", "pruner"):
+            if getattr(flags, name) != getattr(TuneFlags(), name):
+                raise ConfigError(f"--{name} is about trials, but --population trains members; leave one of them out")
         members = Population(folder, experiment, space, size=flags.population, rounds=flags.rounds)
         return train_population(members, flags, source)
     study = Study(folder, experiment, space, sampler=flags.sampler, pruner=flags.pruner)

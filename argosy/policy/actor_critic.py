@@ -303,7 +303,7 @@ class ActorCriticPolicy(NetPolicy):
         )
         if not -10.0 <= log_std_init <= 2.0:
             raise ConfigError(f"log_std_init is {log_std_init}; it must be >= -10 and <= 2")
-        self.actor = Backbone(self.actor_space, net, self.no_input)
+        self.actor = Backbone(self.acts_on, net, self.no_input)
         self.critic: Backbone | None = None
         if critic:
             self.critic = self.actor if net.shared_backbone else Backbone(observation_space, net, self.no_input)

@@ -98,6 +98,8 @@ class Policy(nn.Module, ABC):
             names = " or ".join(space.__name__ for space in self.action_spaces)
             raise SpaceError(f"{type(self).__name__} acts in {names} spaces, not in {action_space}")
         self.observation_space = observation_space
+        self.acts_on = observation_space
+        """Space of what acting needs of an observation: without what only critics see (`NetConfig.critic_only`)."""
         self.action_space = action_space
         self.action_scaling, self.action_bound_method = action_mapping(
             action_space, action_scaling, action_bound_method
@@ -165,11 +167,6 @@ class Policy(nn.Module, ABC):
     def is_recurrent(self) -> bool:
         """Whether it has memory: a state that learning starts from, so that it is stored and sequences are sampled."""
         return self.default_policy_state is not None
-
-    @property
-    def acts_on(self) -> Space:
-        """Space of what acting needs of an observation: all of it, unless there is what only critics see."""
-        return self.observation_space
 
     @property
     def no_input(self) -> tuple[str, ...]:
@@ -250,7 +247,6 @@ class NetPolicy(Policy):
     """Base of this library's policies: backbones and heads, and what `NetConfig` may ask for beside these.
 
     The state of a row is one array: the columns of each backbone's memory, then those of the exploration.
-    `actor_space` is the space of what policies see (`NetConfig.critic_only`).
 
     Args:
         observation_space: space of one observation; a Dict may hold an action mask.
@@ -270,7 +266,7 @@ class NetPolicy(Policy):
     ) -> None:
         super().__init__(observation_space, action_space, **mapping)
         self.sequence_length, self.burn_in = net.sequence_length, net.burn_in
-        self.actor_space = self._without(net.critic_only)
+        self.acts_on = self._without(net.critic_only)
         self.normaliser = Normaliser(observation_space, self.no_input) if net.norm_obs else None
         self._memory_size = 0
         self._acting: tuple[Backbone, ...] = ()
@@ -294,11 +290,6 @@ class NetPolicy(Policy):
             needed = "something to look at" if self.mask_key not in keys else f"{self.mask_key!r}"
             raise ConfigError(f"{setting}, but a policy needs {needed}: observations {_entries(space)}")
         return spaces.Dict(kept)
-
-    @property
-    def acts_on(self) -> Space:
-        """Space of what acting needs of an observation."""
-        return self.actor_space
 
     @property
     def is_recurrent(self) -> bool:
@@ -344,7 +335,7 @@ class NetPolicy(Policy):
 
     def _sees_all(self, obs: Any) -> bool:
         space = self.observation_space
-        return self.actor_space is space or all(key in obs for key in cast(spaces.Dict, space).spaces)
+        return self.acts_on is space or all(key in obs for key in cast(spaces.Dict, space).spaces)
 
     def _outputs(
         self, requests: RolloutRequest, *networks: tuple[Backbone, nn.Module]

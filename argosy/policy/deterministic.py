@@ -45,7 +45,7 @@ class SquashingPolicy(OneNetPolicy[AnalysisT_co]):
         # tanh is part of the policy, of its density, too: there is nothing left to bound at the border
         super().__init__(observation_space, action_space, net, action_scaling=True)
         self.action_shape = action_space.shape or ()
-        self.actor = Backbone(self.actor_space, net)
+        self.actor = Backbone(self.acts_on, net)
         self.head: nn.Module = Linear(self.actor.out_features, self.outputs * self.action_dim)
         self._remember(self.actor)
 

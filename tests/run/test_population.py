@@ -73,6 +73,8 @@ def test_the_command_trains_one_and_its_members_go_on_from_the_best(tmp_path, ca
         assert tests[-1]["test/return_mean"] == turn["score"]
     assert read_runs([tmp_path])[0] == []  # members are no runs to be compared
 
+    assert cli.main([*command, "--trials=5"]) == 2
+    assert "--trials is about trials, but --population trains members" in capsys.readouterr().err
     assert cli.main(command) == 0  # nothing is left to do
     assert json.loads(capsys.readouterr().out.splitlines()[-1]) == result
 

@@ -166,11 +166,12 @@ def _hdf5_columns(group: HDF5Tree, name: str, space: Told) -> Columns:
         return {part: _hdf5_columns(inner, child, _part(space, part)) for child, part in parts.items()}
     found = group.lazy(name, ragged=True)
     shape = space.get("shape")
-    if found.dtype.kind != "O" and (shape is None or len(found.shape) > len(shape)):
+    is_packed = found.dtype == np.uint8 and shape is not None and len(found.shape) <= len(shape)  # all of one length
+    if found.dtype.kind != "O" and not is_packed:
         return found
     if shape is None:
         raise DataError(f"{name} holds rows of different lengths: JPEGs, if {METADATA} beside it describes them")
-    return _pictures(found, tuple(shape))  # JPEGs that happen to be of one length are an array of bytes
+    return _pictures(found, tuple(shape))
 
 
 def _read_table(folder: Path, kind: str, fields: Sequence[str]) -> Any:
