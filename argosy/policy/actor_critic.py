@@ -27,6 +27,7 @@ from argosy.ops import (
 )
 from argosy.policy.base import NetPolicy, PolicyState, RolloutRequest, RolloutResult
 from argosy.policy.boxes import ActionBound
+from argosy.policy.unseen import sees_all
 from argosy.rng import Rng
 
 FORBIDDEN = -1e8
@@ -278,7 +279,6 @@ class ActorCriticPolicy(NetPolicy):
     """
 
     action_spaces: ClassVar[tuple[type[Space], ...]] = ARRAYS
-    is_actor = True
 
     def __init__(
         self,
@@ -295,11 +295,7 @@ class ActorCriticPolicy(NetPolicy):
     ) -> None:
         net = net or NetConfig(activation="tanh")
         super().__init__(
-            observation_space,
-            action_space,
-            net,
-            action_scaling=action_scaling,
-            action_bound_method=action_bound_method,
+            observation_space, action_space, net, action_scaling=action_scaling, action_bound_method=action_bound_method
         )
         if not -10.0 <= log_std_init <= 2.0:
             raise ConfigError(f"log_std_init is {log_std_init}; it must be >= -10 and <= 2")
@@ -339,7 +335,7 @@ class ActorCriticPolicy(NetPolicy):
         """Sampled actions with their log-probability and, where it is at hand, the value of the observation."""
         head, actor, critic = self.action_head, self.actor, self.critic  # looked up once: a module is slow at that
         networks = [(actor, head.output)]
-        if critic is not None and (critic is actor or (self.is_recurrent and self._sees_all(requests.obs))):
+        if critic is not None and (critic is actor or (self.is_recurrent and sees_all(self, requests.obs))):
             networks.append((critic, self.value_head))
         (output, *value), memory = self._outputs(requests, *networks)
         act, logp = head.act(head.from_output(output, self._mask(requests.obs)), self.rng, requests.is_evaluation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar, Unpack, cast
+from typing import Any, ClassVar, Generic, TypeAlias, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import torch
@@ -14,12 +14,13 @@ from argosy.data import Batch, NamedArray, SampleBatch, namedarray, tree
 from argosy.data.protocols import Obs, ObsBatchProtocol
 from argosy.env.actions import find_mask_key
 from argosy.env.spaces import Space
-from argosy.errors import CheckpointError, ConfigError, SpaceError
+from argosy.errors import CheckpointError, SpaceError
 from argosy.net import Backbone, NetConfig, SmallForward
 from argosy.policy.boxes import ActionBound, ActionMapping, BoxMap, action_mapping
 from argosy.policy.explore import Exploration
 from argosy.policy.normaliser import Normaliser
 from argosy.policy.predict import predict
+from argosy.policy.unseen import seen_by, sees_all
 from argosy.rng import Rng
 
 AnalysisT_co = TypeVar("AnalysisT_co", covariant=True)
@@ -251,45 +252,20 @@ class NetPolicy(Policy):
     Args:
         observation_space: space of one observation; a Dict may hold an action mask.
         action_space: space of one action.
-        net: shape of the networks.
+        net: shape of the networks; of `critic_only` see `unseen.seen_by`.
         **mapping: see `Policy`.
-
-    Raises:
-        ConfigError: `net.critic_only` names what there is not, or the policy has no critics that need not act.
     """
-
-    is_actor: ClassVar[bool] = False
-    """Whether what acts is apart from what learns values."""
 
     def __init__(
         self, observation_space: Space, action_space: Space, net: NetConfig, **mapping: Unpack[ActionMapping]
     ) -> None:
         super().__init__(observation_space, action_space, **mapping)
         self.sequence_length, self.burn_in = net.sequence_length, net.burn_in
-        self.acts_on = self._without(net.critic_only)
+        self.acts_on = seen_by(self, net.critic_only)
         self.normaliser = Normaliser(observation_space, self.no_input) if net.norm_obs else None
         self._memory_size = 0
         self._acting: tuple[Backbone, ...] = ()
         self._small = SmallForward()
-
-    def _without(self, keys: tuple[str, ...]) -> Space:
-        """Return the space of observations without some entries."""
-        space, setting = self.observation_space, f"NetConfig.critic_only is {keys}"
-        if not keys:
-            return space
-        if not self.is_actor:
-            raise ConfigError(
-                f"{setting}, but {type(self).__name__} acts by the values that it learns, and would need it; choose an "
-                "algorithm with an actor and critics, e.g. PPO or SAC"
-            )
-        parts = space.spaces if isinstance(space, spaces.Dict) else {}
-        kept = {key: part for key, part in parts.items() if key not in keys}
-        if unknown := [key for key in keys if key not in parts]:
-            raise ConfigError(f"{setting}; there is no entry {unknown[0]!r}: observations {_entries(space)}")
-        if not set(kept) - set(self.no_input) or self.mask_key in keys:
-            needed = "something to look at" if self.mask_key not in keys else f"{self.mask_key!r}"
-            raise ConfigError(f"{setting}, but a policy needs {needed}: observations {_entries(space)}")
-        return spaces.Dict(kept)
 
     @property
     def is_recurrent(self) -> bool:
@@ -317,25 +293,16 @@ class NetPolicy(Policy):
         self.default_policy_state = np.zeros(size, np.float32) if size else None
 
     def _step(self, obs: Obs, state: Any) -> tuple[dict[Backbone, torch.Tensor], Any]:
-        """Make one step of the backbones that act: -> (features of each, states [..., M] after it or None).
-
-        A critic with memory that lacks what only critics see stays out of it, and its state as it was.
-        """
+        """Make one step of the backbones that act: -> (features of each, states [..., M] after it or None)."""
         features: dict[Backbone, torch.Tensor] = {}
         after: list[torch.Tensor] = []
         for backbone in self._acting:
             own = None if state is None else state[..., backbone.columns]
-            if backbone is self._acting[0] or self._sees_all(obs):
+            if backbone is self._acting[0] or sees_all(self, obs):  # else a critic's state stays as it was
                 features[backbone], own = backbone(obs, own)
-            elif own is None:
-                own = after[0].new_zeros(*after[0].shape[:-1], backbone.state_size)
             if own is not None:
                 after.append(own)
         return features, torch.cat(after, dim=-1) if after else None
-
-    def _sees_all(self, obs: Any) -> bool:
-        space = self.observation_space
-        return self.acts_on is space or all(key in obs for key in cast(spaces.Dict, space).spaces)
 
     def _outputs(
         self, requests: RolloutRequest, *networks: tuple[Backbone, nn.Module]
@@ -383,10 +350,6 @@ class NetPolicy(Policy):
         if self.normaliser is not None:
             obs = self.normaliser(obs)
         return obs, None if state is None or not self.is_recurrent else self._tensors(state)
-
-
-def _entries(space: Space) -> str:
-    return f"have {list(space.spaces)}" if isinstance(space, spaces.Dict) else f"are no Dict but {space}"
 
 
 class OneNetPolicy(NetPolicy, Generic[AnalysisT_co]):

@@ -34,7 +34,6 @@ class SquashingPolicy(OneNetPolicy[AnalysisT_co]):
     """
 
     action_spaces = (spaces.Box,)
-    is_actor = True
     outputs: ClassVar[int] = 1
     """Of the network, for each element of an action."""
 

@@ -48,8 +48,8 @@ def predict(self: Policy, obs: Any, state: PolicyState = None, deterministic: bo
             raise SpaceError(f"state has shape {shape[is_one:]}; that of these observations has {wanted[is_one:]}")
     with torch.no_grad():
         if deterministic:
-            result = self(Batch(obs=rows), state)
             before = self.first_states(_count(rows)) if state is None else state
+            result = self(Batch(obs=rows), before)
             act, state = result.act, _with_noise(to_numpy(result.get("state")), before)
         else:
             answer = self.rollout(request(self, rows, state))
