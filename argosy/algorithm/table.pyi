@@ -29,6 +29,7 @@ from argosy.algorithm.npg import NPG as NPG, NPGConfig as NPGConfig
 from argosy.algorithm.ppg import PPG as PPG, PPGConfig as PPGConfig
 from argosy.algorithm.ppo import PPO as PPO, PPOConfig as PPOConfig
 from argosy.algorithm.psrl import PSRL as PSRL, PSRLConfig as PSRLConfig
+from argosy.algorithm.qmix import QMIX as QMIX, QMIXConfig as QMIXConfig
 from argosy.algorithm.qrdqn import QRDQN as QRDQN, QRDQNConfig as QRDQNConfig
 from argosy.algorithm.r2d2 import R2D2 as R2D2, R2D2Config as R2D2Config
 from argosy.algorithm.rainbow import Rainbow as Rainbow, RainbowConfig as RainbowConfig

@@ -12,6 +12,7 @@ from argosy.env.agents.registry import (
     register as register,
     registered_environments as registered_environments,
 )
+from argosy.env.agents.team import Team as Team
 from argosy.env.atari import AtariPreprocessing as AtariPreprocessing
 from argosy.env.check import Finding as Finding, check_env as check_env, test_environment as test_environment
 from argosy.env.config import EnvConfig as EnvConfig

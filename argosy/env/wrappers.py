@@ -32,7 +32,9 @@ _OWN = (
     "MultiDiscreteToDiscrete",
     "TruncatedAsTerminated",
 )
-_SOURCES = {name: (name, __name__) for name in _OWN} | {"CentralState": ("CentralState", "argosy.env.agents.central")}
+_SOURCES = {name: (name, __name__) for name in _OWN} | {
+    name: (name, f"argosy.env.agents.{module}") for name, module in (("CentralState", "central"), ("Team", "team"))
+}
 _WRAPPERS = Registry("wrapper", _SOURCES, has=("reset", "step"))
 
 register_wrapper = _WRAPPERS.register

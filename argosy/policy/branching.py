@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -69,7 +70,7 @@ class BranchingPolicy(OneNetPolicy[BranchingAnalysis]):
         ConfigError: `bins` is below 2.
     """
 
-    action_spaces = (spaces.MultiDiscrete, spaces.Box)
+    action_spaces: ClassVar[tuple[type[Space], ...]] = (spaces.MultiDiscrete, spaces.Box)
 
     def __init__(
         self,
@@ -91,9 +92,7 @@ class BranchingPolicy(OneNetPolicy[BranchingAnalysis]):
             if bins < 2:
                 raise ConfigError(f"bins is {bins}; it must be >= 2")
             self.bins, sizes = bins, np.full(self.action_dim, bins)
-        self.backbone = Backbone(observation_space, net, self.no_input, drop_last=True)
-        width, hidden = self.backbone.out_features, self.backbone.last_hidden
-        self.head = BranchingHead(width, hidden, sizes.tolist(), net.activation)
+        self._make_networks(sizes.tolist(), net)
         self._remember(self.backbone)
         exists = np.arange(sizes.max()) < sizes[:, None]
         self._exists, self._slot = exists, np.where(exists, np.cumsum(exists).reshape(exists.shape) - 1, 0)
@@ -101,6 +100,17 @@ class BranchingPolicy(OneNetPolicy[BranchingAnalysis]):
         """[D, n] bool: the choices that there are."""
         self.slot = nn.Buffer(torch.from_numpy(self._slot), persistent=False)
         """[D, n] where each of them stands in a mask over all."""
+
+    def _make_networks(self, sizes: Sequence[int], net: NetConfig) -> None:
+        """Make `backbone` and `head`: [..., D, n] values of choices, `sizes` of them in each part."""
+        self.backbone = Backbone(self.observation_space, net, self.no_input, drop_last=True)
+        width, hidden = self.backbone.out_features, self.backbone.last_hidden
+        self.head: nn.Module = BranchingHead(width, hidden, sizes, net.activation)
+
+    def _allowed(self, obs: Any, shape: Sequence[int]) -> np.ndarray:
+        """Return [B, D, n] bool, as `shape` says: the choices that there are and that are allowed."""
+        mask = self._mask(obs)
+        return np.broadcast_to(self._exists, shape) if mask is None else mask[:, self._slot] & self._exists
 
     def actions(self, choices: ArrayT) -> ArrayT:
         """Take choices [..., D] to the policy's scale."""
@@ -118,8 +128,7 @@ class BranchingPolicy(OneNetPolicy[BranchingAnalysis]):
     def rollout(self, requests: RolloutRequest) -> RolloutResult:
         """Actions [B, D], int64 of a MultiDiscrete, float32 of a Box."""
         (q,), memory = self._outputs(requests, (self.backbone, self.head))
-        mask = self._mask(requests.obs)
-        allowed = np.broadcast_to(self._exists, q.shape) if mask is None else mask[:, self._slot] & self._exists
+        allowed = self._allowed(requests.obs, q.shape)
         result = self._result(np.where(allowed, q, -np.inf).argmax(axis=-1), requests, memory, mask=allowed)
         result.action = self.actions(result.action).astype(np.float32 if self.bins else np.int64, copy=False)
         return result

@@ -74,7 +74,10 @@ def adopt_orphans():
 def train_args(algorithm, runs, **flags):
     """Command line of a short run of an algorithm."""
     cls = algorithm_class(algorithm)
-    task = "CartPole-v1" if "Discrete" in {space.__name__ for space in cls.action_spaces} else "Pendulum-v1"
+    kinds = {space.__name__ for space in cls.action_spaces}
+    task = "CartPole-v1" if "Discrete" in kinds else "Pendulum-v1"
+    if not kinds & {"Discrete", "Box"}:
+        flags = {"env.wrappers": "ContinuousToDiscrete(3)", **flags}
     settings = RUN | (OFFPOLICY if cls.kind == "offpolicy" else {}) | flags
     given = [text for name, value in settings.items() for text in (f"--{name}", str(value))]
     return ["train", algorithm, "--task", task, "--seed", "3", "--quiet", "--runs", str(runs), *given]

@@ -50,7 +50,8 @@ class Mixed(nn.Module):
 )
 def test_every_algorithm_acts_and_has_parameters_in_it(name):
     cls = algorithm_class(name)
-    actions = spaces.Discrete(2) if spaces.Discrete in cls.action_spaces else spaces.Box(-1, 1, (2,))
+    kinds = (spaces.Discrete(2), spaces.Box(-1, 1, (2,)), spaces.MultiDiscrete([2, 2]))
+    actions = next(space for space in kinds if isinstance(space, cls.action_spaces))
     net = NetConfig(encoder=two_layers, hidden_sizes=(16,))
     algorithm = cls.make(cls.config_type(), Task(observation_space=VECTOR, action_space=actions, net=net), seed=0)
     made = [module for module in algorithm.policy.modules() if isinstance(module, nn.Sequential) and len(module) == 3]

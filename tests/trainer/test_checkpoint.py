@@ -19,7 +19,7 @@ import argosy
 from argosy.algorithm import ALGORITHMS, Task, algorithm_class
 from argosy.collect import Collector
 from argosy.data import Priority, ReplayBuffer, VectorReplayBuffer
-from argosy.env import DummyVectorEnv, VectorEnvNormObs
+from argosy.env import ContinuousToDiscrete, DummyVectorEnv, VectorEnvNormObs
 from argosy.errors import CheckpointError
 from argosy.policy import RandomPolicy
 from argosy.trainer import (
@@ -41,8 +41,13 @@ def make_trainer(name: str, seed: int = 1, norm: bool = False, max_epoch: int = 
     if spaces.Discrete in cls.observation_spaces:
         task = "FrozenLake-v1"
 
+    def make_one() -> Any:
+        env = gym.make(task)
+        fits = isinstance(env.action_space, cls.action_spaces)
+        return env if fits else ContinuousToDiscrete(env, 3)  # a choice of several parts, here of one
+
     def make_env(count: int) -> Any:
-        env = DummyVectorEnv([lambda: gym.make(task) for _ in range(count)])
+        env = DummyVectorEnv([make_one] * count)
         return VectorEnvNormObs(env) if norm else env
 
     env, test_env = make_env(3), make_env(2)

@@ -54,11 +54,11 @@ class Told(Turns):
         return np.array([self.t, 7], np.float32)
 
 
-register("turns", Turns)
+register("central turns", Turns)
 
 
 def test_the_state_is_what_all_saw_last_and_zeros_before():
-    env = make_environment("turns", wrappers=("CentralState",))
+    env = make_environment("central turns", wrappers=("CentralState",))
     first, second = env.observation_spaces
     assert list(first.spaces) == ["obs", "state"]
     assert list(second.spaces) == ["a", "action_mask", "state"]
@@ -107,13 +107,13 @@ def test_what_it_does_not_fit_is_named():
     class Double(Turns):
         observation_spaces = (spaces.Dict(state=spaces.Discrete(2)),) * 2
 
-    register("double", Double)
+    register("central double", Double)
     with pytest.raises(SpaceError, match="have an entry 'state' already"):
         CentralState(Double())
     with pytest.raises(ConfigError, match=r"'FlatAction' goes around gymnasium envs, not around one of several agents"):
-        make_environment("turns", wrappers=("FlatAction",))
+        make_environment("central turns", wrappers=("FlatAction",))
     with pytest.raises(EnvError, match=r"wrapper 'CentralState' does not fit .*'state' already"):
-        make_environment("double", wrappers=("CentralState",))
+        make_environment("central double", wrappers=("CentralState",))
 
 
 def test_games_of_pettingzoo_tell_theirs():
