@@ -77,7 +77,7 @@ def train_args(algorithm, runs, **flags):
     kinds = {space.__name__ for space in cls.action_spaces}
     task = "CartPole-v1" if "Discrete" in kinds else "Pendulum-v1"
     if not kinds & {"Discrete", "Box"}:
-        flags = {"env.wrappers": "ContinuousToDiscrete(3)", **flags}
+        flags = {"env.wrappers": "ContinuousToDiscrete(action_per_dim=3)", **flags}
     settings = RUN | (OFFPOLICY if cls.kind == "offpolicy" else {}) | flags
     given = [text for name, value in settings.items() for text in (f"--{name}", str(value))]
     return ["train", algorithm, "--task", task, "--seed", "3", "--quiet", "--runs", str(runs), *given]

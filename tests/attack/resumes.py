@@ -119,7 +119,9 @@ def described(row, folder):
             "test_num_envs": 2,
             "vector": vector,
             "kwargs": {"discrete": discrete, "form": form},
-            "wrappers": () if discrete or spaces.Box in cls.action_spaces else ("ContinuousToDiscrete(3)",),
+            "wrappers": ()
+            if discrete or spaces.Box in cls.action_spaces
+            else ("ContinuousToDiscrete(action_per_dim=3)",),
         },
         net={"hidden_sizes": (8,), "memory_size": 8, "sequence_length": 4, **MEMORIES[memory], **NORMS[norm]},
         trainer={**RUN, **loop},
