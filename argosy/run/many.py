@@ -66,11 +66,11 @@ class Job:
         return 0 if folder is None else folder.position
 
     def is_to_get_longer(self, folder: RunFolder) -> bool:
-        """Say whether its run is shorter than it is to be."""
+        """Say whether its run is shorter than it is to be, by its length and by its steps, of which rollouts make more."""
         if self.total_steps is None:
             return False
         length = read_json(folder.config)["trainer"]["total_steps"]
-        return length is not None and length < self.total_steps
+        return length is not None and length < self.total_steps and folder.position < self.total_steps
 
     def result(self) -> dict[str, Any] | None:
         """Return what `result.json` says, if the run has come to its end."""

@@ -180,6 +180,18 @@ def test_taking_over_is_done_again_where_it_was_cut_off(tmp_path, scripted, monk
     assert (path / "policy.safetensors").read_text() == f"policy {parent}"
 
 
+def test_rollouts_that_end_behind_a_round_are_no_failure(tmp_path):
+    """Each round is 100 steps, a rollout 240: in the second one nobody has to move, in the third one all have."""
+    short_rollouts = {"trainer.step_per_collect": 240, "repeat_per_collect": 1, "trainer.total_steps": 300}
+    given = {name: value for name, value in SHORT.items() if name.partition(".")[0] in ("net", "env", "stop", "seed")}
+    fast = {"trainer.step_per_epoch": 100, "trainer.episode_per_test": 1, "threads": 1}
+    experiment = preset("ppo", "CartPole-v1", **{**given, **short_rollouts, **fast})
+    one = Population(tmp_path, experiment, {"optim.lr": SPACE["optim.lr"]}, size=2, rounds=3)
+    assert one.run(2)
+    rows = [json.loads(line) for line in one.run_of(0).metrics.open()]
+    assert rows[-1]["env_step"] == 480
+
+
 def test_a_member_that_fails_is_named_and_the_same_call_goes_on(tmp_path, scripted):
     scripted.failed = {(2, 1)}
     with pytest.raises(ArgosyError, match="1 of 4 members have failed, member 2: ValueError: boom"):
