@@ -66,7 +66,7 @@ class Job:
         return 0 if folder is None else folder.position
 
     def is_to_get_longer(self, folder: RunFolder) -> bool:
-        """Say whether its run is shorter than it is to be, by its length and by its steps, of which rollouts make more."""
+        """Say whether its run is shorter than it is to be, by its length and its steps, of which rollouts make more."""
         if self.total_steps is None:
             return False
         length = read_json(folder.config)["trainer"]["total_steps"]
