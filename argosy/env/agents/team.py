@@ -24,7 +24,8 @@ class Team(gym.Wrapper[object, object, object, object]):
     The observation has the entries "agents" [N, *obs], what each of them sees; "alive" [N], who is still there; where
     the game has them "action_mask", the choices of all agents in a row, and "state", as the game tells it. An action
     has a choice for each agent. The reward is the mean of theirs, so that it is the same for a team of any size that is
-    paid as one. Who has left sees zeros and has its first choice, which is not passed on.
+    paid as one. Who has left sees zeros and has its first choice, which is not passed on; a time limit lets nobody
+    leave.
 
     Args:
         env: of a parallel game; its agents see Boxes of one shape and have as many choices.
@@ -73,10 +74,13 @@ class Team(gym.Wrapper[object, object, object, object]):
         """Step the game by a choice of each agent [N]."""
         choices = dict(zip(self._names, np.asarray(action).tolist(), strict=True))
         obs, rewards, terminated, truncated, info = self.env.step(choices)
-        return self._together(obs, info), float(np.asarray(rewards).mean()), terminated, truncated, info
+        over, is_cut = terminated or truncated, any(info["truncated"])  # of who was there until now
+        seen, reward = self._together(obs, info), float(np.asarray(rewards).mean())
+        return seen, reward, over and not is_cut, over and is_cut, info
 
     def _together(self, obs: Any, info: Info) -> Parts:
-        alive = np.asarray(info["alive"], bool)
+        # Who is cut off here is there for what a bootstrap asks of this moment, though the game lets it go
+        alive = np.asarray(info["alive"], bool) | np.asarray(info.get("truncated", False))
         space = self.observation_space["agents"]  # type: ignore[index]  # a Dict
         rows: NDArray[Any] = np.zeros(space.shape, space.dtype)
         masks = np.zeros((len(alive), self._choices), np.int8)

@@ -102,6 +102,27 @@ def test_a_game_that_tells_its_state_is_asked():
     assert env.step([0, 0])[0]["state"].tolist() == [1, 1]
 
 
+class Cut(Game):
+    """A time limit ends it."""
+
+    def step(self, actions):
+        obs, paid, ends, no, infos = super().step(actions)
+        return obs, paid, {**ends, "a": False}, {**no, "a": self.t == 3}, infos
+
+
+def test_who_is_cut_off_has_not_left():
+    """Else its last moment, from which learning bootstraps, would be one that no step is ever learned from."""
+    env = team(Cut)
+    env.reset()
+    for _ in range(2):
+        obs, *_ = env.step([2, 2])
+        assert obs["alive"].tolist() == [1, 0]
+    obs, _, terminated, truncated, _ = env.step([2, 2])
+    assert (terminated, truncated) == (False, True)  # "b", whom the rules have ended, was gone before
+    assert obs["alive"].tolist() == [1, 0]
+    assert obs["agents"].tolist() == [[3, 3], [0, 0]]
+
+
 class Uneven(Game):
     def action_space(self, name):
         return spaces.Discrete(2 + (name == "b"))
