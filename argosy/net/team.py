@@ -62,8 +62,9 @@ class TeamBackbone(Backbone):
 class Mixer(nn.Module):
     """Value of a team from those of its agents, which grows with each of them (Rashid et al., 2018, section 4.1).
 
-    Weights of a layer of `size` units and of what follows it are linear functions of the state without their signs;
-    the last offset has a hidden layer.
+    Weights of a layer of `size` units and of what follows it are linear functions, without their signs, of what a
+    hidden layer of tanh makes of the state. The paper's are functions of the state itself, and grow with it: in a game
+    without walls (simple spread), agents that flew away were worth more and more, until values were 1e9.
 
     Args:
         space: a team's observation; its state, where it has one, else all of it is what weights follow from.
@@ -78,13 +79,14 @@ class Mixer(nn.Module):
         parts = space.spaces if agent_space(space) is not None and isinstance(space, spaces.Dict) else {}
         self.has_state, seen = STATE in parts, parts.get(STATE, space)
         self.encoder, width = make_encoder(seen, config, () if self.has_state else skip, config.cnn_features)
-        self.first, self.offset = Linear(width, agents * size), Linear(width, size)
-        self.second, self.last = Linear(width, size), MLP(width, (size,), 1)
+        self.bounded = MLP(width, (2 * size,), activation="tanh")
+        self.first, self.offset = Linear(2 * size, agents * size), Linear(2 * size, size)
+        self.second, self.last = Linear(2 * size, size), Linear(2 * size, 1)
 
     def forward(self, obs: Obs, q: torch.Tensor) -> torch.Tensor:
         """([..., *obs], values [..., N]) -> [...]."""
         entries: Any = obs
-        state = self.encoder(entries[STATE] if self.has_state else obs)
+        state = self.bounded(self.encoder(entries[STATE] if self.has_state else obs))
         first = self.first(state).abs().unflatten(-1, (q.shape[-1], -1))
         hidden = F.elu((q.unsqueeze(-2) @ first).squeeze(-2) + self.offset(state))
         mixed: torch.Tensor = (hidden * self.second(state).abs()).sum(dim=-1) + self.last(state).squeeze(-1)
