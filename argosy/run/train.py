@@ -230,6 +230,7 @@ def _to_go_on(experiment: Experiment, folder: RunFolder, trainer: LocalTrainer, 
         experiment = experiment.replaced({"stop.test_return": None})
     state.stopped = False
     state.epoch = min(state.epoch, trainer.position // settings.step_per_epoch)  # of a last epoch that was short
+    folder.result.unlink(missing_ok=True)  # first: of the shorter run, it would say that the longer one has ended
     experiment.save(folder.config)
     return experiment
 

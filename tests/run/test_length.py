@@ -1,6 +1,8 @@
 """How long runs are: a number of steps beside epochs, runs that have finished and say so, runs that get longer."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -11,6 +13,7 @@ from argosy.cli import main
 from argosy.errors import CallbackError, ConfigError
 from argosy.logger import read_jsonl
 from argosy.run.folder import RunFolder
+from argosy.run.many import Job, arguments
 
 LOOP = QUICK["trainer"]
 
@@ -60,6 +63,33 @@ def test_a_run_that_got_longer_is_the_run_that_was_so_long(tmp_path):
     assert longer.experiment().trainer.length == 400
     for one, other in zip(argosy.load(longer.path).parameters(), argosy.load(whole.run_dir).parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+DIES = """
+import os, sys
+import argosy
+
+class Dies:
+    def on_step(self, trainer):
+        if trainer.position >= 300:
+            os._exit(9)  # without a word, as a kill does
+
+argosy.resume(sys.argv[1], total_steps=400, show_progress=False, callbacks=[Dies()])
+"""
+
+
+def test_a_run_that_dies_while_it_gets_longer_has_not_ended(tmp_path):
+    short = quick(tmp_path, total_steps=200)
+    folder = RunFolder.find(short.run_dir)
+    job = Job(folder.experiment(), tmp_path, total_steps=400)
+    assert job.result() is None
+    assert arguments(job)[2:4] == ["--total-steps", "400"]
+    assert subprocess.run([sys.executable, "-c", DIES, short.run_dir], check=False).returncode == 9
+    assert not folder.result.exists()
+    assert job.result() is None
+    assert "--total-steps" not in arguments(job)
+    assert argosy.resume(short.run_dir, show_progress=False).env_steps == 400
+    assert job.result()["env_steps"] == 400
 
 
 def test_the_command_takes_the_steps_of_a_run(tmp_path, capsys):
