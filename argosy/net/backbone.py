@@ -199,7 +199,6 @@ class Backbone(nn.Module):
         x = self._encoded(obs)
         if self.memory is None:
             return self.trunk(x), None
-        state = x.new_zeros(*x.shape[:-1], self.state_size) if state is None else state
         after = self.memory.step(x, state)
         return self.trunk(self.memory.output(after)), after
 

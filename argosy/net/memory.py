@@ -37,11 +37,11 @@ class Memory(nn.Module):
         """Return the output [..., H] that stands in states [..., S]."""
         return state[..., : self.out_features]
 
-    def step(self, x: torch.Tensor, state: torch.Tensor) -> torch.Tensor:
-        """Return the states [..., S] after one step with inputs [..., F] from states [..., S]."""
-        flat_x, flat = x.reshape(-1, x.shape[-1]), state.reshape(-1, state.shape[-1])
+    def step(self, x: torch.Tensor, state: torch.Tensor | None) -> torch.Tensor:
+        """Return the states [..., S] after one step with inputs [..., F] from states [..., S]; None: from zero."""
+        flat_x, flat = x.reshape(-1, x.shape[-1]), None if state is None else state.reshape(-1, state.shape[-1])
         if isinstance(self.cell, nn.LSTMCell):
-            after = torch.cat(self.cell(flat_x, flat.chunk(2, dim=-1)), dim=-1)
+            after = torch.cat(self.cell(flat_x, None if flat is None else flat.chunk(2, dim=-1)), dim=-1)
         else:
             after = self.cell(flat_x, flat)
         return after.reshape(*x.shape[:-1], -1)
@@ -85,7 +85,7 @@ class Memory(nn.Module):
         states = self._known.of(causes)
         if states is None:
             x = encoder(sample.obs)
-            zeros = x.new_zeros(1, 1, self.state_size).expand(*x.shape[:-1], -1)
+            zeros = x.new_zeros(1, 1, self.state_size).expand(*sample.on_reset.shape, -1)
             states = self(x, zeros if stored is None else stored[..., columns], sample.on_reset)
             self._known.keep(causes, states)
         return states

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import torch
 from gymnasium import spaces
@@ -11,10 +12,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from argosy.data.protocols import Obs
-from argosy.errors import ConfigError
 from argosy.net.backbone import MLP, Backbone, Linear, Space
 from argosy.net.config import NetConfig
 from argosy.net.encoder import make_encoder
+from argosy.net.memory import Memory
 
 AGENTS, ALIVE, STATE = "agents", "alive", "state"
 """Entries of a team's observation, see `argosy.env.agents.team`."""
@@ -28,35 +29,67 @@ def agent_space(space: Space) -> spaces.Box | None:
     return spaces.Box(rows.low[0], rows.high[0], dtype=rows.dtype.type) if isinstance(rows, spaces.Box) else None
 
 
+class TeamEncoder(nn.Module):
+    """Observations of a team -> inputs [..., N, out_features]: what each agent sees, and which one it is (one-hot).
+
+    Args:
+        of_agent: encoder of what one agent sees.
+        agents: N.
+        is_shared: all see all of an observation; else each has its row of the entry "agents".
+    """
+
+    def __init__(self, of_agent: nn.Module, agents: int, *, is_shared: bool) -> None:
+        super().__init__()
+        width: Any = of_agent.out_features
+        self.of_agent, self.is_shared, self.out_features = of_agent, is_shared, width + agents
+        self.identity = nn.Buffer(torch.eye(agents), persistent=False)
+
+    def forward(self, obs: Obs) -> torch.Tensor:
+        """[..., *obs] -> [..., N, out_features]."""
+        entries: Any = obs
+        x: torch.Tensor = self.of_agent(obs if self.is_shared else entries[AGENTS])
+        if self.is_shared:
+            x = x.unsqueeze(-2).expand(*x.shape[:-1], len(self.identity), -1)
+        return torch.cat((x, self.identity.expand(*x.shape[:-1], -1)), dim=-1)
+
+
+class TeamMemory(Memory):
+    """One memory for all N agents, each with a state of its own: a team's state [..., N * S] is theirs in a row."""
+
+    def __init__(self, kind: Literal["gru", "lstm"], in_features: int, size: int, agents: int) -> None:
+        super().__init__(kind, in_features, size)
+        self.agents, self.state_size = agents, agents * self.state_size
+
+    def output(self, state: torch.Tensor) -> torch.Tensor:
+        """States [..., N * S] -> outputs [..., N, H]."""
+        return super().output(state.unflatten(-1, (self.agents, -1)))
+
+    def step(self, x: torch.Tensor, state: torch.Tensor | None) -> torch.Tensor:
+        """Return the states [..., N * S] after one step with inputs [..., N, F]."""
+        own = None if state is None else state.unflatten(-1, (self.agents, -1))
+        return super().step(x, own).flatten(-2)
+
+
 class TeamBackbone(Backbone):
     """Observations of a team -> features [..., N, out_features], by one network that is told which agent it is.
 
     Args:
         space: a team's observation, or one that all agents see.
         agents: N.
-        config: kind, widths, activation; there is no memory.
+        config: kind, widths, activation and memory.
         skip: top-level keys that are no input.
     """
 
     def __init__(self, space: Space, agents: int, config: NetConfig, skip: Collection[str] = ()) -> None:
-        if config.memory is not None:
-            raise ConfigError(
-                f"net.memory is {config.memory!r}, but agents of a team have none yet; stack their frames"
-            )
         own = agent_space(space)
-        super().__init__(own or space, config, () if own else skip)
-        width: Any = self.encoder.out_features
-        self.trunk = MLP(width + agents, config.hidden_sizes, activation=config.activation)
-        self.out_features, self.of_team = self.trunk.out_features, own is not None
-        self.identity = nn.Buffer(torch.eye(agents), persistent=False)
-
-    def _encoded(self, obs: Obs) -> torch.Tensor:
-        """[..., *obs] -> [..., N, F]."""
-        entries: Any = obs
-        x: torch.Tensor = self.encoder(entries[AGENTS] if self.of_team else obs)
-        if not self.of_team:
-            x = x.unsqueeze(-2).expand(*x.shape[:-1], len(self.identity), -1)
-        return torch.cat((x, self.identity.expand(*x.shape[:-1], -1)), dim=-1)
+        super().__init__(own or space, replace(config, memory=None, hidden_sizes=()), () if own else skip)
+        self.encoder, self.takes_vectors = TeamEncoder(self.encoder, agents, is_shared=own is None), False
+        width = self.encoder.out_features
+        if config.memory is not None:
+            self.memory = TeamMemory(config.memory, width, config.memory_size, agents)
+            width = self.memory.out_features
+        self.trunk = MLP(width, config.hidden_sizes, activation=config.activation)
+        self.out_features = self.trunk.out_features
 
 
 class Mixer(nn.Module):

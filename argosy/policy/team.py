@@ -20,10 +20,9 @@ class TeamPolicy(BranchingPolicy):
     Args:
         observation_space: with an entry "agents" [N, *obs] each agent sees its own row, else all see all.
         action_space: MultiDiscrete of one axis: a choice for each of N agents.
-        net: shape of the network, which all agents share.
+        net: shape of the network, which all agents share; of its memory each has a state of its own.
 
     Raises:
-        ConfigError: `net` has memory.
         SpaceError: the action space has several axes.
     """
 
@@ -41,7 +40,7 @@ class TeamPolicy(BranchingPolicy):
 
     def rollout(self, requests: RolloutRequest) -> RolloutResult:
         """Choices [B, N]."""
-        (q,), _ = self._outputs(requests, (self.backbone, self.head))
+        (q,), memory = self._outputs(requests, (self.backbone, self.head))
         allowed = self._allowed(requests.obs, q.shape)
         act = np.where(allowed, q, -np.inf).argmax(axis=-1)
         if self.exploration is not None:
@@ -49,4 +48,4 @@ class TeamPolicy(BranchingPolicy):
             evaluates = None if requests.is_evaluation is None else requests.is_evaluation.repeat(size)
             rows = act.reshape(-1), evaluates, self.rng, allowed.reshape(count * size, -1), None
             act = self.exploration.explore(*rows)[0].reshape(count, size)
-        return RolloutResult(action=act.astype(np.int64, copy=False))
+        return RolloutResult(action=act.astype(np.int64, copy=False), policy_state=memory)

@@ -9,7 +9,6 @@ from stand_ins import NET, OBS, Recorder
 import argosy
 from argosy.algorithm import QMIX, QMIXConfig, Task
 from argosy.data import Batch
-from argosy.errors import ConfigError
 from argosy.net import NetConfig
 from argosy.policy import EpsilonConfig, RolloutRequest
 
@@ -20,7 +19,6 @@ CASES = {
 }
 LEARNS = ("policy", "mixer")
 FOLLOWS = ("policy_target", "mixer_target", "update_target")
-MEMORIES = (None,)
 FACES = ("no_input",)
 RANGES = [("mixer", "sum"), ("mixing_units", 0), ("n_step", 0), ("target_update_freq", 0), ("tau", 0.0)]
 PROBED = {
@@ -150,9 +148,62 @@ def test_agents_explore_by_themselves_within_their_masks():
     assert not (act[:, 1] == 1).any()
 
 
-def test_memory_is_refused_by_name():
-    with pytest.raises(ConfigError, match=r"net.memory is 'gru', but agents of a team have none yet"):
-        make(net=NetConfig(memory="gru"))
+@pytest.mark.parametrize("memory", ["gru", "lstm"])
+def test_each_agent_remembers_what_it_alone_saw(memory):
+    policy = make(obs=TEAM, net=NetConfig(hidden_sizes=(8,), memory=memory, memory_size=4)).policy
+    rng = np.random.default_rng(0)
+    first = rng.uniform(-1, 1, (2, 3)).astype(np.float32)
+    other = np.stack([first[0], -first[1]])  # the second agent saw something else
+    result = policy.rollout(RolloutRequest(obs=team(agents=[first, other])))
+    assert result.policy_state.shape == (2, policy.backbone.state_size) == (2, 2 * 4 * (1 + (memory == "lstm")))
+    after = policy(Batch(obs=team()), result.policy_state).logits
+    assert torch.equal(after[0, 0], after[1, 0])
+    assert (after[0, 1] != after[1, 1]).all()
+    fresh = policy(Batch(obs=team())).logits
+    assert torch.equal(fresh, policy(Batch(obs=team()), policy.first_states(2)).logits)
+    assert (fresh != after).all()
+
+
+class Recall(gym.Env):
+    """Two agents are told a choice each at the start, and are paid 1 in the last of three steps if both make it."""
+
+    observation_space = spaces.Dict(agents=spaces.Box(-1, 1, (2, 1)), state=spaces.Box(0, 1, (3,)))
+    action_space = spaces.MultiDiscrete([2, 2])
+
+    def _see(self, told=0.0):
+        return {"agents": np.full((2, 1), told, np.float32), "state": np.eye(3, dtype=np.float32)[self.time]}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time, self.wanted = 0, self.np_random.integers(2, size=2)
+        seen = self._see()
+        seen["agents"][:, 0] = 2.0 * self.wanted - 1.0
+        return seen, {}
+
+    def step(self, action):
+        if self.time == 2:
+            return self._see(), float((action == self.wanted).all()), True, False, {}
+        self.time += 1
+        return self._see(), 0.0, False, False, {}
+
+
+@pytest.mark.parametrize(("memory", "share"), [("gru", 1.0), pytest.param(None, 0.25, marks=pytest.mark.slow)])
+def test_a_team_with_memory_does_what_its_agents_were_told(memory, share, tmp_path):
+    trainer = {"total_steps": 4000, "step_per_epoch": 4000, "episode_per_test": 100, "start_steps": 600}
+    result = argosy.train(
+        "qmix",
+        Recall,
+        lr=3e-3,
+        target_update_freq=100,
+        eps_decay_steps=2500,
+        trainer=trainer | {"batch_size": 32, "update_per_step": 0.25},
+        stop={"episodes": 100},
+        net={"hidden_sizes": (32,), "memory": memory, "memory_size": 16, "sequence_length": 3},
+        threads=1,
+        runs=tmp_path,
+        show_progress=False,
+    )
+    assert result.test_return_mean == pytest.approx(share, abs=0.2 if memory is None else 0.05)
 
 
 class TwoStep(gym.Env):

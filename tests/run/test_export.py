@@ -28,6 +28,7 @@ from argosy.policy import (
 from argosy.policy.batch_constrained import BatchConstrainedPolicy
 from argosy.policy.deterministic import DeterministicPolicy
 from argosy.policy.quantile import QuantilePolicy
+from argosy.policy.team import TeamPolicy
 
 VECTOR = spaces.Box(-1, 1, (3,))
 IMAGE = spaces.Box(0, 255, (44, 36, 3), np.uint8)
@@ -35,6 +36,7 @@ MASKED = spaces.Dict({"x": VECTOR, "action_mask": spaces.MultiBinary(4)})
 PARTS = spaces.Dict({
     "0": spaces.Dict({"state": VECTOR, "choice": spaces.Discrete(3, start=2)}), "1": IMAGE, "2": spaces.Box(0, 5, ()),
 })  # fmt: skip
+TEAM = spaces.Dict({"agents": spaces.Box(-1, 1, (2, 3)), "state": VECTOR, "action_mask": spaces.MultiBinary(5)})
 BOX = spaces.Box(np.float32([[0, -2], [10, 5]]), np.float32([[4, 2], [30, 6]]))
 FREE = spaces.Box(np.float64([-np.inf, -1.0]), np.float64([np.inf, 1.0]), dtype=np.float64)
 
@@ -56,6 +58,7 @@ CASES = {
     "batch-constrained": (BatchConstrainedPolicy, VECTOR, BOX, {}),
     "gru": (ActorCriticPolicy, PARTS, BOX, {"memory": "gru", "norm_obs": True}),
     "lstm": (QPolicy, VECTOR, spaces.Discrete(3), {"memory": "lstm"}),
+    "team": (TeamPolicy, TEAM, spaces.MultiDiscrete([3, 2]), {"memory": "gru"}),
 }
 
 
@@ -130,7 +133,7 @@ def check(policy, path):
     for count in (1, 20):
         state, given, acts = None, {}, []
         for step in range(3):
-            obs = rows(policy.observation_space, count, step)
+            obs = rows(policy.acts_on, count, step)
             act, state = policy.predict(obs, state)
             if "state" in metadata["inputs"] and step == 0:
                 given = {"state": np.zeros_like(state)}
