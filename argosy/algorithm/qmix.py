@@ -27,7 +27,7 @@ from argosy.config import limited
 from argosy.data import TransitionBatch
 from argosy.data.protocols import Obs
 from argosy.net import NetConfig, TargetUpdate, frozen_copy
-from argosy.net.team import ALIVE, Mixer, Sum, agent_space
+from argosy.net.team import ALIVE, Mixer, Sum, team_parts
 from argosy.policy.team import TeamPolicy
 
 # Shapes: B batch, N agents.
@@ -69,7 +69,7 @@ class QMIX(QLearning[QMIXConfig, QLearningStats]):
         self.mixer_target = frozen_copy(mixer)
         both = nn.ModuleList([self.policy_target, self.mixer_target]), nn.ModuleList([policy, mixer])
         self.update_target = TargetUpdate(*both, config.tau, config.target_update_freq)
-        self._has_alive = agent_space(space) is not None and isinstance(space, spaces.Dict) and ALIVE in space.spaces
+        self._has_alive = ALIVE in team_parts(space, agents)
 
     @classmethod
     def build(cls, config: QMIXConfig, task: Task) -> QMIX:

@@ -97,6 +97,18 @@ def _bounds(space: Space) -> tuple[NDArray[Any], NDArray[Any]]:
     return space.start, space.start + space.nvec - 1
 
 
+def nearest_to_zero(space: Space) -> Any:
+    """Return the element nearest to zero of a space in `normal_form`: that of a Discrete may start at 1."""
+    if isinstance(space, spaces.Dict):
+        return {key: nearest_to_zero(part) for key, part in space.items()}
+    zeros = np.zeros(space.shape or (), space.dtype or object)
+    return (
+        np.clip(zeros, *_bounds(space))
+        if isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete)
+        else zeros
+    )
+
+
 UNBOUNDED = np.float64(1e18)  # float16 cannot say it
 """A bound of a Box that is as large as this bounds nothing: environments write 3e38 where they mean infinity."""
 

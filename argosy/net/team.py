@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from argosy.data.protocols import Obs
+from argosy.errors import SpaceError
 from argosy.net.backbone import MLP, Backbone, Linear, Space
 from argosy.net.config import NetConfig
 from argosy.net.encoder import make_encoder
@@ -23,10 +24,22 @@ AGENTS, ALIVE, STATE = "agents", "alive", "state"
 # Shapes: [...] leading axes, N agents.
 
 
-def agent_space(space: Space) -> spaces.Box | None:
-    """Return what one agent sees of a team's observation; None where all see all of it."""
-    rows = space.spaces.get(AGENTS) if isinstance(space, spaces.Dict) else None
-    return spaces.Box(rows.low[0], rows.high[0], dtype=rows.dtype.type) if isinstance(rows, spaces.Box) else None
+def team_parts(space: Space, agents: int) -> dict[str, Space]:
+    """Return the entries of a team's observation; none where all of N agents see all of it.
+
+    Raises:
+        SpaceError: "agents" has not a row for each of them, or "alive" not a flag.
+    """
+    parts = space.spaces if isinstance(space, spaces.Dict) else {}
+    rows, alive = parts.get(AGENTS), parts.get(ALIVE)
+    if not isinstance(rows, spaces.Box):
+        return {}
+    if rows.shape[:1] != (agents,) or not (alive is None or alive == spaces.MultiBinary(agents)):
+        raise SpaceError(
+            f"a team of {agents} has a row of {AGENTS!r} for each of them, Box({agents}, ...), and where agents leave "
+            f"{ALIVE!r}, MultiBinary({agents}); here these are {rows} and {alive}"
+        )
+    return dict(parts)
 
 
 class TeamEncoder(nn.Module):
@@ -81,7 +94,8 @@ class TeamBackbone(Backbone):
     """
 
     def __init__(self, space: Space, agents: int, config: NetConfig, skip: Collection[str] = ()) -> None:
-        own = agent_space(space)
+        rows = team_parts(space, agents).get(AGENTS)
+        own = spaces.Box(rows.low[0], rows.high[0], dtype=rows.dtype.type) if isinstance(rows, spaces.Box) else None
         super().__init__(own or space, replace(config, memory=None, hidden_sizes=()), () if own else skip)
         self.encoder, self.takes_vectors = TeamEncoder(self.encoder, agents, is_shared=own is None), False
         width = self.encoder.out_features
@@ -109,7 +123,7 @@ class Mixer(nn.Module):
 
     def __init__(self, space: Space, agents: int, config: NetConfig, skip: Collection[str], size: int) -> None:
         super().__init__()
-        parts = space.spaces if agent_space(space) is not None and isinstance(space, spaces.Dict) else {}
+        parts = team_parts(space, agents)
         self.has_state, seen = STATE in parts, parts.get(STATE, space)
         self.encoder, width = make_encoder(seen, config, () if self.has_state else skip, config.cnn_features)
         self.bounded = MLP(width, (2 * size,), activation="tanh")

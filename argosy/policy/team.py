@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from argosy.env.spaces import Space
 from argosy.net import Linear, NetConfig
-from argosy.net.team import AGENTS, TeamBackbone, agent_space
+from argosy.net.team import AGENTS, TeamBackbone, team_parts
 from argosy.policy.base import RolloutRequest, RolloutResult
 from argosy.policy.branching import BranchingPolicy
 
@@ -23,16 +23,15 @@ class TeamPolicy(BranchingPolicy):
         net: shape of the network, which all agents share; of its memory each has a state of its own.
 
     Raises:
-        SpaceError: the action space has several axes.
+        SpaceError: the action space has several axes, or what agents see is not one row for each of them.
     """
 
     action_spaces = (spaces.MultiDiscrete,)
 
     def __init__(self, observation_space: Space, action_space: Space, net: NetConfig | None = None) -> None:
         super().__init__(observation_space, action_space, net)
-        if agent_space(observation_space) is not None and isinstance(observation_space, spaces.Dict):
-            kept = {key: part for key, part in observation_space.items() if key == AGENTS or key in self.no_input}
-            self.acts_on = spaces.Dict(kept)
+        if parts := team_parts(observation_space, self.action_dim):
+            self.acts_on = spaces.Dict({key: parts[key] for key in (AGENTS, *self.no_input)})
 
     def _make_networks(self, sizes: Sequence[int], net: NetConfig) -> None:
         self.backbone = TeamBackbone(self.observation_space, len(sizes), net, self.no_input)

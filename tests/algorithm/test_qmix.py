@@ -9,6 +9,7 @@ from stand_ins import NET, OBS, Recorder
 import argosy
 from argosy.algorithm import QMIX, QMIXConfig, Task
 from argosy.data import Batch
+from argosy.errors import SpaceError
 from argosy.net import NetConfig
 from argosy.policy import EpsilonConfig, RolloutRequest
 
@@ -116,6 +117,16 @@ def test_the_mixer_learns_and_its_target_follows():
     for old, new, target in zip(before, algorithm.mixer.parameters(), algorithm.mixer_target.parameters(), strict=True):
         torch.testing.assert_close(target, 0.5 * (old + new))
     assert any((old != new).any() for old, new in zip(before, algorithm.mixer.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"agents": spaces.Box(-1, 1, (3, 3))}, {"alive": spaces.Box(0, 1, (2,))}, {"alive": spaces.MultiBinary(3)}],
+)
+@pytest.mark.parametrize("mixer", ["qmix", "vdn"])
+def test_what_is_no_team_of_as_many_is_named(mixer, changed):
+    with pytest.raises(SpaceError, match=r"a team of 2 has a row of 'agents' for each of them"):
+        make(obs=spaces.Dict({**TEAM.spaces, **changed}), mixer=mixer)
 
 
 def test_a_team_s_agents_act_by_their_own_rows_alone():

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from gymnasium import spaces
 
 from argosy.env.agents.environment import Environment, StepResult
-from argosy.env.spaces import Space, build, normal_form
+from argosy.env.spaces import Space, nearest_to_zero, normal_form
 from argosy.errors import SpaceError
 
 STATE = "state"
@@ -21,7 +20,7 @@ class CentralState(Environment):
     """Adds an entry "state" to what each agent sees: the game's state, where it tells it, or what all agents see.
 
     An observation that is no Dict becomes the entry "obs" beside it. Of an agent that does not act now, the state has
-    what it saw last, zeros before.
+    what it saw last, zeros before (or what is nearest to them, where its space has none).
 
     Args:
         env: of several agents.
@@ -47,8 +46,7 @@ class CentralState(Environment):
     def reset(self) -> list[StepResult | None]:
         """Start an episode."""
         self._last = {
-            str(agent): build(normal_form(space), lambda _, shape, dtype: np.zeros(shape, dtype))
-            for agent, space in enumerate(self.env.observation_spaces)
+            str(agent): nearest_to_zero(normal_form(space)) for agent, space in enumerate(self.env.observation_spaces)
         }
         return self._seen(self.env.reset())
 

@@ -23,9 +23,9 @@ class Team(gym.Wrapper[object, object, object, object]):
 
     The observation has the entries "agents" [N, *obs], what each of them sees; "alive" [N], who is still there; where
     the game has them "action_mask", the choices of all agents in a row, and "state", as the game tells it. An action
-    has a choice for each agent. The reward is the mean of theirs, so that it is the same for a team of any size that is
-    paid as one. Who has left sees zeros and has its first choice, which is not passed on; a time limit lets nobody
-    leave.
+    has a choice for each agent. The reward is the mean of theirs who acted, so that it is the same for a team of any
+    size that is paid as one. Who has left, or not come yet, sees zeros and has its first choice, which is not passed
+    on; a time limit at which the episode ends lets nobody leave.
 
     Args:
         env: of a parallel game; its agents see Boxes of one shape and have as many choices.
@@ -64,29 +64,33 @@ class Team(gym.Wrapper[object, object, object, object]):
         self.observation_space = spaces.Dict(parts)
         self.action_space = spaces.MultiDiscrete([int(act.n) for act in acts])
         self._choices, self.reward_shape = int(acts[0].n), ()
+        self._acts = np.zeros(len(acts), bool)
 
     def reset(self, *, seed: int | None = None, options: Parts | None = None) -> tuple[Parts, Info]:
         """Start a game."""
         obs, info = self.env.reset(seed=seed, options=options)
-        return self._together(obs, info), info
+        self._acts = np.asarray(info["alive"], bool)
+        return self._together(obs, self._acts), info
 
     def step(self, action: Any) -> tuple[Parts, float, bool, bool, Info]:
         """Step the game by a choice of each agent [N]."""
         choices = dict(zip(self._names, np.asarray(action).tolist(), strict=True))
         obs, rewards, terminated, truncated, info = self.env.step(choices)
-        over, is_cut = terminated or truncated, any(info["truncated"])  # of who was there until now
-        seen, reward = self._together(obs, info), float(np.asarray(rewards).mean())
-        return seen, reward, over and not is_cut, over and is_cut, info
+        reward = float(np.asarray(rewards)[self._acts].mean())
+        self._acts = alive = np.asarray(info["alive"], bool)
+        cut = np.asarray(info["truncated"], bool)  # of who acted until now
+        is_cut = truncated or ((terminated or truncated) and bool(cut.any()))
+        # Who is cut off as the episode ends is there for what a bootstrap asks of it, though the game lets it go
+        seen = self._together(obs, alive | cut if is_cut else alive)
+        return seen, reward, terminated and not is_cut, is_cut, info
 
-    def _together(self, obs: Any, info: Info) -> Parts:
-        # Who is cut off here is there for what a bootstrap asks of this moment, though the game lets it go
-        alive = np.asarray(info["alive"], bool) | np.asarray(info.get("truncated", False))
+    def _together(self, obs: Any, alive: NDArray[np.bool_]) -> Parts:
         space = self.observation_space["agents"]  # type: ignore[index]  # a Dict
         rows: NDArray[Any] = np.zeros(space.shape, space.dtype)
         masks = np.zeros((len(alive), self._choices), np.int8)
         masks[:, 0] = 1
         for i, name in enumerate(self._names):
-            if alive[i] or not alive.any():  # at the end all see what they have come to
+            if alive[i]:
                 rows[i] = obs[name][_SEEN] if self._has_masks else obs[name]
                 if self._has_masks:
                     masks[i] = obs[name][_MASK]

@@ -133,3 +133,26 @@ def test_games_of_pettingzoo_tell_theirs():
     assert space == env.env.env.state_space
     assert np.asarray(env.reset()[0].obs["state"]).shape == space.shape
     env.close()
+
+
+def test_what_nobody_has_seen_yet_is_within_its_space():
+    class Counted(Turns):
+        observation_spaces = (
+            spaces.Box(-9, 9, (1,), np.float32),
+            spaces.Dict(
+                a=spaces.Discrete(5, start=1),
+                b=spaces.MultiDiscrete([2, 3], start=[0, 4]),
+                c=spaces.Box(2, 3, (2,), np.float32),
+                d=spaces.MultiBinary(2),
+            ),
+        )
+
+    env = CentralState(Counted())
+    first, _ = env.reset()
+    assert env.observation_spaces[0].contains(first.obs)
+    assert {key: part.tolist() for key, part in first.obs["state"]["1"].items()} == {
+        "a": 1,
+        "b": [0, 4],
+        "c": [2, 2],
+        "d": [0, 0],
+    }

@@ -75,12 +75,12 @@ def test_what_all_see_and_do_is_one():
     assert obs["agents"].tolist() == [[1, 1], [0, 0]]  # who has left sees zeros
     assert obs["alive"].tolist() == [1, 0]
     assert (rew, terminated, truncated) == (1.5, False, False)
-    _, rew, *_ = env.step(np.array([2, 2]))
-    assert rew == 1.0  # what the other one chose is not passed on
+    _, rew, *_ = env.step(np.array([2, 1]))
+    assert rew == 2.0  # what the other one chose is not passed on, and its pay is none of the mean
     obs, _, terminated, _, _ = env.step([0, 0])
     assert terminated
     assert obs["alive"].tolist() == [0, 0]
-    assert obs["agents"][0].tolist() == [3, 3]  # the end is seen
+    assert obs["agents"].tolist() == [[0, 0], [0, 0]]
     env.close()
 
 
@@ -123,6 +123,61 @@ def test_who_is_cut_off_has_not_left():
     assert obs["agents"].tolist() == [[3, 3], [0, 0]]
 
 
+class Short(Cut):
+    """Agent "b" is cut off after the first step, the other goes on."""
+
+    def step(self, actions):
+        obs, paid, ends, cut, infos = super().step(actions)
+        return obs, paid, {**ends, "b": False}, {**cut, "b": self.t == 1}, infos
+
+
+def test_who_is_cut_off_before_the_others_has_left():
+    """It does nothing more, so that there is nothing to be learned of what it would be worth."""
+    env = team(Short)
+    env.reset()
+    obs, _, terminated, truncated, _ = env.step([2, 2])
+    assert (obs["alive"].tolist(), terminated, truncated) == ([1, 0], False, False)
+
+
+class Endless(Game):
+    """Nobody ever leaves."""
+
+    def step(self, actions):
+        obs, paid, _, no, infos = super().step(actions)
+        self.agents = ["a", "b"]
+        return obs, paid, no, no, infos
+
+
+@pytest.mark.parametrize("game", [Endless, Game])
+def test_a_limit_of_the_env_s_settings_cuts_off(game):
+    config = EnvConfig(vector="dummy", wrappers=("Team",), max_episode_steps=2)
+    env = make_vector_env(game, 1, config=config)
+    env.reset(seed=0)
+    for step in (1, 2):
+        *_, terminated, truncated, _ = env.step(np.array([[1, 1]]))
+        assert (terminated.tolist(), truncated.tolist()) == ([False], [step == 2])
+    env.close()
+
+
+class Late(Game):
+    """Agent "b" is not there when it begins."""
+
+    def reset(self, seed=None, options=None):
+        super().reset()
+        self.agents = ["a"]
+        return self._see(self.agents), {"a": {}}
+
+
+def test_who_never_came_is_seen_as_zeros():
+    env = team(Late)
+    obs, _ = env.reset()
+    assert (obs["alive"].tolist(), obs["agents"].tolist()) == ([1, 0], [[0, 0], [0, 0]])
+    for step in range(3):
+        obs, rew, terminated, *_ = env.step([2, 2])
+        assert (rew, terminated) == (2.0, step == 2)
+    assert env.observation_space.contains(obs)
+
+
 class Uneven(Game):
     def action_space(self, name):
         return spaces.Discrete(2 + (name == "b"))
@@ -139,7 +194,7 @@ def test_what_is_no_team_is_named():
 
 @pytest.mark.parametrize("game", [Game, Masked, Told])
 def test_qmix_learns_it(game, tmp_path):
-    """The best is to choose 2 in each step: 2 + 1 + 1 in the mean over both agents."""
+    """The best is to choose 2 in each of three steps."""
     trainer = {"total_steps": 1500, "step_per_epoch": 1500, "episode_per_test": 4, "start_steps": 100}
     result = argosy.train(
         "qmix",
@@ -153,4 +208,4 @@ def test_qmix_learns_it(game, tmp_path):
         runs=tmp_path,
         show_progress=False,
     )
-    assert result.test_return_mean == 4.0
+    assert result.test_return_mean == 6.0
