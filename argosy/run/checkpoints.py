@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import warnings
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from argosy.files import numbered
 from argosy.run.folder import RunFolder, resume_command, trusting_command
 from argosy.trainer.base import BaseTrainer, TrainerState
 from argosy.trainer.checkpoint import KIND, collectors_of, restore_checkpoint, save_checkpoint
-from argosy.trainer.statefile import read_state
+from argosy.trainer.statefile import read_state, write_state
 
 EPISODES = 10
 """Lengths of its longest episode that an env gets between two checkpoints, where they are not counted in epochs."""
@@ -94,6 +95,13 @@ class Checkpoints:
                 self._from = self.folder.checkpoint
             return
         raise problems[0]
+
+    def correct(self, trainer: BaseTrainer) -> None:
+        """Let the file that the run goes on from say what `trainer.state` says, which has changed since it was read."""
+        assert self._from is not None, "nothing was loaded"
+        state = read_state(self._from, KIND)
+        write_state(self._from, KIND, {**state, "trainer": dataclasses.asdict(trainer.state)})
+        self._saved = copy.deepcopy(trainer.state)
 
     def failed(self, error: BaseException, trainer: BaseTrainer) -> str:
         """Save what can be saved after a failure; return a sentence that says how to go on."""

@@ -159,7 +159,7 @@ def _train(
         if from_checkpoint:
             checkpoints.load(trainer)
             drop_later_policy(folder, trainer)
-            experiment = _to_go_on(experiment, folder, trainer, extends)
+            experiment = _to_go_on(experiment, checkpoints, trainer, extends)
         else:
             experiment = experiment.replaced({"threads": threads_of(experiment, trainer.algorithm)})
             stack.enter_context(computing_threads(experiment.threads))
@@ -212,9 +212,9 @@ def _check_longer(length: int, position: int, experiment: Experiment) -> None:
         )
 
 
-def _to_go_on(experiment: Experiment, folder: RunFolder, trainer: LocalTrainer, extends: bool) -> Experiment:
+def _to_go_on(experiment: Experiment, checkpoints: Checkpoints, trainer: LocalTrainer, extends: bool) -> Experiment:
     """Make a run that is loaded ready to go on; return its experiment, which is saved if the run gets longer."""
-    state, settings = trainer.state, experiment.trainer
+    state, settings, folder = trainer.state, experiment.trainer, checkpoints.folder
     if not extends:
         if trainer.is_over and folder.result.is_file():
             how = "a test ended it" if state.stopped else f"{trainer.position:,} {experiment.unit}"
@@ -228,8 +228,10 @@ def _to_go_on(experiment: Experiment, folder: RunFolder, trainer: LocalTrainer, 
     target, mean = experiment.stop.test_return, noted.get("test_return_mean", state.best_reward)
     if state.stopped and target is not None and mean is not None and mean >= target:
         experiment = experiment.replaced({"stop.test_return": None})
-    state.stopped = False
-    state.epoch = min(state.epoch, trainer.position // settings.step_per_epoch)  # of a last epoch that was short
+    epoch = min(state.epoch, trainer.position // settings.step_per_epoch)  # the last one may have been short
+    if (state.stopped, state.epoch) != (False, epoch):
+        state.stopped, state.epoch = False, epoch
+        checkpoints.correct(trainer)  # or, if it dies now, the run would be taken for one that has ended
     folder.result.unlink(missing_ok=True)  # first: of the shorter run, it would say that the longer one has ended
     experiment.save(folder.config)
     return experiment

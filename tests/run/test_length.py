@@ -71,25 +71,32 @@ import argosy
 
 class Dies:
     def on_step(self, trainer):
-        if trainer.position >= 300:
+        if trainer.position >= int(sys.argv[2]):
             os._exit(9)  # without a word, as a kill does
 
-argosy.resume(sys.argv[1], total_steps=400, show_progress=False, callbacks=[Dies()])
+argosy.resume(sys.argv[1], total_steps=600, show_progress=False, callbacks=[Dies()])
 """
 
 
-def test_a_run_that_dies_while_it_gets_longer_has_not_ended(tmp_path):
-    short = quick(tmp_path, total_steps=200)
+@pytest.mark.parametrize("dies_at", [0, 500], ids=["at once", "later"])
+@pytest.mark.parametrize(
+    ("length", "target", "tests"),
+    [(200, None, [200, 400, 600]), (300, None, [200, 300, 400, 600]), (400, 1.0, [200, 400, 600])],
+    ids=["whole epochs", "a short last epoch", "a target reached"],
+)
+def test_a_run_that_dies_while_it_gets_longer_has_not_ended(length, target, tests, dies_at, tmp_path):
+    short = quick(tmp_path, total_steps=length, stop={"test_return": target, "episodes": 2})
     folder = RunFolder.find(short.run_dir)
-    job = Job(folder.experiment(), tmp_path, total_steps=400)
+    job = Job(folder.experiment(), tmp_path, total_steps=600)
     assert job.result() is None
-    assert arguments(job)[2:4] == ["--total-steps", "400"]
-    assert subprocess.run([sys.executable, "-c", DIES, short.run_dir], check=False).returncode == 9
+    assert arguments(job)[2:4] == ["--total-steps", "600"]
+    assert subprocess.run([sys.executable, "-c", DIES, short.run_dir, str(dies_at)], check=False).returncode == 9
     assert not folder.result.exists()
     assert job.result() is None
     assert "--total-steps" not in arguments(job)
-    assert argosy.resume(short.run_dir, show_progress=False).env_steps == 400
-    assert job.result()["env_steps"] == 400
+    assert argosy.resume(short.run_dir, show_progress=False).env_steps == 600
+    assert job.result()["env_steps"] == 600
+    assert [row["env_step"] for row in read_jsonl(folder.metrics) if "test/return_mean" in row] == tests
 
 
 def test_the_command_takes_the_steps_of_a_run(tmp_path, capsys):
