@@ -36,7 +36,7 @@ class TuneFlags(Common):
     population: int = 0
     """Instead of trials: so many members are trained side by side, and settings change on the way (PBT)."""
     rounds: int = 10
-    """Of a population: after each, the worst quarter of the members goes on from the best one's state and settings."""
+    """Of a population: after each, the worst quarter of the members goes on from what the best quarter has learned."""
     name: str = "study"
     """The study's folder: RUNS/tune/TASK/ALGO/NAME."""
 
@@ -55,6 +55,8 @@ def main(args: Sequence[str]) -> int:
                 raise ConfigError(f"--{name} is about trials, but --population trains members; leave one of them out")
         members = Population(folder, experiment, space, size=flags.population, rounds=flags.rounds)
         return train_population(members, flags, source)
+    if flags.rounds != TuneFlags().rounds:
+        raise ConfigError("--rounds is about a population, and trials have none; give --population N, or leave it out")
     study = Study(folder, experiment, space, sampler=flags.sampler, pruner=flags.pruner)
     if not flags.quiet:
         show_start(experiment, source, flags.stream)
@@ -88,8 +90,12 @@ def train_population(population: Population, flags: TuneFlags, source: str) -> i
 
     def told(number: int) -> None:
         if not flags.quiet:
-            scores = ", ".join(f"{turn.score:.1f}" for turn in population.turns[number])
+            turns = population.turns[number]
+            scores = ", ".join("failed" if turn.score is None else f"{turn.score:.1f}" for turn in turns)
             print(f"round {number + 1} of {population.rounds}: returns {scores}", file=flags.stream, flush=True)
+            for member, turn in enumerate(turns):
+                if turn.why:
+                    print(f"  member {member} has failed: {turn.why}", file=flags.stream, flush=True)
 
     with machines(flags) as (start, at_once):
         done = population.run(at_once, told, start=start)

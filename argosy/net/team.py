@@ -75,11 +75,11 @@ class TeamMemory(Memory):
 
     def output(self, state: torch.Tensor) -> torch.Tensor:
         """States [..., N * S] -> outputs [..., N, H]."""
-        return super().output(state.unflatten(-1, (self.agents, -1)))
+        return super().output(state.reshape(*state.shape[:-1], self.agents, -1))
 
     def step(self, x: torch.Tensor, state: torch.Tensor | None) -> torch.Tensor:
         """Return the states [..., N * S] after one step with inputs [..., N, F]."""
-        own = None if state is None else state.unflatten(-1, (self.agents, -1))
+        own = None if state is None else state.reshape(*state.shape[:-1], self.agents, -1)
         return super().step(x, own).flatten(-2)
 
 

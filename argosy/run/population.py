@@ -18,7 +18,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,9 @@ import numpy as np
 from argosy.config import from_plain, to_plain
 from argosy.errors import ArgosyError, ConfigError, MissingExtraError, require
 from argosy.experiment import Experiment
-from argosy.files import claimed, make_folder, read_json, replacing, write_atomically
+from argosy.files import claimed, read_json, replacing, write_atomically
 from argosy.presets.search import Range
+from argosy.run.changeable import check_changeable
 from argosy.run.folder import RunFolder, located
 from argosy.run.many import Job, Outcome, Start, make_group, run_many
 
@@ -38,8 +40,8 @@ _FACTORS = (0.8, 1.25)
 """By which numbers are changed."""
 _ANEW = 0.25
 """Probability that a setting is drawn from its range instead."""
-_FIXED = ("env", "net", "buffer", "stop", "logger")
-"""Sections that a training under way cannot change."""
+_DRAWS = 100
+"""Times that settings are drawn until they are others than those of the member whose state they are for."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +52,25 @@ class Turn:
     parent: int
     """Whose state it goes on from: its own number, unless it was among the worst."""
     score: float | None = None
-    """Mean return of the round's last test; None: not there yet."""
+    """Mean return of the round's last test; None: not there yet, or it failed."""
+    why: str = ""
+    """Of one that failed."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has come to the round's end, or failed."""
+        return self.score is not None or bool(self.why)
 
 
 class Population:
     """A training that can be ended and gone on with at any time.
 
+    A member that fails counts as the worst, and goes on from one that has not.
+
     Args:
         folder: its files; made if need be.
         experiment: what the members have in common; the first one begins with its settings, the others with some of
-            the space. Its length is that of each member.
+            the space. Its length is that of each member; no target return ends one (`stop.test_return`).
         space: which settings change, and where.
         size: members.
         rounds: of equal length.
@@ -67,7 +78,7 @@ class Population:
 
     Raises:
         ConfigError: the folder holds another population; nothing is tested, rounds are too short for a test, or a
-            setting is one that no training under way can change.
+            setting is one that no training under way can change (see `check_changeable`).
     """
 
     def __init__(
@@ -94,8 +105,6 @@ class Population:
                 f"{settings.length:,} {experiment.unit} in {rounds} rounds are {self.length:,} each, fewer than an "
                 f"epoch (trainer.step_per_epoch is {settings.step_per_epoch:,}), so that nothing would be tested"
             )
-        if fixed := [name for name in space if name.partition(".")[0] in _FIXED]:
-            raise ConfigError(f"{fixed[0]} cannot change while a run goes on; leave it out of the space")
         constant = {name: "constant" for name in experiment.settings() if name.endswith("lr_schedule")}
         self.experiment = located(experiment).replaced({**constant, "stop.test_return": None})
         self.folder, self.space, self.rounds = folder, space, rounds
@@ -108,30 +117,24 @@ class Population:
         self.turns: list[list[Turn]] = []
         """Of each round so far, by member."""
         self._ready = False  # whether the members of the last round stand where they are to begin
-        if self._file.is_file():
-            read = read_json(self._file)
-            if {name: read.get(name) for name in self._about} != self._about:
-                raise ConfigError(
-                    f"{str(folder)!r} holds a population of other settings or another space; give another --name"
-                )
-            self.turns = [[from_plain(Turn, turn) for turn in turns] for turns in read["turns"]]
-            self._ready = read["ready"]
-        if not self.turns:
+        if not self._read():
+            check_changeable(self.experiment, space)
             self.turns, self._ready = [[Turn(one, i) for i, one in enumerate(self._first_settings(size))]], True
         shared = {**self._of_round(0), "trainer.total_steps": self._stop(0)}
-        firsts = [
-            self.experiment.replaced({**turn.settings, **shared, "seed": experiment.seed + member})
-            for member, turn in enumerate(self.turns[0])
-        ]
-        make_folder(folder)
-        self._write()
+        try:
+            firsts = [
+                self.experiment.replaced({**turn.settings, **shared, "seed": experiment.seed + member})
+                for member, turn in enumerate(self.turns[0])
+            ]
+        except ConfigError as error:
+            raise ConfigError(f"a round of {self.length:,} {experiment.unit} cannot be: {error}") from None
         self._jobs = [make_group(folder / "members" / str(i), [first])[0] for i, first in enumerate(firsts)]
 
     @property
     def best(self) -> int | None:
         """The member with the highest score in the last round that has ended; None before the first."""
-        ended = [turns for turns in self.turns if None not in (turn.score for turn in turns)]
-        return None if not ended else int(np.argmax([turn.score for turn in ended[-1]]))  # type: ignore[arg-type]  # all are there
+        ended = [turns for turns in self.turns if all(turn.has_ended for turn in turns)]
+        return int(_order(ended[-1])[0]) if ended else None
 
     def run_of(self, member: int) -> RunFolder:
         """Return a member's run, which has begun."""
@@ -157,11 +160,13 @@ class Population:
 
         Raises:
             ConfigError: another process works on the population.
-            ArgosyError: a member has failed; says why.
+            ArgosyError: all members have failed; says why.
         """
         with claimed(self.folder, "end it first (Ctrl-C keeps all members)"):
+            if not self._read():  # another process may have gone on with it
+                self._write()
             while (number := len(self.turns) - 1) < self.rounds:
-                if None in (turn.score for turn in self.turns[-1]):
+                if not all(turn.has_ended for turn in self.turns[-1]):
                     if not self._ready:
                         self._take_over(number)
                     if not self._make_round(number, jobs, start):
@@ -179,34 +184,44 @@ class Population:
         stop = self._stop(number)
         legs = [dataclasses.replace(job, total_steps=stop) for job in self._jobs]
         outcomes: list[Outcome] = run_many(legs, jobs, start=start)
-        if failed := [f"{one.job.root.name}: {one.why}" for one in outcomes if one.code not in (0, 130)]:
-            raise ArgosyError(f"{len(failed)} of {len(legs)} members have failed, member {'; '.join(failed)}")
-        if len(outcomes) < len(legs) or any(one.code for one in outcomes):
+        if len(outcomes) < len(legs) or any(one.code == 130 for one in outcomes):
             return False
-        scores = map(self._score, self._jobs)
-        self.turns[-1] = [
-            dataclasses.replace(turn, score=score) for turn, score in zip(self.turns[-1], scores, strict=True)
+        failed = {int(one.job.root.name): one.why for one in outcomes if one.code}
+        turns = [
+            dataclasses.replace(turn, why=failed[member]) if member in failed else self._judged(turn, job)
+            for member, (turn, job) in enumerate(zip(self.turns[-1], self._jobs, strict=True))
         ]
+        if all(turn.score is None for turn in turns):
+            raise ArgosyError(f"all {len(turns)} members have failed, the first one so: {turns[0].why}")
+        self.turns[-1] = turns
         self._write()
         self._draw()
         return True
 
+    def _judged(self, turn: Turn, job: Job) -> Turn:
+        """Return what a member did in the round that its run has ended."""
+        tests = [row[_TEST] for row in job.rows() if _TEST in row]
+        if not tests or tests[-1] is None or not np.isfinite(tests[-1]):
+            return dataclasses.replace(turn, why="its last test has no finite return" if tests else "it has no test")
+        return dataclasses.replace(turn, score=tests[-1])
+
     def _take_over(self, number: int) -> None:
         """Let the members stand where they begin a round; where that was cut off, once more: nobody has moved since."""
         for member, turn in enumerate(self.turns[number]):
-            folder = self.run_of(member)
+            job, parent = self._jobs[member], self.run_of(turn.parent)
+            folder, begun = job.folder(), job.experiment
+            if folder is None:  # it has failed before there was anything to save
+                folder = RunFolder.create(job.root, begun.task, str(begun.algorithm), begun.seed)
+            elif folder.config.is_file():
+                begun = folder.experiment(trust=True)  # of this very population
             if turn.parent != member:
-                parent = self.run_of(turn.parent)
-                for old in folder.path.glob("*.safetensors"):
-                    if old not in (folder.checkpoint, folder.best_policy):
-                        old.unlink()
-                for source, target in (
-                    (parent.checkpoint, folder.checkpoint),
-                    (parent.best_policy, folder.best_policy),
-                ):
-                    with source.open("rb") as read, replacing(target) as file:
-                        shutil.copyfileobj(read, file)
-            begun = folder.experiment(trust=True)  # of this very population
+                for old in [*folder.path.glob("*.safetensors"), folder.result]:
+                    old.unlink(missing_ok=True)
+                for source in parent.path.iterdir():
+                    is_told = source.suffix in (".json", ".jsonl") and source != parent.config
+                    if is_told or source in (parent.checkpoint, parent.best_policy):
+                        with source.open("rb") as read, replacing(folder.path / source.name) as file:
+                            shutil.copyfileobj(read, file)
             begun.replaced({**turn.settings, **self._of_round(number)}).save(folder.config)
         self._ready = True
         self._write()
@@ -219,21 +234,15 @@ class Population:
         """Return the steps after which a round ends."""
         return self.experiment.trainer.length if number + 1 == self.rounds else (number + 1) * self.length
 
-    def _score(self, job: Job) -> float:
-        tests = [test for row in job.rows() if (test := row.get(_TEST)) is not None and np.isfinite(test)]
-        if not tests:
-            raise ArgosyError(f"member {job.root.name} has no finite return in its tests")
-        return tests[-1]
-
     def _next_turns(self, number: int) -> list[Turn]:
         """Return what members are to do in a round: the worst ones go on from some of the best."""
         rng = np.random.default_rng([self.experiment.seed, number])
-        scores = np.array([turn.score for turn in self.turns[-1]], float)
-        order = np.argsort(-scores, kind="stable")
-        best, worst = order[: self.replaced], order[len(order) - self.replaced :]
-        turns = [Turn(turn.settings, member) for member, turn in enumerate(self.turns[-1])]
-        for member in worst.tolist():
-            parent = int(rng.choice(best))
+        before = self.turns[-1]
+        order, alive = _order(before), sum(turn.score is not None for turn in before)
+        best, worst = order[: min(self.replaced, alive)], order[min(len(order) - self.replaced, alive) :]
+        turns = [Turn(turn.settings, member) for member, turn in enumerate(before)]
+        for member in worst:
+            parent = best[int(rng.integers(len(best)))]
             turns[member] = Turn(self._changed(turns[parent].settings, rng), parent)
         return turns
 
@@ -245,11 +254,31 @@ class Population:
         ]
 
     def _changed(self, settings: Mapping[str, object], rng: np.random.Generator) -> dict[str, object]:
-        """Return settings near to some."""
-        return {
-            name: where.draw(rng) if rng.random() < _ANEW else where.near(settings[name], float(rng.choice(_FACTORS)))
-            for name, where in self.space.items()
-        }
+        """Return settings near to some, and others: with the same ones, two members would be one from now on."""
+
+        def moved(name: str, where: Range) -> object:
+            factor = float(rng.choice(_FACTORS))
+            is_drawn = rng.random() < _ANEW or settings[name] not in where
+            return where.draw(rng) if is_drawn else where.near(settings[name], factor)
+
+        for _ in range(_DRAWS):
+            changed = {name: moved(name, where) for name, where in self.space.items()}
+            if changed != settings:
+                break
+        return changed
+
+    def _read(self) -> bool:
+        """Take over what the file says; False: there is none yet."""
+        if not self._file.is_file():
+            return False
+        read = read_json(self._file)
+        if {name: read.get(name) for name in self._about} != self._about:
+            raise ConfigError(
+                f"{str(self.folder)!r} holds a population of other settings or another space; give another --name"
+            )
+        self.turns = [[from_plain(Turn, turn) for turn in turns] for turns in read["turns"]]
+        self._ready = read["ready"]
+        return True
 
     def _write(self) -> None:
         data = {**self._about, "turns": to_plain(self.turns), "ready": self._ready}
@@ -266,13 +295,12 @@ class Population:
         names = [name for name, where in self.space.items() if where.low is not None]
         figure = Figure(figsize=(4 * (1 + len(names)), 3.5), dpi=120, layout="constrained")
         panels = figure.subplots(1, 1 + len(names), squeeze=False)[0]
-        rounds = [turns for turns in self.turns if None not in (turn.score for turn in turns)]
+        rounds = [turns for turns in self.turns if all(turn.has_ended for turn in turns)]
         for member in range(len(self._jobs)):
             bold = 2.5 if member == self.best else 0.8
             line = [(number, turns[member]) for number, turns in enumerate(rounds, 1)]
-            panels[0].plot(
-                *zip(*((number, turn.score) for number, turn in line), strict=True), linewidth=bold, marker="."
-            )
+            scores = [(number, np.nan if turn.score is None else turn.score) for number, turn in line]
+            panels[0].plot(*zip(*scores, strict=True), linewidth=bold, marker=".")
             for axes, name in zip(panels[1:], names, strict=True):
                 axes.step(*zip(*((number, turn.settings[name]) for number, turn in line), strict=True), linewidth=bold)
         for axes, name in zip(panels, ["return of tests", *names], strict=True):
@@ -280,5 +308,14 @@ class Population:
             axes.xaxis.get_major_locator().set_params(integer=True)
             if name in self.space and self.space[name].log:
                 axes.set_yscale("log")
-        with replacing(self.folder / "population.png") as file:
-            figure.savefig(file, format="png")
+        try:
+            with replacing(self.folder / "population.png") as file:
+                figure.savefig(file, format="png")
+        except OSError as error:
+            warnings.warn(f"no picture of the population: {error}", stacklevel=2)
+
+
+def _order(turns: Sequence[Turn]) -> list[int]:
+    """Return the members of a round from the best to the worst; those that have failed come last."""
+    scores = [-np.inf if turn.score is None else turn.score for turn in turns]
+    return sorted(range(len(turns)), key=lambda member: -scores[member])
