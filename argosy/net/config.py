@@ -59,6 +59,9 @@ class NetConfig:
         check_limits(self)
         if len(self.hidden_sizes) > DEEPEST:
             raise ConfigError(f"NetConfig.hidden_sizes has {len(self.hidden_sizes):,} layers; it must be <= {DEEPEST}")
+        critic_only: object = self.critic_only  # what users write
+        if isinstance(critic_only, str):
+            raise ConfigError(f"NetConfig.critic_only is {critic_only!r}; it must be a tuple: ({critic_only!r},)")
         if self.critic_only and self.shared_backbone:
             raise ConfigError(
                 f"NetConfig.critic_only is {self.critic_only}, but with shared_backbone a policy sees what its critic "

@@ -139,6 +139,8 @@ def test_masks_and_shared_layers():
         make("PPO", space=masked, critic_only=("seen", "hidden"))
     with pytest.raises(ConfigError, match="with shared_backbone a policy sees what its critic sees"):
         NetConfig(critic_only=("hidden",), shared_backbone=True)
+    with pytest.raises(ConfigError, match=r"critic_only is 'hidden'; it must be a tuple: \('hidden',\)"):
+        NetConfig(critic_only="hidden")
 
 
 class Secret(gym.Env):

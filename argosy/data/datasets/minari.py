@@ -165,13 +165,13 @@ def _hdf5_columns(group: HDF5Tree, name: str, space: Told) -> Columns:
         parts = {child: child.removeprefix("_index_") for child in inner.names()}
         return {part: _hdf5_columns(inner, child, _part(space, part)) for child, part in parts.items()}
     found = group.lazy(name, ragged=True)
-    shape = space.get("shape")
+    shape = _shape(space)
     is_packed = found.dtype == np.uint8 and shape is not None and len(found.shape) <= len(shape)  # all of one length
     if found.dtype.kind != "O" and not is_packed:
         return found
     if shape is None:
         raise DataError(f"{name} holds rows of different lengths: JPEGs, if {METADATA} beside it describes them")
-    return _pictures(found, tuple(shape))
+    return _pictures(found, shape)
 
 
 def _read_table(folder: Path, kind: str, fields: Sequence[str]) -> Any:
@@ -201,11 +201,11 @@ def _arrow_columns(array: Any, space: Told, name: str) -> Columns:
         return {
             field.name: _arrow_columns(part, _part(space, field.name), f"{name}.{field.name}") for field, part in parts
         }
-    shape = space.get("shape")
+    shape = _shape(space)
     if types.is_binary(array.type) and shape is not None:
         packed = np.empty(len(array), object)
         packed[:] = array.to_pylist()
-        return _pictures(LazyArray.of(packed), tuple(shape))
+        return _pictures(LazyArray.of(packed), shape)
     values = array.flatten() if types.is_fixed_size_list(array.type) else array
     if array.null_count or values.null_count:
         raise DataError(f"{name} lacks some of its {len(array)} rows, or of their numbers")
@@ -213,7 +213,7 @@ def _arrow_columns(array: Any, space: Told, name: str) -> Columns:
     if numbers.dtype.kind not in NUMERIC:
         raise DataError(f"{name} holds {array.type}; only numbers and JPEGs are read")
     if values is not array or shape is not None:
-        numbers = numbers.reshape(len(array), *(shape or (-1,)))
+        numbers = numbers.reshape(len(array), *((-1,) if shape is None else shape))
     return LazyArray.of(numbers)
 
 
@@ -248,7 +248,7 @@ def _told(folder: Path) -> Told:
     """Return the metadata in a folder; {} where there are none."""
     path = folder / METADATA
     try:
-        found = json.loads(path.read_bytes()[:_METADATA_BYTES]) if path.is_file() else {}
+        found = json.loads(path.read_bytes()) if path.is_file() and path.stat().st_size <= _METADATA_BYTES else {}
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -265,6 +265,16 @@ def _part(space: Told, name: str) -> Told:
     parts = space.get("subspaces", {})
     found = parts[int(name)] if isinstance(parts, list) else parts.get(name, {})
     return found if isinstance(found, dict) else {}
+
+
+def _shape(space: Told) -> tuple[int, ...] | None:
+    """Return the shape that a space's elements have; None: it is not told."""
+    shape = space.get("shape")
+    if shape is None and space.get("type") == "MultiDiscrete":
+        shape = np.shape(space["nvec"])
+    elif shape is None and space.get("type") == "MultiBinary":
+        shape = np.atleast_1d(space["n"])
+    return None if shape is None else tuple(int(size) for size in shape)
 
 
 def _task(told: Told) -> dict[str, str]:
