@@ -54,7 +54,8 @@ class BitFlip(gym.Env[Any, Any]):
         self._steps += 1
         self._now[action] = 1.0 - self._now[action]
         reward = float(self.compute_reward(self._now, self._goal, {}))
-        return self._obs(), reward, reward == 0.0, self._steps == self.bits, {}
+        solved = reward == 0.0
+        return self._obs(), reward, solved, self._steps == self.bits, {"is_success": solved}
 
     def _obs(self) -> dict[str, Bits]:
         return {"observation": self._now.copy(), "achieved_goal": self._now.copy(), "desired_goal": self._goal.copy()}

@@ -72,8 +72,8 @@ def wrapped(make: Callable[[], EnvT], wrappers: Sequence[str], kind: type[EnvT] 
         check_arguments(cls, kwargs, f"wrapper {wrapper!r}", first=("the environment",))
         if kind is not None and isinstance(cls, type) and issubclass(cls, gym.Wrapper):
             raise ConfigError(
-                f"wrapper {wrapper!r} goes around gymnasium envs, not around one of several agents: it belongs to a task "
-                "of `argosy.train`"
+                f"wrapper {wrapper!r} goes around gymnasium envs, not around one of several agents: it is for a "
+                "task of `argosy.train`"
             )
 
     kind = cast("type[EnvT]", gym.Env) if kind is None else kind

@@ -20,6 +20,7 @@ def test_flipping_what_is_wrong_ends_the_episode(bits):
         steps = [env.step(bit) for bit in wrong]
         assert [reward for _, reward, *_ in steps] == [-1.0] * (len(wrong) - 1) + [0.0]
         assert [terminated for _, _, terminated, *_ in steps] == [False] * (len(wrong) - 1) + [True]
+        assert [info["is_success"] for *_, info in steps] == [False] * (len(wrong) - 1) + [True]
         assert (steps[-1][0]["achieved_goal"] == obs["desired_goal"]).all()
 
 
