@@ -69,9 +69,13 @@ def _show(args: Sequence[str]) -> int:
         card = make_card(source, bar.move)
         if flags.task is not None and source.rows:
             card.wrong += _misfits(source, flags.task)
-            from argosy.run.dataset import of_another_task
+            from argosy.env import task_spaces
+            from argosy.run.dataset import of_another_task, of_other_bounds
 
-            card.notes += tuple(filter(None, [of_another_task(source, flags.task)]))
+            odd = [of_another_task(source, flags.task)]
+            if not card.wrong:
+                odd.append(of_other_bounds(next(source.parts()).obs, task_spaces(flags.task)[0]))
+            card.notes += tuple(filter(None, odd))
     for line in card.lines():
         print(line)
     if flags.output is not None:

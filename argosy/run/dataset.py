@@ -19,7 +19,7 @@ from argosy.data import Batch, ReplayBuffer, tree
 from argosy.data.datasets import Source, open_source
 from argosy.data.datasets.card import ODD_SCALE, TOLERANCE
 from argosy.env import VectorEnv
-from argosy.env.spaces import Space, leaves, normal_form
+from argosy.env.spaces import Space, leaves, normal_form, parts_of
 from argosy.env.vector.border import choice_limits
 from argosy.errors import ConfigError, DataError
 from argosy.logger import ProgressBar
@@ -29,6 +29,10 @@ Form = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
 """Shape and dtype of every array of an observation or action, by its dotted name ("" where there is one alone)."""
 Limit = tuple[tuple[str, ...], np.ndarray, np.ndarray]
 """Keys of a part that is a choice, its least value and how many there are."""
+_LOOKED_AT = 10_000
+"""Rows whose observations are held against the bounds of their space."""
+_FAR = 0.05
+"""Of a space's width: how far outside of it is odd."""
 
 
 def load_data(
@@ -65,8 +69,9 @@ def load_data(
         if reach > 1 + TOLERANCE:
             warnings.warn(f"data is {path!r}, where {ODD_SCALE.format(name='act', reach=reach)}", stacklevel=2)
     check_choices(path, "act, counted from 0,", act[stored], _from_0(space))
-    if foreign := of_another_task(source, task):
-        warnings.warn(f"data is {path!r}; {foreign}", stacklevel=2)
+    seen = tree.index(buffer.obs, stored[:_LOOKED_AT])
+    for odd in filter(None, [of_another_task(source, task), of_other_bounds(seen, env.single_observation_space)]):
+        warnings.warn(f"data is {path!r}; {odd}", stacklevel=2)
     return buffer
 
 
@@ -75,6 +80,27 @@ def of_another_task(source: Source, task: str) -> str | None:
     theirs = str(source.attributes.get("task", task))
     same = len({re.sub(r"^.*:|-v\d+$", "", name) for name in (theirs, task)}) == 1
     return None if same else f"it says that it is of {theirs!r}, and the task is {task!r}: spaces alone can be compared"
+
+
+def of_other_bounds(obs: Any, space: Space, name: str = "obs") -> str | None:
+    """Return a sentence where numbers of observations [n, ...] lie outside of the bounds of their space."""
+    if (parts := parts_of(space)) is not None:
+        said = (of_other_bounds(obs[str(key)], part, f"{name}.{key}") for key, part in parts.items())
+        return next(filter(None, said), None)
+    if not isinstance(space, gym.spaces.Box) or obs.dtype.kind != "f" or obs.shape[1:] != space.shape or not len(obs):
+        return None
+    low, high = obs.min(axis=0), obs.max(axis=0)
+    with np.errstate(invalid="ignore"):  # inf - inf
+        slack = np.nan_to_num(_FAR * (space.high - space.low).astype(np.float64), posinf=0.0)
+    outside = (low < space.low - slack) | (high > space.high + slack)
+    if not outside.any():
+        return None
+    at = np.unravel_index(outside.argmax(), outside.shape)
+    return (
+        f"{name}{list(map(int, at)) or ''} goes from {low[at]:.3g} to {high[at]:.3g}, and the task's from "
+        f"{space.low[at]:.3g} to {space.high[at]:.3g}: it is in other units, or was normalised beforehand, which "
+        "net.norm_obs does as a part of the policy"
+    )
 
 
 def fitted(

@@ -19,6 +19,7 @@ from argosy.errors import CheckpointError, ConfigError, DataError
 from argosy.experiment import Experiment
 from argosy.logger import read_jsonl
 from argosy.report import read_runs
+from argosy.run.dataset import of_other_bounds
 from argosy.run.folder import RunFolder
 from argosy.run.play import film
 from argosy.trainer import OfflineToOnlineTrainer, OfflineTrainer
@@ -247,6 +248,27 @@ def test_data_of_another_env_with_the_same_spaces_are_told(tmp_path, recwarn):
     told = [str(warning.message) for warning in recwarn if "a.hdf5" in str(warning.message)]
     assert len(told) == 1
     assert "it says that it is of 'HalfCheetah-v5', and the task is 'CartPole-v1'" in told[0]
+
+
+def test_observations_far_outside_of_the_task_s_bounds_are_told(tmp_path, recwarn):
+    """As they are where somebody has normalised them beforehand, by what no policy knows."""
+    inside, outside = np.full((20, 4), 0.4, np.float32), np.full((20, 4), 0.4, np.float32)
+    inside[3] = [5.0, 1e30, 0.42, -1e30]  # two numbers of CartPole's have no bounds; a little outside is rounding
+    outside[7, 2] = -3.0
+    built(small(tmp_path / "a.hdf5", obs=inside, obs_next=inside))
+    assert not recwarn.list
+    built(small(tmp_path / "b.hdf5", obs=outside, obs_next=inside))
+    (told,) = [str(warning.message) for warning in recwarn]
+    assert "b.hdf5'; obs[2] goes from -3 to 0.4, and the task's from -0.419 to 0.419: it is in other units" in told
+    parts = {
+        "far": np.full((5, 2), 3.0, np.float32),
+        "near": np.zeros((5, 2), np.float32),
+        "pixel": np.full((5, 2), 3, np.uint8),
+    }
+    box = gymnasium.spaces.Box(-1, 1, (2,))
+    space = gymnasium.spaces.Dict(near=box, pixel=gymnasium.spaces.Box(0, 1, (2,), np.uint8), far=box)
+    assert of_other_bounds(parts, space).startswith("obs.far[0] goes from 3 to 3, and the task's from -1 to 1: ")
+    assert of_other_bounds({**parts, "far": parts["near"]}, space) is None
 
 
 def test_data_of_another_form_is_refused_by_name(cartpole, pendulum, tmp_path):
