@@ -90,7 +90,7 @@ def test_minari_with_an_empty_episode_or_too_few_observations_is_refused(tmp_pat
         DataError, match=r"observations holds rows of different lengths: JPEGs, if metadata.json beside"
     ):
         open_source(path)
-    with pytest.raises(DataError, match=r"is a folder without TFRecords, and without main_data.hdf5.*name one"):
+    with pytest.raises(DataError, match=r"is a folder without TFRecords, without main_data.hdf5.*name one"):
         open_source(tmp_path)
 
 

@@ -60,7 +60,8 @@ def find_minari(folder: Path) -> Path:
         if _told(place).get("data_format") in ("arrow", "parquet"):
             return place
     raise DataError(
-        f"{folder} is a folder without TFRecords, and without {FILE} or {METADATA}, which a data set of Minari has; "
+        f"{folder} is a folder without TFRecords, without {FILE} or {METADATA}, which a data set of Minari has, and "
+        "without LeRobot's meta/info.json; "
         "of files of another kind, name one"
     )
 
