@@ -60,6 +60,7 @@ UPDATES = {
         "fqf": 200,
         "discrete_sac": 500,
         "branching_dqn": 500,
+        "qmix": 500,
     },
     "batch 128, MLP 64x2": {
         "ddpg": 1_000,
@@ -104,7 +105,7 @@ UPDATES = {
 
 def update_peer(name: str, what: str) -> tuple[str, float] | None:
     """Return the peer of an update, if any has it, and what ours must reach: with large networks, not to be slower."""
-    if name in ("tqc", "crossq", "droq", "r2d2", "ppg", "impala", "dagger", "spo"):
+    if name in ("tqc", "crossq", "droq", "r2d2", "ppg", "impala", "dagger", "spo", "qmix"):
         return None
     if "data set" in what and name != "discrete_crr":  # which d3rlpy does not have
         return "d3rlpy", 1.5

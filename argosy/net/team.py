@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from argosy.data.protocols import Obs
 from argosy.errors import SpaceError
-from argosy.net.backbone import MLP, Backbone, Linear, Space
+from argosy.net.backbone import MLP, Backbone, Space
 from argosy.net.config import NetConfig
 from argosy.net.encoder import make_encoder
 from argosy.net.memory import Memory
@@ -126,17 +126,17 @@ class Mixer(nn.Module):
         parts = team_parts(space, agents)
         self.has_state, seen = STATE in parts, parts.get(STATE, space)
         self.encoder, width = make_encoder(seen, config, () if self.has_state else skip, config.cnn_features)
-        self.bounded = MLP(width, (2 * size,), activation="tanh")
-        self.first, self.offset = Linear(2 * size, agents * size), Linear(2 * size, size)
-        self.second, self.last = Linear(2 * size, size), Linear(2 * size, 1)
+        self.sizes = agents * size, size, size, 1
+        self.weights = MLP(width, (2 * size,), sum(self.sizes), activation="tanh")
 
     def forward(self, obs: Obs, q: torch.Tensor) -> torch.Tensor:
         """([..., *obs], values [..., N]) -> [...]."""
         entries: Any = obs
-        state = self.bounded(self.encoder(entries[STATE] if self.has_state else obs))
-        first = self.first(state).abs().unflatten(-1, (q.shape[-1], -1))
-        hidden = F.elu((q.unsqueeze(-2) @ first).squeeze(-2) + self.offset(state))
-        mixed: torch.Tensor = (hidden * self.second(state).abs()).sum(dim=-1) + self.last(state).squeeze(-1)
+        state = self.encoder(entries[STATE] if self.has_state else obs)
+        first, offset, second, last = self.weights(state).split(self.sizes, dim=-1)
+        first = first.abs().reshape(*q.shape, -1)
+        hidden = F.elu((q.unsqueeze(-2) @ first).squeeze(-2) + offset)
+        mixed: torch.Tensor = (hidden * second.abs()).sum(dim=-1) + last.squeeze(-1)
         return mixed
 
 

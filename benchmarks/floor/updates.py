@@ -19,6 +19,7 @@ ROWS = {
     "update_r2d2": sequences.r2d2,
     "update_discrete_sac": actor_critics.discrete_sac,
     "update_branching_dqn": values.branching_dqn,
+    "update_qmix": values.qmix,
     "update_ddpg": partial(actor_critics.deterministic, twin=False),
     "update_td3": partial(actor_critics.deterministic, twin=True),
     "update_sac": partial(actor_critics.soft, size=2, policy_freq=1),

@@ -133,6 +133,7 @@ ROWS = {
     "update_r2d2": _remembering,
     "update_discrete_sac": partial(_value_based, "discrete_sac"),
     "update_branching_dqn": partial(_branching, "branching_dqn"),
+    "update_qmix": partial(_branching, "qmix"),
     "update_ddpg": partial(_actor_critic, "ddpg"),
     "update_td3": partial(_actor_critic, "td3"),
     "update_sac": partial(_actor_critic, "sac"),

@@ -312,3 +312,40 @@ def branching_dqn(seed: int) -> Run:
         return error.square().mean()
 
     return q_learning(seed, Branches(), loss_of, OBS, actions_of_parts)
+
+
+class Team(nn.Module):
+    """Values [B, N, n] of each agent's choices by one network; their mixture [B], by weights that follow the state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        agents, units = len(CHOICES), 32
+        self.net, self.identity = mlp(OBS + agents, 128, CHOICES[0]), nn.Buffer(torch.eye(agents))
+        self.sizes = agents * units, units, units, 1
+        self.weights = nn.Sequential(nn.Linear(OBS, 2 * units), nn.Tanh(), nn.Linear(2 * units, sum(self.sizes)))
+
+    def forward(self, obs: torch.Tensor) -> torch.Tensor:
+        agents, rows = len(CHOICES), len(obs)
+        seen = torch.cat((obs.unsqueeze(1).expand(-1, agents, -1), self.identity.expand(rows, -1, -1)), -1)
+        values: torch.Tensor = self.net(seen.flatten(0, 1))
+        return values.view(rows, agents, -1)
+
+    def mixed(self, obs: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+        first, offset, second, last = self.weights(obs).split(self.sizes, 1)
+        hidden = F.elu(torch.baddbmm(offset.unsqueeze(1), q.unsqueeze(1), first.abs().view(*q.shape, -1))).squeeze(1)
+        value: torch.Tensor = (hidden * second.abs()).sum(1) + last.squeeze(1)
+        return value
+
+
+def qmix(seed: int) -> Run:
+    torch.manual_seed(seed)
+
+    def loss_of(batch: Rows, net: nn.Module, target: nn.Module) -> torch.Tensor:
+        obs, act, rew, obs_next, discount = batch
+        with torch.no_grad():
+            best = net(obs_next).argmax(-1, keepdim=True)
+            goal = rew + discount * target.mixed(obs_next, target(obs_next).gather(-1, best).squeeze(-1))
+        error: torch.Tensor = net.mixed(obs, net(obs).gather(-1, act.unsqueeze(-1)).squeeze(-1)) - goal
+        return error.square().mean()
+
+    return q_learning(seed, Team(), loss_of, OBS, actions_of_parts)
