@@ -103,7 +103,7 @@ class DecisionTransformer(Algorithm[DecisionTransformerConfig, DecisionTransform
         self.policy.take_in_returns(batch.rew, batch.returns, batch.on_reset & batch.ended)
         said = self.policy.analyze(batch)
         if self.policy.num_actions:
-            error = -said.output.gather(-1, batch.act.unsqueeze(-1)).squeeze(-1)
+            error = -said.output.gather(-1, batch.act.long().unsqueeze(-1)).squeeze(-1)
         else:
             error = squared_distance(said.output, batch.act, 2) / self.policy.action_dim
         loss_actor = batch_mean(batch.weight * error, batch)

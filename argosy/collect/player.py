@@ -163,7 +163,10 @@ class Player:
     def _remember(self, fields: tree.Fields) -> None:
         seat, rows = self.seat, self._asking
         fields["obs"] = seat.obs if len(rows) == seat.rows else take(seat.obs, rows)
-        self._acted = _merged(self._acted, rows, fields, seat.rows)
+        old = self._acted
+        if old is not None and (late := fields.keys() - old.keys()):  # what the policy notes of no random action
+            old = {key: put_rows(None, seat.rows, rows, fields[key]) if key in late else old[key] for key in fields}
+        self._acted = _merged(old, rows, fields, seat.rows)
 
 
 class Scores:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -24,6 +23,8 @@ from argosy.env.vector.border import Border
 from argosy.env.vector.protocol import Infos, Obs
 from argosy.env.worker.group import FAILURES, kind_of
 from argosy.errors import EnvError
+
+_LARGEST = float(np.finfo(np.float32).max)  # that a buffer can hold
 
 
 @dataclass(eq=False)
@@ -213,7 +214,7 @@ class AgentArena:
             env.close()
 
     def _reset(self, number: int) -> None:
-        self._done[number] = False
+        self._done[number] = True  # who is heard of is in the game
         with _named(number, "reset"):
             for agent, result in enumerate(_one_each(self._envs[number].reset(), self._where[number])):
                 if result is not None:
@@ -221,6 +222,7 @@ class AgentArena:
                     seat = self.seats[seat_number]
                     write(seat.obs, row, result.obs)
                     seat.acting[row] = seat.on_reset[row] = True
+                    self._done[number, agent] = False
 
     def _check_acting(self) -> None:
         """Check what the next actions are for: first observations, and masks; and that there are such in each env."""
@@ -230,9 +232,8 @@ class AgentArena:
         for number, where in enumerate(self._where):
             if not any(self.seats[seat].acting[row] for seat, row in where):
                 left = np.flatnonzero(~self._done[number]).tolist()
-                raise EnvError(
-                    f"env {number}: no agent is to act, but agents {left} are not done; give one a StepResult"
-                )
+                why = f"but agents {left} are not done" if left else "and its reset has given none anything to see"
+                raise EnvError(f"env {number}: no agent is to act, {why}; give one a StepResult")
 
     def _take(
         self, number: int, results: Sequence[StepResult | None], finished: list[list[tuple[int, StepResult]]]
@@ -243,7 +244,7 @@ class AgentArena:
             seat_number, row = self._where[number][agent]
             seat, pending = self.seats[seat_number], self._pending[seat_number]
             reward = np.asarray(result.reward)  # a number, or an array or tensor of one
-            if reward.ndim or reward.dtype.kind not in "biuf" or not math.isfinite(reward):
+            if reward.ndim or reward.dtype.kind not in "biuf" or not abs(float(reward)) <= _LARGEST:
                 raise EnvError(
                     f"agent {agent} was given the reward {result.reward!r:.60}; it has to be a finite number"
                 )
@@ -259,9 +260,8 @@ class AgentArena:
             if not first:
                 finished[seat_number].append((row, result))
                 pending[row] = False
-            if over:
-                self._done[number, agent] = True
-            else:
+            self._done[number, agent] = over
+            if not over:
                 write(seat.obs, row, result.obs)
                 seat.acting[row], seat.on_reset[row] = True, first
 

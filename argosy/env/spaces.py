@@ -98,9 +98,10 @@ def _bounds(space: Space) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def nearest_to_zero(space: Space) -> Any:
-    """Return the element nearest to zero of a space in `normal_form`: that of a Discrete may start at 1."""
-    if isinstance(space, spaces.Dict):
-        return {key: nearest_to_zero(part) for key, part in space.items()}
+    """Return the element nearest to zero of a space: that of a Discrete may start at 1."""
+    if (parts := parts_of(space)) is not None:
+        nearest = {key: nearest_to_zero(part) for key, part in parts.items()}
+        return nearest if isinstance(space, spaces.Dict) else tuple(nearest.values())
     zeros = np.zeros(space.shape or (), space.dtype or object)
     return (
         np.clip(zeros, *_bounds(space))

@@ -7,7 +7,7 @@ import torch
 
 def of_index(values: torch.Tensor, act: torch.Tensor) -> torch.Tensor:
     """Return the numbers [...] of actions `act` in `values` [..., num_actions]; `act` may lack leading axes."""
-    return values.gather(-1, act.expand(values.shape[:-1]).unsqueeze(-1)).squeeze(-1)
+    return values.gather(-1, act.long().expand(values.shape[:-1]).unsqueeze(-1)).squeeze(-1)
 
 
 def of_action(values: torch.Tensor, act: torch.Tensor) -> torch.Tensor:
@@ -17,4 +17,4 @@ def of_action(values: torch.Tensor, act: torch.Tensor) -> torch.Tensor:
     """
     rows = values.flatten(0, -2)
     starts = torch.arange(0, len(rows), values.shape[-2], device=act.device)
-    return rows.index_select(0, act.flatten() + starts).reshape(*act.shape, -1)
+    return rows.index_select(0, act.long().flatten() + starts).reshape(*act.shape, -1)

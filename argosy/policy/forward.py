@@ -107,7 +107,7 @@ def act_randomly(policy: Policy, obs: Obs, count: int, rng: np.random.Generator)
     """
     mask = obs[policy.mask_key] if policy.mask_key is not None and isinstance(obs, dict) else None
     env_act = random_actions(policy.action_space, count, rng, mask)
-    return policy.map_action_inverse(env_act), env_act
+    return np.array(policy.map_action_inverse(env_act)), env_act  # an env may write into its own
 
 
 def mixed(

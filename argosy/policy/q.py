@@ -47,14 +47,14 @@ class QAnalysis:
         return (self.q if choices is None else self.q.masked_fill(~choices, -torch.inf)).argmax(dim=-1)
 
     def soft_value(self, tau: float) -> torch.Tensor:
-        """[...] tau * log sum exp(Q / tau) over the `choices`; very low where there is none."""
+        """[...] tau * log sum exp(Q / tau) over the `choices`; over all where there is none."""
         choices = self.choices
-        q = self.q if choices is None else self.q.masked_fill(~choices, -1e30)
+        q = self.q if choices is None else self.q.masked_fill(~choices & choices.any(dim=-1, keepdim=True), -1e30)
         return tau * torch.logsumexp(q / tau, dim=-1)
 
     def of(self, act: torch.Tensor) -> torch.Tensor:
         """[...] values of actions [...]."""
-        return self.q.gather(-1, act.unsqueeze(-1)).squeeze(-1)
+        return self.q.gather(-1, act.long().unsqueeze(-1)).squeeze(-1)
 
 
 QAnalysisT_co = TypeVar("QAnalysisT_co", bound=QAnalysis, default=QAnalysis, covariant=True)

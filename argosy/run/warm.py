@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import copy
+import warnings
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -15,14 +20,16 @@ from argosy.algorithm import Algorithm
 from argosy.algorithm.wrapper import AlgorithmWrapper
 from argosy.data import RunningMeanStd
 from argosy.env.spaces import Space, leaves, normal_form
-from argosy.errors import CheckpointError
+from argosy.errors import CheckpointError, ConfigError, TrustError
 from argosy.policy import Policy
 from argosy.run.agentfile import opened
 from argosy.run.folder import RunFolder
-from argosy.run.saved import find_policy, read_file, read_spaces
+from argosy.run.saved import find_policy, read_file, read_saved, read_spaces
 
 _OWN = "exploration."
 """Part of a policy that a new run begins anew, as its schedule says."""
+_COMPARED = 32
+"""Observations in which a policy is compared with what it was taken from."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,8 @@ def warm_start(algorithm: Algorithm, source: str | PathLike[str]) -> Taken:
     copies = _copies(parts)
 
     both, only_here = _take_policy(policy, contents.checkpoint["state_dict"], path)
+    with contextlib.suppress(TrustError, ConfigError):  # whose code is not at hand; of its numbers all is said
+        _compare(policy, read_saved(path).policy(), both, path)
     taken, new = [f"policy.{name}" for name in both], [f"policy.{name}" for name in only_here]
     saved = contents.algorithm or {}
     for name, part in parts.items():
@@ -126,6 +135,39 @@ def _take_policy(policy: Policy, saved: Mapping[str, torch.Tensor], path: Path) 
                 )
         policy.load_state_dict(theirs[name], strict=False)
     return both, [name for name in mine if name not in theirs]
+
+
+def _compare(policy: Policy, other: Policy, both: Collection[str], path: Path) -> None:
+    """Check that a policy which has taken parts of another one does the same with them.
+
+    Raises:
+        CheckpointError: they have other layers, of the same numbers (`net.activation`).
+    """
+    for name in both:
+        layers = (one.get_submodule(name).modules() for one in (policy, other))
+        for here, there in zip_longest(*layers):
+            if type(here) is not type(there):
+                raise CheckpointError(
+                    f"init {str(path)!r} has another policy.{name}: {type(there).__name__} there, "
+                    f"{type(here).__name__} here; give both runs the same network (net)"
+                )
+    if not {*_by_part(policy.state_dict())} <= {*both} and not {*_by_part(other.state_dict())} <= {*both}:
+        return  # what acts may be new
+    space = copy.deepcopy(policy.observation_space)
+    space.seed(0)
+    for _ in range(_COMPARED):
+        obs = space.sample()
+        if policy.mask_key is not None:
+            obs[policy.mask_key][...] = 1
+        act, before = policy.predict(obs)[0], other.predict(obs)[0]
+        if not np.allclose(act, before, rtol=1e-3, atol=1e-4, equal_nan=True):
+            warnings.warn(
+                f"the policy of init {str(path)!r} acts otherwise here, though its numbers were taken: by {before} "
+                f"there, by {act} here. Settings beside the layers differ, such as net.scale_uint8, or "
+                "algorithms do: IQL and AWAC bound their means, BC and PPO do not",
+                stacklevel=4,
+            )
+            return
 
 
 def _take(part: Any, saved: Any) -> bool:

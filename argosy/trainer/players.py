@@ -72,7 +72,10 @@ class PlayerSpec:
 
 
 _OBEYED = {*(field.name for field in dataclasses.fields(PlayerSpec)), "load"}
-_UNUSED = ("logger", "callbacks", "init", "stop.episodes", "trainer.checkpoint_epochs")
+_UNUSED = (
+    "logger", "callbacks", "init", "stop.episodes", "env.norm_rew", "env.vector", "env.envs_per_worker", "env.wait_num",
+    "env.background", "trainer.checkpoint_epochs", "trainer.keep_checkpoints", "trainer.standstill_s",
+)  # fmt: skip
 
 
 def player_spec(name: str, policy: Experiment | PlayerSpec) -> PlayerSpec:

@@ -128,7 +128,7 @@ class Staged(Environment):
         ("step", [], "env 0 failed in step: it returned 0 values; return a list of 1"),
         ("step", [None], r"env 0: no agent is to act, but agents \[0\] are not done"),
         ("reset", [None, None], "env 0 failed in reset: it returned 2 values"),
-        ("reset", [None], r"env 0: no agent is to act, but agents \[0\] are not done"),
+        ("reset", [None], "env 0: no agent is to act, and its reset has given none anything to see"),
     ],
 )
 def test_results_after_which_nobody_would_act_are_refused(method, given, message):
@@ -184,3 +184,40 @@ def test_last_observations_are_not_those_of_the_next_episode():
     arena.reset()
     seen = [arena.step([np.zeros(1, int)])[0].obs_next.ravel().tolist() for _ in range(4)]
     assert seen == [[1.0], [2.0], [3.0], [1.0]]
+
+
+class Absent(Environment):
+    """Of three agents the last one is told nothing, or comes when the first step is made."""
+
+    agent_count = 3
+    observation_spaces = (spaces.Box(-1, 1, (1,)),) * 3
+    action_spaces = (spaces.Discrete(2),) * 3
+    comes = False
+
+    def reset(self):
+        self.t = 0
+        return [StepResult(np.zeros(1, np.float32)), StepResult(np.zeros(1, np.float32)), None]
+
+    def step(self, actions):
+        self.t += 1
+        told = StepResult(np.zeros(1, np.float32), 1.0, self.t == 3)
+        return [told, told, told if self.comes else None]
+
+
+@pytest.mark.parametrize("comes", [False, True])
+def test_who_is_not_in_the_game_keeps_no_episode_from_its_end(comes):
+    arena = AgentArena([type("Game", (Absent,), {"comes": comes})()], [0, 0, 0])
+    arena.reset()
+    ended = []
+    for _ in range(6):
+        stepped = arena.step([np.zeros(int(arena.seats[0].acting.sum()), int)])[0]
+        ended.append(stepped.rows[stepped.terminated].tolist())
+    assert ended == [[], [], [0, 1, 2] if comes else [0, 1]] * 2
+
+
+def test_rewards_beyond_what_is_stored_are_refused():
+    arena = AgentArena([Staged()], [0])
+    arena.set_curriculum_stage("1e39")
+    arena.reset()
+    with pytest.raises(EnvError, match=r"agent 0 was given the reward 1e\+39; it has to be a finite number"):
+        arena.step([np.zeros(1, int)])

@@ -112,6 +112,19 @@ def ended(buffer):
     return buffer.sample(0, Sampling(fields=("ended",)))[0].ended.astype(int).tolist()
 
 
+def test_with_what_is_left_of_an_episode_none_begins():
+    buffer = ReplayBuffer(15)
+    for t in range(20):  # of two episodes of ten rows, five rows are overwritten
+        buffer.add(
+            Batch({"obs": 0.0, "act": 0, "rew": 0.0, "obs_next": 0.0, "terminated": t % 10 == 9, "truncated": False})
+        )
+    batch = buffer.sample(0, Sampling(fields=("ended",)))[0]
+    assert ended(buffer) == [0] + [1] * 14
+    batch, _ = buffer.sample(15, Sampling(fields=("ended",), sequence_length=4))
+    begins = batch.on_reset & batch.ended
+    assert set(np.unique(batch.indices[begins])) == {10}
+
+
 def test_a_recording_that_stops_is_no_end_but_where_there_is_no_other():
     assert ended(filled([0, 1, 0, 1, 0, 0], [0, 0, 0, 1, 0, 0])) == [1, 1, 0, 0, 0, 0]
     assert ended(filled([0, 1, 0, 1, 0, 0], [0, 1, 0, 1, 0, 0])) == [1] * 6

@@ -290,6 +290,7 @@ def test_tianshou_file_of_a_single_ring(tmp_path, head):
     buffer = PrioritizedReplayBuffer.load_hdf5(tmp_path / "a.hdf5")
     batch, slots = buffer.sample(0, Sampling(n_step=2, gamma=0.5))
     assert slots.tolist() == [2, 3, 4, 5, 0, 1]  # as there
+    assert not buffer.rings.first[2]  # the beginning of what it belongs to is overwritten
     assert batch.act.tolist() == [2, 3, 4, 5, 6, 7]
     assert batch.rew.tolist() == [2 + 1.5, 3, 4 + 2.5, 5 + 3, 6 + 3.5, 7]
     assert batch.obs[..., 0].tolist() == [[2, 2], [2, 3], [4, 4], [4, 5], [5, 6], [6, 7]]

@@ -7,6 +7,7 @@ from gymnasium import spaces
 
 from argosy.data import Batch
 from argosy.policy import ForwardPolicy, RolloutRequest
+from argosy.policy.forward import RandomPolicy, act_randomly
 
 
 class Counter(ForwardPolicy):
@@ -31,6 +32,14 @@ def test_rows_that_explore_and_rows_that_do_not():
     assert result.analyzed_result.twice.tolist() == [[2], [14]]
     assert isinstance(result.analyzed_result.twice, np.ndarray)
     assert policy.rollout(RolloutRequest(obs=obs, policy_state=state)).action.tolist() == [[11], [17]]
+
+
+def test_random_actions_are_not_the_array_that_an_env_may_write_into():
+    policy = RandomPolicy(spaces.Box(-1, 1, (1,)), spaces.MultiDiscrete([5, 5]))
+    act, env_act = act_randomly(policy, np.zeros((3, 1), np.float32), 3, np.random.default_rng(0))
+    assert (act == env_act).all()
+    env_act += 100
+    assert (act < 5).all()
 
 
 def test_it_is_no_learner():

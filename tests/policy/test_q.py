@@ -52,6 +52,18 @@ def test_analyze_picks_the_value_of_the_stored_action():
     assert result.q_taken.requires_grad
 
 
+def test_a_soft_value_is_that_of_the_allowed_actions_or_of_all_where_there_is_none():
+    """An env may allow nothing behind a time limit, where the value is asked for all the same."""
+    policy = QPolicy(spaces.Dict(x=OBS, action_mask=spaces.MultiBinary(3)), spaces.Discrete(3))
+    mask = torch.tensor([[1, 1, 0], [0, 0, 0]], dtype=torch.int8)
+    obs = {"x": torch.zeros(2, 3), "action_mask": mask}
+    said = policy.analyze(Batch(obs=obs, act=torch.zeros(2, dtype=torch.uint8)))
+    q = said.q[0]
+    expected = torch.stack([(q[:2] / 0.5).exp().sum().log() * 0.5, (q / 0.5).exp().sum().log() * 0.5])
+    torch.testing.assert_close(said.soft_value(0.5), expected)
+    assert said.q_taken.tolist() == said.q[:, 0].tolist()  # actions may be of any whole numbers
+
+
 def test_a_rate_is_not_set_in_the_wrong_place_without_a_word():
     policy = preferring(0, eps_start=0.5)
     with pytest.raises(AttributeError, match=r"policy\.exploration\.eps = 0\.1"):

@@ -162,6 +162,8 @@ def test_the_command_says_what_is_taken(runs, tmp_path, capsys):
         ("dqn", {"net": {"hidden_sizes": (24,)}}, "dqn", r"policy\.backbone: backbone\.\S+ has shape \(4, 16\) there"),
         ("dqn", {"net": {"hidden_sizes": (16,), "memory": "gru", "norm_obs": False}}, "dqn",
          r"another policy\.backbone: .* is only here"),
+        ("dqn", {"net": {"hidden_sizes": (16,), "activation": "tanh"}}, "dqn",
+         r"another policy\.backbone: ReLU there, Tanh here; give both runs the same network"),
         ("dqn", {"dueling": True}, "dqn", r"another policy\.(head|backbone): .* is only"),
         ("dqn", {"task": "Acrobot-v1"}, "dqn", r"was trained on observations of Box.*, this run's are of Box"),
         ("dqn", {"task": "MountainCar-v0"}, "dqn", "was trained on observations of"),
@@ -175,6 +177,20 @@ def test_the_command_says_what_is_taken(runs, tmp_path, capsys):
 def test_what_does_not_fit_is_refused_by_name(name, changes, source, message, runs):
     with pytest.raises(CheckpointError, match=message):
         fresh(name, **changes, init=str(runs(source).path))
+
+
+def test_a_policy_that_acts_otherwise_by_the_same_numbers_is_told(tmp_path, recwarn):
+    pytest.importorskip("h5py")
+    net, trainer = {"hidden_sizes": (16,)}, {"max_epoch": 1, "step_per_epoch": 20, "episode_per_test": 1}
+    argosy.collect_data(quick(tmp_path, "sac", **RUNS["sac"]).run_dir, tmp_path / "data.hdf5", steps=300)
+    settings = {"data": str(tmp_path / "data.hdf5"), "net": net, "env": {}, "trainer": trainer}
+    clone = quick(tmp_path, "bc", "Pendulum-v1", **settings)
+    recwarn.clear()
+    quick(tmp_path, "bc", "Pendulum-v1", **settings, init=clone.run_dir)
+    assert not recwarn.list
+    quick(tmp_path, "iql", "Pendulum-v1", **settings, init=clone.run_dir)  # bounds its mean
+    (told,) = recwarn.list
+    assert "acts otherwise here, though its numbers were taken" in str(told.message)
 
 
 def test_actions_must_mean_the_same(runs, tmp_path):

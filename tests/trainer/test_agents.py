@@ -224,12 +224,24 @@ def spaces_of_second():
         (lambda: short(**{"logger.tensorboard": True}), "'first' has logger=.*tensorboard=True.* does not do"),
         (lambda: short(callbacks=("a:B",)), "'first' has callbacks="),
         (lambda: short(**{"stop.episodes": 7}), r"'first' has stop\.episodes=7"),
+        (lambda: short(**{"env.norm_rew": True}), r"'first' has env\.norm_rew=True"),
+        (lambda: short(**{"env.vector": "dummy"}), r"'first' has env\.vector='dummy'"),
+        (lambda: short(**{"trainer.keep_checkpoints": 2}), r"'first' has trainer\.keep_checkpoints=2"),
         (lambda: {**short(), "second": preset("bc", "local turns", data="x")}, "bc learns from a data set"),
     ],
 )  # fmt: skip
 def test_what_other_trainers_do_is_refused_by_name(policies, message):
     with pytest.raises(ConfigError, match=message):
         AgentsTrainer(policies(), SEATS)
+
+
+def test_a_policy_may_note_what_nobody_notes_of_random_actions():
+    """In turns its first own action is that of some rows, while the others still stand behind random ones."""
+    changes = {"env": {"num_envs": 3}, "trainer": {"max_epoch": 1, "step_per_epoch": 200, "start_steps": 50}}
+    policies = {name: preset("discrete_sac", "local turns", **changes) for name in SEATS.values()}
+    trainer = AgentsTrainer(policies, SEATS)
+    assert trainer.run()["first"].info_stat.gradient_step > 0
+    trainer.close()
 
 
 def test_foreign_files_are_refused(tmp_path):

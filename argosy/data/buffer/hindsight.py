@@ -179,6 +179,8 @@ def steps_before(buffer: ReplayBuffer, index: IntArray, final: IntArray, samplin
 def ends_stored(buffer: ReplayBuffer, index: IntArray, final: IntArray, sampling: Sampling) -> Array:
     """Whether the end of each row's episode is stored: it terminates or is truncated, and not only the recording stops.
 
+    False of a row with which what is left of an episode begins.
+
     Where no episode is stored from its beginning to its end, it is True of all rows.
     """
     rings, rows = buffer.rings, np.atleast_2d(index)
@@ -189,6 +191,7 @@ def ends_stored(buffer: ReplayBuffer, index: IntArray, final: IntArray, sampling
     found[-1] = _ends_at(buffer, last)
     for t in range(len(rows) - 2, -1, -1):
         found[t] = np.where(rings.stop[rows[t]], found[t], found[t + 1])
+    found &= rings.first[rows] | ~rings.stop[rings.shift(rows, -1)]  # with these begins what is left of an episode
     begun = found[rings.first[rows]]
     if len(begun) and not begun.any():  # which is rare, unless there is none
         slot = rings.all_stored()

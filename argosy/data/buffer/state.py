@@ -341,6 +341,8 @@ def _read_tianshou(file: HDF5Tree) -> Stored:
         stop = done[slot]
         rings.head[ring] = slot[0] if count else offset  # every row keeps its slot
         rings.extend(ring, stop)
+        if count == sizes[ring] and slot[0] != offset:  # the beginning of its oldest episode is overwritten
+            rings.first[slot[0]] = False
         order.append(slot)
     index = np.concatenate(order)
     columns = {name: _rows(meta, name, index, name) for name in meta.names() if name != "done"}

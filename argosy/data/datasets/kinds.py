@@ -104,7 +104,7 @@ def convert(
         DataError: the source is damaged or empty, or the file cannot be written.
     """
     if source.rows == 0:
-        raise DataError(f"{source.path} holds no transitions")
+        raise DataError("; ".join((f"{source.path} holds no transitions", *source.notes)))
     with DatasetWriter(path, 1, source.rows, source.options, packed=packed) as writer:
         for part in source.parts(progress):
             if len(part.rew):  # else all of it was left out

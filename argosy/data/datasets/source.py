@@ -93,7 +93,7 @@ class Source:
             DataError: see `parts`; or there are none.
         """
         if self.rows == 0:
-            raise DataError(f"{self.path} holds no transitions")
+            raise DataError("; ".join((f"{self.path} holds no transitions", *self.notes)))
         with naming_errors(self.path):
             if self.whole is not None:
                 buffer = self.whole()

@@ -10,7 +10,7 @@ from typing import Any
 from gymnasium import spaces
 
 from argosy.env.agents.environment import Environment, StepResult
-from argosy.env.spaces import Space, nearest_to_zero, normal_form
+from argosy.env.spaces import Space, nearest_to_zero
 from argosy.errors import SpaceError
 
 STATE = "state"
@@ -45,9 +45,7 @@ class CentralState(Environment):
 
     def reset(self) -> list[StepResult | None]:
         """Start an episode."""
-        self._last = {
-            str(agent): nearest_to_zero(normal_form(space)) for agent, space in enumerate(self.env.observation_spaces)
-        }
+        self._last = {str(agent): nearest_to_zero(space) for agent, space in enumerate(self.env.observation_spaces)}
         return self._seen(self.env.reset())
 
     def step(self, actions: list[Any]) -> list[StepResult | None]:

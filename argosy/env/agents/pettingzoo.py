@@ -12,7 +12,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from argosy.env.agents.environment import Environment, StepResult
-from argosy.env.spaces import Space
+from argosy.env.spaces import Space, nearest_to_zero
 from argosy.env.vector.protocol import Info
 from argosy.errors import SpaceError
 
@@ -203,7 +203,8 @@ class PettingZooEnv(_JointEnv):
 class PettingZooParallelEnv(_JointEnv):
     """A game in which all agents act at once: observations and actions are dicts by agent.
 
-    An agent that has left keeps its last observation, and gets reward 0; what it "does" is not passed on.
+    An agent that has left keeps its last observation, one that has not come yet sees zeros, or what is nearest to them;
+    both get reward 0, and what they "do" is not passed on.
     `info["alive"]` says by agent who is still there. The episode ends when nobody is; it is truncated if nobody was
     terminated.
 
@@ -216,6 +217,11 @@ class PettingZooParallelEnv(_JointEnv):
         self._last: Parts = {}
         self.observation_space = spaces.Dict(dict(zip(self.agents, self._game.observation_spaces, strict=True)))
         self.action_space = spaces.Dict(dict(zip(self.agents, self._game.action_spaces, strict=True)))
+
+    def reset(self, *, seed: int | None = None, options: Parts | None = None) -> tuple[Parts, Info]:
+        """Start a game."""
+        self._last = dict(zip(self.agents, map(nearest_to_zero, self._game.observation_spaces), strict=True))
+        return super().reset(seed=seed, options=options)
 
     def _by_agent(self, action: Any) -> list[object]:
         return [action[name] for name in self.agents]

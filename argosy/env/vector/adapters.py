@@ -11,6 +11,8 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.vector import VectorEnv as ForeignVectorEnv
 from numpy.typing import NDArray
 
+from argosy.data.tree import equal
+from argosy.env.actions import find_mask_key, random_actions
 from argosy.env.agents.pettingzoo import joint_env
 from argosy.env.spaces import as_tree, check_sizes, copy_rows, normal_form, take
 from argosy.env.vector.envpool import EnvPoolVectorEnv, Pool
@@ -36,6 +38,7 @@ class GymVectorEnv:
 
     Raises:
         SpaceError: a space has no elements.
+        ConfigError: it is gymnasium's AsyncVectorEnv with NEXT_STEP and without shared memory.
         EnvError: at the first reset of some of its envs: it resets all of them.
     """
 
@@ -57,6 +60,14 @@ class GymVectorEnv:
         self._warned = False
         self._lives = np.zeros(self.num_envs, np.int64)
         self._kept: tuple[Obs, dict[str, object]] | None = None  # SAME_STEP: first observations of new episodes
+        self._last: Obs = {}  # of all envs
+        self._mask_key = find_mask_key(self.single_observation_space, self.single_action_space)
+        is_next, of_env = self._mode is AutoresetMode.NEXT_STEP, env.unwrapped
+        if is_next and isinstance(of_env, AsyncVectorEnv) and not of_env.shared_memory:
+            raise ConfigError(
+                "an AsyncVectorEnv without shared memory resets an env once more after its reset (gymnasium 1.4), so "
+                "that a step leads from one episode to the next; give it shared_memory=True, or AutoresetMode.SAME_STEP"
+            )
 
     def __len__(self) -> int:
         return self.num_envs
@@ -152,15 +163,16 @@ class GymVectorEnv:
     def _tree(self, obs: object) -> Obs:
         """Observations in normal form, in memory that the env does not write to at its next step."""
         tree = as_tree(self._foreign_space, obs)
-        return tree if getattr(self.env.unwrapped, "copy", True) else take(tree, np.arange(self.num_envs))
+        self._last = tree if getattr(self.env.unwrapped, "copy", True) else take(tree, np.arange(self.num_envs))
+        return self._last
 
     def _reset_some(self, ids: NDArray[np.int64], options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Reset the envs `ids` alone."""
         mask = np.zeros(self.num_envs, np.bool_)
         mask[ids] = True
-        given = _Noticed({**options, "reset_mask": mask})
-        obs, info = self.env.reset(options=given)
-        if not given.is_read:
+        obs, info = self.env.reset(options={**options, "reset_mask": mask})
+        rest, now = np.flatnonzero(~mask), as_tree(self._foreign_space, obs)
+        if not equal(take(self._last, rest), take(now, rest)):
             raise EnvError(
                 f"reset: {type(self.env.unwrapped).__name__} takes no notice of options['reset_mask'] and restarts all "
                 "its envs where one has ended; make_vector_env makes one that does not, or gymnasium.make_vec with "
@@ -199,8 +211,14 @@ class GymVectorEnv:
         out[ids] = False
         unfit = out & self._stale & self._ended
         if unfit.any() and self._mode is AutoresetMode.DISABLED:
-            self.env.reset(options={"reset_mask": unfit})
-        every = np.array(self.env.action_space.sample())
+            obs, _ = self.env.reset(options={"reset_mask": unfit})
+            self._tree(obs)
+        if self._mask_key is None:
+            every = np.array(self.env.action_space.sample())
+        else:
+            allowed = np.asarray(self._last[self._mask_key]) != 0
+            allowed[self._ended & (self._mode is AutoresetMode.NEXT_STEP)] = True  # it is reset instead
+            every = random_actions(self.single_action_space, self.num_envs, self.env.action_space.np_random, allowed)
         every[ids] = np.asarray(action)
         return every
 
@@ -222,24 +240,6 @@ class GymVectorEnv:
         n = self.num_envs
         arrays = {k: v[ids] for k, v in info.items() if isinstance(v, np.ndarray) and len(v) == n}
         return {**arrays, "env_id": ids}
-
-
-class _Noticed(dict[str, Any]):
-    """Options that notice whether `reset_mask` was looked at."""
-
-    is_read = False
-
-    def __getitem__(self, key: str) -> Any:
-        self.is_read |= key == "reset_mask"
-        return super().__getitem__(key)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        self.is_read |= key == "reset_mask"
-        return super().get(key, default)
-
-    def pop(self, key: str, *default: Any) -> Any:
-        self.is_read |= key == "reset_mask"
-        return super().pop(key, *default)
 
 
 def _flags(name: str, flags: object) -> NDArray[np.bool_]:

@@ -178,6 +178,13 @@ def test_who_never_came_is_seen_as_zeros():
     assert env.observation_space.contains(obs)
 
 
+def test_who_never_came_is_not_seen_as_in_the_game_before():
+    env = PettingZooParallelEnv(Late())
+    assert env.reset()[0]["b"].tolist() == [0, 0]
+    env._last["b"] = np.ones(2, np.float32)  # as if it had come late
+    assert env.reset()[0]["b"].tolist() == [0, 0]
+
+
 class Uneven(Game):
     def action_space(self, name):
         return spaces.Discrete(2 + (name == "b"))

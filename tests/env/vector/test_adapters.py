@@ -11,6 +11,7 @@ from argosy.data import Batch, VectorReplayBuffer
 from argosy.env import DummyVectorEnv, GymVectorEnv, VectorEnv, as_vector_env
 from argosy.errors import ConfigError, EnvError
 from argosy.policy import ForwardPolicy
+from argosy.policy.forward import RandomPolicy
 
 
 class Count(gym.Env):
@@ -67,6 +68,51 @@ def test_every_mode_gives_what_our_own_gives(mode, cls):
         if len(done):
             assert env.reset(done)[0].tolist() == ours.reset(done)[0].tolist()
     env.close()
+
+
+def test_an_env_that_is_reset_twice_is_refused():
+    with pytest.raises(ConfigError, match=r"AsyncVectorEnv without shared memory resets .* shared_memory=True"):
+        as_vector_env(AsyncVectorEnv(counts(2), shared_memory=False))
+
+
+def test_a_wrapper_that_reads_the_mask_hides_no_env_that_does_not():
+    env = gym.wrappers.vector.RecordEpisodeStatistics(gym.make_vec("CartPole-v1", num_envs=2))
+    env = as_vector_env(env)
+    env.reset(seed=0)
+    env.step(np.array([0, 1]))
+    with pytest.raises(EnvError, match=r"CartPoleVectorEnv takes no notice of options\['reset_mask'\]"):
+        env.reset([0])
+
+
+class Masked(gym.Env):
+    """One choice is allowed at a time."""
+
+    observation_space = gym.spaces.Dict(x=gym.spaces.Box(-1, 1), action_mask=gym.spaces.MultiBinary(5))
+    action_space = gym.spaces.Discrete(5, start=2)
+
+    def __init__(self, length):
+        self.length = length
+
+    def _see(self):
+        self.allowed = int(self.np_random.integers(5))
+        return {"x": np.zeros(1, np.float32), "action_mask": np.eye(5, dtype=np.int8)[self.allowed]}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        return self._see(), {}
+
+    def step(self, action):
+        assert action == 2 + self.allowed
+        self.t += 1
+        return self._see(), 1.0, self.t == self.length, False, {}
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_envs_that_rest_get_moves_that_are_allowed(mode):
+    env = as_vector_env(SyncVectorEnv([lambda n=n: Masked(n) for n in (3, 20)], autoreset_mode=mode))
+    policy = RandomPolicy(env.single_observation_space, env.single_action_space)
+    assert Collector(policy, env, seed=0).collect(n_episode=2).lens.tolist() == [3, 20]
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
