@@ -24,6 +24,7 @@ from argosy.env.vector.protocol import Infos, Obs
 from argosy.env.worker.group import FAILURES, kind_of
 from argosy.errors import EnvError
 
+_MASK = "action_mask"  # as PettingZoo calls it
 _LARGEST = float(np.finfo(np.float32).max)  # that a buffer can hold
 
 
@@ -218,11 +219,22 @@ class AgentArena:
         with _named(number, "reset"):
             for agent, result in enumerate(_one_each(self._envs[number].reset(), self._where[number])):
                 if result is not None:
+                    self._check_mask(number, agent, result)
                     seat_number, row = self._where[number][agent]
                     seat = self.seats[seat_number]
                     write(seat.obs, row, result.obs)
                     seat.acting[row] = seat.on_reset[row] = True
                     self._done[number, agent] = False
+
+    def _check_mask(self, number: int, agent: int, result: StepResult) -> None:
+        """Refuse a mask that no policy sees."""
+        if _MASK in result.info:
+            space = self._envs[number].observation_spaces[agent]
+            if not isinstance(space, spaces.Dict) or _MASK not in space.spaces:
+                raise EnvError(
+                    f"agent {agent} is told in its info which actions are allowed ({_MASK!r}), where policies do not "
+                    f"look; put it into the observation: {{'obs': ..., {_MASK!r}: ...}}"
+                )
 
     def _check_acting(self) -> None:
         """Check what the next actions are for: first observations, and masks; and that there are such in each env."""
@@ -241,6 +253,7 @@ class AgentArena:
         for agent, result in enumerate(results):
             if result is None:
                 continue
+            self._check_mask(number, agent, result)
             seat_number, row = self._where[number][agent]
             seat, pending = self.seats[seat_number], self._pending[seat_number]
             reward = np.asarray(result.reward)  # a number, or an array or tensor of one

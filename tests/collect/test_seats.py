@@ -221,3 +221,13 @@ def test_rewards_beyond_what_is_stored_are_refused():
     arena.reset()
     with pytest.raises(EnvError, match=r"agent 0 was given the reward 1e\+39; it has to be a finite number"):
         arena.step([np.zeros(1, int)])
+
+
+def test_masks_that_no_policy_sees_are_refused():
+    class Told(Staged):
+        def reset(self):
+            (first,) = super().reset()
+            return [dataclasses.replace(first, info={"action_mask": np.ones(2, np.int8)})]
+
+    with pytest.raises(EnvError, match=r"agent 0 is told in its info which actions are allowed .*put it into the obs"):
+        AgentArena([Told()], [0]).reset()
