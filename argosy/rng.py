@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import zlib
 from collections.abc import Iterator
 from typing import TypedDict
@@ -11,6 +12,9 @@ import numpy as np
 import torch
 
 from argosy.errors import ConfigError
+
+_GLOBAL = threading.RLock()
+"""Of torch's global generator: threads that build at once would draw from one another's."""
 
 
 class RngState(TypedDict):
@@ -47,7 +51,7 @@ def seeded(seed: int) -> Iterator[None]:
     """Seed torch's global generator (layers initialise themselves from it) and put it back afterwards."""
     # Where there is no GPU, looking for one takes longer than seeding
     seed_all = torch.manual_seed if torch.accelerator.is_available() else torch.default_generator.manual_seed
-    with torch.random.fork_rng(devices=[]):
+    with _GLOBAL, torch.random.fork_rng(devices=[]):
         seed_all(seed)
         yield
 

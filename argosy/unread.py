@@ -34,6 +34,12 @@ def warn_of_unread(experiment: Experiment) -> None:
             "cut: the run makes one, and updates after it",
             stacklevel=3,
         )
+    if kind == "onpolicy" and trainer.episode_per_test and trainer.step_per_epoch < trainer.step_per_collect:
+        warnings.warn(
+            f"the same policy will be tested several times: an epoch is {trainer.step_per_epoch:,} steps "
+            f"(trainer.step_per_epoch), and a rollout {trainer.step_per_collect:,} (trainer.step_per_collect)",
+            stacklevel=3,
+        )
     if kind == "offpolicy" and experiment.data is None and batch_size > trainer.length:
         warnings.warn(
             f"nothing will be learned: the run has {trainer.length} steps, and trainer.batch_size is {batch_size}",

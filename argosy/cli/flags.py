@@ -93,7 +93,7 @@ _read(int, "INT", lambda args: _whole(args[0]), lambda value: [str(value)])
 _read(
     tuple[int, ...],
     "[INT [INT ...]]",
-    lambda args: tuple(map(_whole, ",".join(args).split(","))),
+    lambda args: tuple(map(_whole, filter(None, ",".join(args).split(",")))),
     lambda value: list(map(str, value)),
     nargs="*",
 )

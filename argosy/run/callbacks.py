@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from pathlib import Path
 from typing import Any
 
 from argosy.config import check_range
 from argosy.data import CollectStats, EpochStats
 from argosy.data.tree import State
-from argosy.errors import ConfigError
+from argosy.errors import CheckpointError, ConfigError
 from argosy.files import numbered
 from argosy.run.folder import RunFolder
 from argosy.run.play import film_policy
@@ -159,9 +160,15 @@ class KeepCheckpoints(_InFolder, _Counts):
         """Save when another multiple of `every` has been passed."""
         if trainer.position // self.every <= self.saved:
             return
-        self.saved = trainer.position // self.every
-        path = self._path(f"step-{self.saved * self.every}.safetensors")
-        save_checkpoint(path, trainer)
+        number = trainer.position // self.every
+        path = self._path(f"step-{number * self.every}.safetensors")
+        before, self.saved = self.saved, number
+        try:
+            save_checkpoint(path, trainer)
+        except CheckpointError as error:  # the disk may be full
+            self.saved = before
+            warnings.warn(f"{path.name} was not kept, the run goes on and will try again: {error}", stacklevel=2)
+            return
         kept = list(numbered(path.parent, "step-").values())
         for old in kept[: -self.keep] if self.keep else []:
             old.unlink()

@@ -100,10 +100,15 @@ class Population:
         if settings.episode_per_test == 0:
             raise ConfigError("trainer.episode_per_test is 0, but members are judged by tests; give it 1 or more")
         self.length = settings.length // rounds
-        if settings.length < rounds * settings.step_per_epoch:
+        if self.length < settings.step_per_epoch:
             raise ConfigError(
                 f"{settings.length:,} {experiment.unit} in {rounds} rounds are {self.length:,} each, fewer than an "
                 f"epoch (trainer.step_per_epoch is {settings.step_per_epoch:,}), so that nothing would be tested"
+            )
+        if experiment.data is None and self.length < settings.step_per_collect:
+            raise ConfigError(
+                f"{settings.length:,} {experiment.unit} in {rounds} rounds are {self.length:,} each, fewer than a "
+                f"rollout (trainer.step_per_collect is {settings.step_per_collect:,}), so that some would change nothing"
             )
         constant = {name: "constant" for name in experiment.settings() if name.endswith("lr_schedule")}
         self.experiment = located(experiment).replaced({**constant, "stop.test_return": None})

@@ -132,6 +132,10 @@ def drop_later_policy(folder: RunFolder, trainer: LocalTrainer) -> None:
         version = int(read_state(folder.best_policy, POLICY)["policy"]["version"])
         if version > trainer.algorithm.policy.version:
             folder.best_policy.unlink()
+            trainer.state.best_reward = -math.inf  # whatever was the best before is not kept: the next test's is
+            for one in trainer.callbacks:
+                if isinstance(one, FQE):
+                    one.best = -math.inf
 
 
 class BestPolicy:

@@ -189,7 +189,7 @@ def _train(
 
 
 def _loop(every: int | None, checkpoints: Checkpoints, trainer: LocalTrainer) -> bool:
-    """Run the epochs that are left, with checkpoints between them; return whether it was interrupted."""
+    """Run the epochs that are left, with checkpoints between them; return whether Ctrl-C has ended it before."""
     due = False
     try:
         with _ctrl_c(trainer) as pressed:
@@ -202,6 +202,8 @@ def _loop(every: int | None, checkpoints: Checkpoints, trainer: LocalTrainer) ->
     except BaseException as error:  # a second Ctrl-C, too
         error.add_note(checkpoints.failed(error, trainer))
         raise
+    if not pressed.is_set() and not trainer.is_over:
+        trainer.state.stopped = True  # by a callback's `interrupt`
     return not trainer.is_over
 
 
@@ -217,7 +219,7 @@ def _to_go_on(experiment: Experiment, checkpoints: Checkpoints, trainer: LocalTr
     state, settings, folder = trainer.state, experiment.trainer, checkpoints.folder
     if not extends:
         if trainer.is_over and folder.result.is_file():
-            how = "a test ended it" if state.stopped else f"{trainer.position:,} {experiment.unit}"
+            how = "a test or a callback ended it" if state.stopped else f"{trainer.position:,} {experiment.unit}"
             raise ConfigError(
                 f"the run {str(folder.path)!r} has finished ({how}); to go on with it, say how long: "
                 f"{resume_command(folder.path, '--total-steps', 'N')} (in Python: total_steps=N)"

@@ -41,7 +41,7 @@ def test_a_run_may_be_given_its_steps_instead_of_epochs(tmp_path):
 def test_a_finished_run_says_so_and_goes_on_with_more_steps(stop, tmp_path):
     done = quick(tmp_path, total_steps=300, stop={"test_return": stop, "episodes": 2})
     steps = 300 if stop is None else 200
-    why = "300 steps" if stop is None else "a test ended it"
+    why = "300 steps" if stop is None else "a test or a callback ended it"
     with pytest.raises(ConfigError, match=rf"has finished \({why}\).*resume .* --total-steps N"):
         argosy.resume(done.run_dir, show_progress=False)
     with pytest.raises(ConfigError, match=rf"total_steps is 100, but the run has made {steps} steps already"):

@@ -187,15 +187,17 @@ def test_taking_over_is_done_again_where_it_was_cut_off(tmp_path, scripted, monk
 
 
 def test_rollouts_that_end_behind_a_round_are_no_failure(tmp_path):
-    """Each round is 100 steps, a rollout 240: in the second one nobody has to move, in the third one all have."""
-    short_rollouts = {"trainer.step_per_collect": 240, "repeat_per_collect": 1, "trainer.total_steps": 300}
+    """Each round is 300 steps, a rollout 240: the first ends with 480, the second with 720, the third with 960."""
+    short_rollouts = {"trainer.step_per_collect": 240, "repeat_per_collect": 1, "trainer.total_steps": 900}
     given = {name: value for name, value in SHORT.items() if name.partition(".")[0] in ("net", "env", "stop", "seed")}
-    fast = {"trainer.step_per_epoch": 100, "trainer.episode_per_test": 1, "threads": 1}
+    fast = {"trainer.step_per_epoch": 300, "trainer.episode_per_test": 1, "threads": 1}
     experiment = preset("ppo", "CartPole-v1", **{**given, **short_rollouts, **fast})
     one = Population(tmp_path, experiment, {"optim.lr": SPACE["optim.lr"]}, size=2, rounds=3)
     assert one.run(2)
     rows = [json.loads(line) for line in one.run_of(0).metrics.open()]
-    assert rows[-1]["env_step"] == 480
+    assert rows[-1]["env_step"] == 960
+    with pytest.raises(ConfigError, match="in 9 rounds are 100 each, fewer than a rollout"):
+        Population(tmp_path, experiment.replaced({"trainer.step_per_epoch": 50}), one.space, size=2, rounds=9)
 
 
 def test_a_member_that_fails_goes_on_from_one_that_has_not(tmp_path, scripted):

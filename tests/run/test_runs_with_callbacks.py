@@ -43,7 +43,7 @@ def test_a_run_that_gets_no_better_ends_and_is_evaluated(tmp_path):
 
 def test_a_run_that_got_no_better_waits_anew_when_it_is_made_longer(tmp_path):
     run = quick(tmp_path, trainer=LONG, callbacks=["early_stop(tests=2, at_least=1000)"]).run_dir
-    with pytest.raises(ConfigError, match=r"has finished \(a test ended it\); to go on"):
+    with pytest.raises(ConfigError, match=r"has finished \(a test or a callback ended it\); to go on"):
         argosy.resume(run, show_progress=False)
     assert argosy.resume(run, total_steps=2000, show_progress=False).env_steps == 5 * 200
 
