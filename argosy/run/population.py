@@ -108,7 +108,7 @@ class Population:
         if experiment.data is None and self.length < settings.step_per_collect:
             raise ConfigError(
                 f"{settings.length:,} {experiment.unit} in {rounds} rounds are {self.length:,} each, fewer than a "
-                f"rollout (trainer.step_per_collect is {settings.step_per_collect:,}), so that some would change nothing"
+                f"rollout (trainer.step_per_collect is {settings.step_per_collect:,}), so that some would do nothing"
             )
         constant = {name: "constant" for name in experiment.settings() if name.endswith("lr_schedule")}
         self.experiment = located(experiment).replaced({**constant, "stop.test_return": None})

@@ -129,6 +129,15 @@ def test_a_value_of_the_wrong_type_is_named(capsys):
     assert "'fast'" in line
 
 
+@pytest.mark.parametrize("given", [[], [""], ["8"], ["8", "4"]])
+def test_a_network_may_have_no_hidden_layers(given):
+    from argosy.cli.train import Output, _parse
+    from argosy.presets import preset
+
+    experiment, _ = _parse(preset("dqn", "CartPole-v1"), ["--net.hidden-sizes", *given], Output, "train")
+    assert experiment.net.hidden_sizes == tuple(int(size) for size in given if size)
+
+
 def test_short_flags_stand_for_those_of_the_only_section_that_has_them():
     from argosy.cli.train import Output, _parse
     from argosy.presets import preset

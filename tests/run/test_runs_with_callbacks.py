@@ -11,11 +11,13 @@ from short import QUICK, quick
 
 import argosy
 from argosy.data import CollectStats
-from argosy.errors import ConfigError
+from argosy.errors import CheckpointError, ConfigError
 from argosy.logger import read_jsonl
 from argosy.presets import preset
-from argosy.run.callbacks import EarlyStop, KeepCheckpoints
-from argosy.run.result import BestPolicy
+from argosy.run.callbacks import FQE, EarlyStop, KeepCheckpoints
+from argosy.run.folder import RunFolder
+from argosy.run.result import BestPolicy, drop_later_policy
+from argosy.trainer.checkpoint import save_checkpoint
 from argosy.trainer.statefile import read_state
 
 LONG = {**QUICK["trainer"], "max_epoch": 6}
@@ -46,6 +48,54 @@ def test_a_run_that_got_no_better_waits_anew_when_it_is_made_longer(tmp_path):
     with pytest.raises(ConfigError, match=r"has finished \(a test or a callback ended it\); to go on"):
         argosy.resume(run, show_progress=False)
     assert argosy.resume(run, total_steps=2000, show_progress=False).env_steps == 5 * 200
+
+
+class Ends:
+    def on_step(self, trainer):
+        if trainer.position >= 300:
+            trainer.interrupt()
+
+
+def test_a_run_that_a_callback_interrupts_has_ended(tmp_path):
+    """Or many runs, trials and populations would take it for one that Ctrl-C has cut off."""
+    result = quick(tmp_path, trainer=LONG, callbacks=[Ends()])
+    assert 300 <= result.env_steps < 400
+    assert not result.interrupted
+    assert result.reason == "a callback ended it"
+    assert math.isfinite(result.test_return_mean)
+    with pytest.raises(ConfigError, match=r"has finished \(a test or a callback ended it\)"):
+        argosy.resume(result.run_dir, show_progress=False)
+    assert argosy.resume(result.run_dir, total_steps=600, show_progress=False).env_steps == 600
+
+
+def test_a_best_policy_that_is_dropped_leaves_no_score_that_no_later_one_beats(tmp_path):
+    folder = RunFolder.find(quick(tmp_path).run_dir)
+    policy = SimpleNamespace(version=0)  # as in a checkpoint from before the best policy was met
+    trainer = SimpleNamespace(
+        algorithm=SimpleNamespace(policy=policy), state=SimpleNamespace(best_reward=5.0), callbacks=[FQE()]
+    )
+    trainer.callbacks[0].best = 7.0
+    drop_later_policy(folder, trainer)
+    assert not folder.best_policy.exists()
+    assert trainer.state.best_reward == trainer.callbacks[0].best == -math.inf
+
+
+def test_a_full_disk_costs_a_kept_checkpoint_and_not_the_run(tmp_path, monkeypatch):
+    tried = []
+
+    def save(path, trainer):
+        tried.append(path.name)
+        if len(tried) < 3:
+            raise CheckpointError("No space left on device")
+        save_checkpoint(path, trainer)
+
+    monkeypatch.setattr("argosy.run.callbacks.save_checkpoint", save)
+    with pytest.warns(
+        UserWarning, match=r"step-200.safetensors was not kept, the run goes on and will try again: No sp"
+    ):
+        run = quick(tmp_path, callbacks=["keep_checkpoints(every=200)"]).run_dir
+    assert tried[:3] == ["step-200.safetensors"] * 3
+    assert (Path(run) / "step-200.safetensors").is_file()
 
 
 @pytest.mark.parametrize("target", [495.0, 8.0], ids=["never", "in tests, but not confirmed"])
