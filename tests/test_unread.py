@@ -53,9 +53,7 @@ def test_a_run_that_is_shorter_than_a_batch_is_told():
 
 
 def test_an_epoch_that_is_shorter_than_a_rollout_is_told():
-    with pytest.warns(
-        UserWarning, match=r"the same policy will be tested several times: .* 512 steps .* 2,048"
-    ):
+    with pytest.warns(UserWarning, match=r"the same policy will be tested several times: .* 512 steps .* 2,048"):
         warn_of_unread(preset("ppo", "CartPole-v1", trainer={"step_per_epoch": 512, "step_per_collect": 2048}))
 
 
