@@ -2,6 +2,7 @@
 
     python benchmarks/learning/data/make.py Pendulum-v1 --train sac --stages 2000 4000 20000
     cd benchmarks/learning/data && python make.py Hopper-v5 --steps 60000 --agents hopper-sac-{20,50,200}k.zip
+    cd benchmarks/learning/data && python make.py Pendulum-v1 --agents pendulum-sac-{2,4,20}k.zip
 
 Writes benchmarks/learning/runs/data/TASK/ (ignored by git): `stage-N.zip`, the agent after each of them, and of the
 last one `expert.zip`, the same, and `expert.hdf5`, what it does; `medium.hdf5`, what the one in the middle does;
