@@ -19,7 +19,8 @@ from argosy.env.vector.border import Border
 from argosy.env.vector.protocol import StepReturn, successes
 from argosy.errors import ConfigError
 from argosy.policy import Policy, RolloutRequest
-from argosy.policy.forward import a_policy, act_randomly, mixed
+from argosy.policy.fitting import fitting_policy
+from argosy.policy.forward import act_randomly, mixed
 from argosy.rng import Rng, spawn_seeds
 
 _EMPTY = Batch()
@@ -56,8 +57,8 @@ class Collector:
         hooks: Sequence[CollectHook] = (),
         seed: int | None = None,
     ) -> None:
-        self.policy = a_policy(policy)
         self.env: VectorEnv = as_vector_env(env)
+        self.policy = fitting_policy(policy, self.env.single_observation_space, self.env.single_action_space)
         self._border = Border(self.env.single_observation_space, self.env.single_action_space)
         self.exploration_noise = exploration_noise
         self.hooks = tuple(hooks)

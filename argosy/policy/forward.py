@@ -90,15 +90,6 @@ class RandomPolicy(ForwardPolicy):
         return Batch(act=self.map_action_inverse(act), state=state)
 
 
-def a_policy(given: object) -> Policy:
-    """Return what is to act as it is, if it is a policy."""
-    if not isinstance(given, Policy):
-        own = getattr(given, "policy", None)
-        hint = "give its policy: algorithm.policy" if isinstance(own, Policy) else "a subclass of argosy.Policy acts"
-        raise ConfigError(f"the policy is of the type {type(given).__name__}; {hint}")
-    return given
-
-
 def act_randomly(policy: Policy, obs: Obs, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Draw actions [count, *act] instead of asking the policy, allowed ones where `obs` [count, ...] has a mask.
 
