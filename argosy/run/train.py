@@ -21,6 +21,7 @@ from argosy.experiment import Experiment
 from argosy.files import read_json, write_atomically
 from argosy.presets import preset
 from argosy.process import computing_threads, tuned_process
+from argosy.rng import spawn_seeds
 from argosy.run.build import LocalTrainer, build
 from argosy.run.checkpoints import Checkpoints, is_due
 from argosy.run.folder import RunFolder, located, resume_command
@@ -32,7 +33,7 @@ from argosy.run.saved import write_description
 from argosy.run.standstill import Watch
 from argosy.run.threads import threads_of
 from argosy.trainer.callbacks import listed
-from argosy.trainer.checkpoint import collectors_of
+from argosy.trainer.checkpoint import collectors_of, seeded_globals
 from argosy.unread import warn_of_unread
 
 
@@ -150,6 +151,7 @@ def _train(
     with contextlib.ExitStack() as stack:
         stack.enter_context(tuned_process())
         stack.enter_context(computing_threads(experiment.threads))
+        stack.enter_context(seeded_globals(spawn_seeds(experiment.seed, 5)[4]))  # beside its parts' four
         watch = stack.enter_context(Watch(experiment.trainer.standstill_s, folder.path))
         begun = experiment.replaced({"init": None}) if from_checkpoint else experiment
         trainer = build(begun, show_progress=show_progress, callbacks=callbacks)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import random
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -184,6 +186,19 @@ def _digest(data: ReplayBuffer) -> State:
         for _, leaf in tree.leaves(data.get(slots, name, stack_num=1)):
             checksum = zlib.crc32(host(leaf).tobytes(), checksum)
     return {"rows": len(data), "checksum": checksum}
+
+
+@contextlib.contextmanager
+def seeded_globals(seed: int) -> Iterator[None]:
+    """Seed the generators that only code outside of argosy draws from; they are as before in the end."""
+    before = _global_rng_state()
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002  # the global generator, on purpose
+    torch.manual_seed(seed)
+    try:
+        yield
+    finally:
+        _set_global_rng_state(before)
 
 
 def _global_rng_state() -> State:

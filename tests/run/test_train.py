@@ -1,6 +1,7 @@
 """Runs in this process: what a run leaves behind, going on, what can go wrong."""
 
 import json
+import random
 import shutil
 import signal
 from types import SimpleNamespace
@@ -344,3 +345,23 @@ def test_what_wrappers_change_is_seen_by_whatever_plays(tmp_path):
 def flat(state):
     for value in state.values() if isinstance(state, dict) else state:
         yield from flat(value) if isinstance(value, dict | list) else [value]
+
+
+def draws():
+    """Draw from the generators of Python, numpy and torch, as code of one's own may."""
+    return random.random(), np.random.random(), torch.rand(()).item()  # noqa: NPY002  # the global ones are meant
+
+
+def test_what_own_code_draws_is_the_seed_s_and_no_trace_of_it_is_left(tmp_path):
+    drawn = []
+    for seed in (1, 1, 2):
+        before = torch.get_rng_state()
+        after = draws()
+        torch.set_rng_state(before)
+        drawn.append([])
+        callback = SimpleNamespace(on_step=lambda trainer: drawn[-1].append(draws()))
+        settings = {**QUICK, "seed": seed, "callbacks": [callback]}
+        argosy.train("dqn", "CartPole-v1", runs=tmp_path, show_progress=False, **settings)
+        assert torch.rand(()).item() == after[-1]
+    assert drawn[0] == drawn[1]
+    assert not {*drawn[0]} & {*drawn[2]}
