@@ -18,10 +18,10 @@ from argosy.policy.tabular import TabularPolicy
 _ATARI = "frame_stack frame_skip noop_max image_size episodic_life reward_clip fire_reset repeat_action_probability"
 
 
-def warn_of_unread(experiment: Experiment) -> None:
+def warn_of_unread(experiment: Experiment, *, tests_after_epochs: bool = True) -> None:
     """Warn of every setting of an experiment that differs from its default, though nothing reads it.
 
-    And of a run that is too short to learn anything.
+    And of a run that is too short to learn anything, or whose epochs are too short for their tests to differ.
     """
     for name, why in unread(experiment).items():
         value = experiment.settings()[name]
@@ -34,7 +34,8 @@ def warn_of_unread(experiment: Experiment) -> None:
             "cut: the run makes one, and updates after it",
             stacklevel=3,
         )
-    if kind == "onpolicy" and trainer.episode_per_test and trainer.step_per_epoch < trainer.step_per_collect:
+    tested = tests_after_epochs and trainer.episode_per_test and trainer.step_per_epoch < trainer.step_per_collect
+    if kind == "onpolicy" and tested:
         warnings.warn(
             f"the same policy will be tested several times: an epoch is {trainer.step_per_epoch:,} steps "
             f"(trainer.step_per_epoch), and a rollout {trainer.step_per_collect:,} (trainer.step_per_collect)",

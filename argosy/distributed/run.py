@@ -73,7 +73,7 @@ class FleetRun:
         self._interval_s = interval_s
         self._closed = False
         for spec in fleet.policies.values():
-            warn_of_unread(spec.experiment)
+            warn_of_unread(spec.experiment, tests_after_epochs=False)
         plan = Plan.make(fleet, directory.absolute())
         roles = plan.roles()
         check_resources(self._launcher, {role.name: role.resources for role in roles})
