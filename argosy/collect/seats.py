@@ -18,13 +18,13 @@ from gymnasium import spaces
 
 from argosy.data import tree
 from argosy.env import Environment, StepResult, VectorEnv
+from argosy.env.actions import MASK_KEYS, choices, find_mask_key
 from argosy.env.spaces import allocate, copy_rows, normal_form, take, write
 from argosy.env.vector.border import Border
 from argosy.env.vector.protocol import Infos, Obs
 from argosy.env.worker.group import FAILURES, kind_of
 from argosy.errors import EnvError
 
-_MASK = "action_mask"  # as PettingZoo calls it
 _LARGEST = float(np.finfo(np.float32).max)  # that a buffer can hold
 
 
@@ -228,12 +228,13 @@ class AgentArena:
 
     def _check_mask(self, number: int, agent: int, result: StepResult) -> None:
         """Refuse a mask that no policy sees."""
-        if _MASK in result.info:
-            space = self._envs[number].observation_spaces[agent]
-            if not isinstance(space, spaces.Dict) or _MASK not in space.spaces:
+        if MASK_KEYS[0] in result.info:
+            env = self._envs[number]
+            seen, acts = env.observation_spaces[agent], env.action_spaces[agent]
+            if choices(acts) and find_mask_key(seen, acts) is None:
                 raise EnvError(
-                    f"agent {agent} is told in its info which actions are allowed ({_MASK!r}), where policies do not "
-                    f"look; put it into the observation: {{'obs': ..., {_MASK!r}: ...}}"
+                    f"agent {agent} is told in its info which actions are allowed ({MASK_KEYS[0]!r}), where policies "
+                    f"do not look; put it into the observation: {{'obs': ..., {MASK_KEYS[0]!r}: ...}}"
                 )
 
     def _check_acting(self) -> None:

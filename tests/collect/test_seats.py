@@ -231,3 +231,17 @@ def test_masks_that_no_policy_sees_are_refused():
 
     with pytest.raises(EnvError, match=r"agent 0 is told in its info which actions are allowed .*put it into the obs"):
         AgentArena([Told()], [0]).reset()
+
+    class Seen(Told):  # by the other name that policies know
+        observation_spaces = (spaces.Dict(x=spaces.Box(-1, 1, (1,)), mask=spaces.MultiBinary(2)),)
+
+        def reset(self):
+            (first,) = super().reset()
+            return [dataclasses.replace(first, obs={"x": first.obs, "mask": first.info["action_mask"]})]
+
+    AgentArena([Seen()], [0]).reset()
+
+    class Moved(Told):  # of numbers there is no mask
+        action_spaces = (spaces.Box(-1, 1, (1,)),)
+
+    AgentArena([Moved()], [0]).reset()
