@@ -12,7 +12,8 @@ from argosy.policy.base import Policy
 def fitting_policy(given: object, observation_space: Space, action_space: Space) -> Policy:
     """Return what is to act as it is, if it is a policy for these spaces.
 
-    Their bounds and types of numbers may differ from those of its own, not their entries, shapes and choices.
+    Their bounds and types of numbers may differ from those of its own, not their entries, shapes and choices; what only
+    critics see may be missing.
 
     Raises:
         ConfigError: it is no policy.
@@ -22,11 +23,11 @@ def fitting_policy(given: object, observation_space: Space, action_space: Space)
         own = getattr(given, "policy", None)
         hint = "give its policy: algorithm.policy" if isinstance(own, Policy) else "a subclass of argosy.Policy acts"
         raise ConfigError(f"the policy is of the type {type(given).__name__}; {hint}")
-    for what, mine, theirs in (
-        ("observations of", given.observation_space, observation_space),
-        ("actions in", given.action_space, action_space),
+    for what, mine, acts_on, theirs in (
+        ("observations of", given.observation_space, given.acts_on, observation_space),
+        ("actions in", given.action_space, given.action_space, action_space),
     ):
-        if is_array_space(mine) and _form(mine) != _form(theirs):
+        if is_array_space(mine) and _form(theirs) not in (_form(mine), _form(acts_on)):
             raise SpaceError(f"{type(given).__name__} was made for {what} {mine}; those of this env are {theirs}")
     return given
 

@@ -8,7 +8,8 @@ from gymnasium import spaces
 from argosy.collect import Collector
 from argosy.env import DummyVectorEnv
 from argosy.errors import ConfigError, SpaceError
-from argosy.policy import QPolicy
+from argosy.net import NetConfig
+from argosy.policy import ActorCriticPolicy, QPolicy
 from argosy.policy.fitting import fitting_policy
 
 SEEN, CHOICES = spaces.Box(-1, 1, (3,)), spaces.Discrete(2)
@@ -37,6 +38,15 @@ def test_a_policy_of_other_spaces_is_refused(seen, choices, message):
 def test_bounds_and_types_may_differ():
     policy = QPolicy(SEEN, CHOICES)
     assert fitting_policy(policy, spaces.Box(-9, 9, (3,), np.float64), CHOICES) is policy
+
+
+def test_what_only_critics_see_may_be_missing():
+    seen = spaces.Dict(x=SEEN, state=spaces.Box(-1, 1, (5,)))
+    policy = ActorCriticPolicy(seen, CHOICES, NetConfig(critic_only=("state",)))
+    assert fitting_policy(policy, seen, CHOICES) is policy
+    assert fitting_policy(policy, spaces.Dict(x=SEEN), CHOICES) is policy
+    with pytest.raises(SpaceError, match="ActorCriticPolicy was made for observations of Dict"):
+        fitting_policy(policy, spaces.Dict(state=seen["state"]), CHOICES)
 
 
 def test_what_collects_asks():
