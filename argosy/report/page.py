@@ -12,9 +12,10 @@ from argosy.report.comparison import ENOUGH, by_task, described, tables
 from argosy.report.figure import Line, figure, folded, short, table
 from argosy.report.film import Films
 from argosy.report.fleet import FleetSeen, fleet_section
+from argosy.report.population import PopulationSeen
 from argosy.report.runs import SECONDS, STEPS, TEST, TRAINING, Run, differences, labels
 from argosy.report.statistics import band, improvement, interval, profile
-from argosy.report.study import StudySeen, study_section
+from argosy.report.study import StudySeen
 
 _POINTS = 60
 _AXES = ((STEPS, "steps"), (SECONDS, "seconds of training"))
@@ -45,7 +46,7 @@ def render(
     runs: Sequence[Run],
     said: Sequence[str] = (),
     threshold: float | None = None,
-    studies: Sequence[StudySeen] = (),
+    studies: Sequence[StudySeen | PopulationSeen] = (),
     fleets: Sequence[FleetSeen] = (),
     *,
     refresh_s: float | None = None,
@@ -57,7 +58,7 @@ def render(
         said: what was wrong with them, as `read_runs` says it.
         threshold: the return to whose first time steps and seconds are told; None: the runs' target return if they
             have one, else nine tenths of the way from a task's lowest return to its best interquartile mean.
-        studies: searches for better settings.
+        studies: searches for better settings, and populations.
         fleets: runs of fleets.
         refresh_s: seconds after which a browser asks for the page again; None: never.
     """
@@ -88,7 +89,7 @@ def render(
         folded(f"{len(notes) - _NOTES} more", f"<ul>{more}</ul>") if more else "",
         *(_task(task, groups, colors, threshold, films) for task, groups in tasks.items()),
         _together(tasks, names, colors),
-        *(study_section(study) for study in studies),
+        *(study.section() for study in studies),
         *(fleet_section(fleet) for fleet in fleets),
         _origins(tasks),
         "</main></body></html>\n",

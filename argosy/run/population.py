@@ -52,7 +52,8 @@ class Turn:
     parent: int
     """Whose state it goes on from: its own number, unless it was among the worst."""
     score: float | None = None
-    """Mean return of the round's last test; None: not there yet, or it failed."""
+    """Mean return of the round's last test, in the last round of the best policy's fresh episodes; None: not there yet,
+    or it failed."""
     why: str = ""
     """Of one that failed."""
 
@@ -193,7 +194,7 @@ class Population:
             return False
         failed = {int(one.job.root.name): one.why for one in outcomes if one.code}
         turns = [
-            dataclasses.replace(turn, why=failed[member]) if member in failed else self._judged(turn, job)
+            dataclasses.replace(turn, why=failed[member]) if member in failed else self._judged(turn, job, number)
             for member, (turn, job) in enumerate(zip(self.turns[-1], self._jobs, strict=True))
         ]
         if all(turn.score is None for turn in turns):
@@ -203,12 +204,15 @@ class Population:
         self._draw()
         return True
 
-    def _judged(self, turn: Turn, job: Job) -> Turn:
+    def _judged(self, turn: Turn, job: Job, number: int) -> Turn:
         """Return what a member did in the round that its run has ended."""
         tests = [row[_TEST] for row in job.rows() if _TEST in row]
-        if not tests or tests[-1] is None or not np.isfinite(tests[-1]):
-            return dataclasses.replace(turn, why="its last test has no finite return" if tests else "it has no test")
-        return dataclasses.replace(turn, score=tests[-1])
+        what, score = "its last test", tests[-1] if tests else None
+        if number + 1 == self.rounds:
+            what, score = "its best policy", (job.result() or {}).get("test_return_mean")
+        if score is None or not np.isfinite(score):
+            return dataclasses.replace(turn, why=f"{what} has no finite return" if tests else "it has no test")
+        return dataclasses.replace(turn, score=score)
 
     def _take_over(self, number: int) -> None:
         """Let the members stand where they begin a round; where that was cut off, once more: nobody has moved since."""
@@ -308,7 +312,7 @@ class Population:
             panels[0].plot(*zip(*scores, strict=True), linewidth=bold, marker=".")
             for axes, name in zip(panels[1:], names, strict=True):
                 axes.step(*zip(*((number, turn.settings[name]) for number, turn in line), strict=True), linewidth=bold)
-        for axes, name in zip(panels, ["return of tests", *names], strict=True):
+        for axes, name in zip(panels, ["return", *names], strict=True):
             axes.set(title=name, xlabel="round")
             axes.xaxis.get_major_locator().set_params(integer=True)
             if name in self.space and self.space[name].log:

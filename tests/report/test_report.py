@@ -297,6 +297,38 @@ def test_studies_have_sections_whose_names_stay_text_and_damaged_ones_are_said(t
     assert len(read_runs([tmp_path / "good" / "trials"])[0]) == 1
 
 
+def make_population(folder, turns, name="dqn"):
+    folder.mkdir(parents=True)
+    turn = {"settings": {"optim.lr": 1e-3, "kind": name}, "parent": 0}
+    data = {"experiment": {"algorithm": name, "task": name}, "turns": [[turn | one for one in row] for row in turns]}
+    (folder / "population.json").write_text(json.dumps(data))
+
+
+def test_populations_have_sections_whose_names_stay_text_and_damaged_ones_are_said(tmp_path):
+    hostile = "<b onload='x'>"
+    ended = [[{"score": 1.0}, {"score": 5.0}], [{"score": 2.0, "parent": 1}, {"why": hostile}], [{"score": 3.0}, {}]]
+    make_population(tmp_path / "good", ended, hostile)
+    make_population(tmp_path / "new", [[{}, {}]])
+    make_population(tmp_path / "other-keys", [[{"score": 1.0}], [{"score": 1.0, "settings": {}}]])
+    make_population(tmp_path / "no-turn", [[{"score": 1.0, "parent": "x"}]])
+    make_population(tmp_path / "empty", [])
+    out = tmp_path / "report.html"
+    assert cli.main(["report", str(tmp_path), "-o", str(out)]) == 0
+    read = Reader(out.read_text(encoding="utf-8"))
+    assert "b" not in read.tags
+    at = read.texts.index("The members in round 2, the best one first")  # the third is under way
+    assert read.texts[at + 1 : at + 16] == [
+        "member", "return", "went on from", "optim.lr", "kind", "0", "2", "1", "0.001", hostile,
+        "1", f"failed: {hostile}", "0", "0.001", hostile,
+    ]  # fmt: skip
+    text = " ".join(read.texts)
+    assert "return, by member" in text
+    assert "kind, by member" not in text
+    assert "No round has ended yet." in text
+    for name in ("other-keys", "no-turn", "empty"):
+        assert f"{name}: left out" in text
+
+
 def make_fleet(root, name="fleet", policies=("ppo",), **changes):
     folder = root / name
     for policy in policies:

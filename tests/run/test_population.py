@@ -1,6 +1,7 @@
 """Populations: bad members go on from good ones, settings change on the way, and what was cut off goes on."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -11,7 +12,7 @@ from argosy.errors import ArgosyError, ConfigError
 from argosy.experiment import Experiment
 from argosy.presets import preset
 from argosy.presets.search import Range
-from argosy.report import read_runs
+from argosy.report import read_runs, read_studies, render
 from argosy.run.many import Outcome
 from argosy.run.population import Population
 from argosy.trainer.checkpoint import KIND
@@ -70,8 +71,14 @@ def test_the_command_trains_one_and_its_members_go_on_from_the_best(tmp_path, ca
         assert (ended["env_steps"], ended.get("interrupted", False)) == (300, False)
         tests = [row for row in map(json.loads, (run / "metrics.jsonl").open()) if "test/return_mean" in row]
         assert [row["env_step"] for row in tests][-1] == 300
-        assert tests[-1]["test/return_mean"] == turn["score"]
+        assert ended["test_return_mean"] == turn["score"]  # of more episodes than a test's
     assert read_runs([tmp_path])[0] == []  # members are no runs to be compared
+    (seen,), said = read_studies([tmp_path])
+    assert said == []
+    text = re.findall(">([^<]+)<", render([], [], None, [seen]))
+    assert "Population: dqn on CartPole-v1" in text
+    assert "return, by member" in text
+    assert text[text.index("optim.lr", text.index("went on from")) + 1] == str(np.argmax([t["score"] for t in second]))
 
     assert cli.main([*command, "--trials=5"]) == 2
     assert "--trials is about trials, but --population trains members" in capsys.readouterr().err
@@ -88,6 +95,9 @@ def scripted(monkeypatch):
             self.asked, self.cut, self.failed = [], set(), set()
 
         def score(self, member, number):
+            return float(member)
+
+        def long(self, member):
             return float(member)
 
         def __call__(self, jobs, at_once, *, start):
@@ -107,7 +117,8 @@ def scripted(monkeypatch):
                     for name in ("checkpoint", "checkpoint-1", "policy"):
                         (path / f"{name}.safetensors").write_text(f"{name} {member}")
                     folder = job.folder()
-                (folder.path / "result.json").write_text(f'{{"of": {member}}}')
+                result = {"of": member, "env_steps": 1, "wall_s": 1.0, "test_return_mean": self.long(member)}
+                folder.result.write_text(json.dumps(result))
                 with folder.metrics.open("a") as file:
                     row = {"env_step": 1, "test/return_mean": self.score(member, number), "of": member}
                     file.write(json.dumps(row) + "\n")
@@ -222,6 +233,16 @@ def test_a_last_test_without_a_return_is_a_failure(tmp_path, scripted, monkeypat
     assert one.run(1)
     assert (one.turns[1][3].score, one.turns[1][3].why) == (None, "its last test has no finite return")
     assert one.turns[2][3].parent == 2
+
+
+def test_the_best_one_in_the_end_goes_by_the_long_evaluation(tmp_path, scripted, monkeypatch):
+    monkeypatch.setattr(scripted, "long", lambda member: None if member == 3 else -float(member))
+    one = population(tmp_path)
+    assert one.run(1)
+    assert [turn.score for turn in one.turns[1]] == [0.0, 1.0, 2.0, 3.0]
+    assert [turn.score for turn in one.turns[2]] == [0.0, -1.0, -2.0, None]
+    assert one.turns[2][3].why == "its best policy has no finite return"
+    assert one.best == 0
 
 
 def test_where_all_fail_it_is_said_and_the_same_call_goes_on(tmp_path, scripted):
