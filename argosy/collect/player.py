@@ -14,6 +14,7 @@ from argosy.data import tree
 from argosy.data.stats import CollectStats
 from argosy.env.spaces import take
 from argosy.env.vector.border import warn_of_endless
+from argosy.errors import EnvError
 from argosy.policy import Policy, RolloutRequest, RolloutResult
 from argosy.policy.forward import act_randomly
 
@@ -174,14 +175,15 @@ class Scores:
 
     def __init__(self, rows: int, quota: int) -> None:
         self._quota = quota
-        self._played = np.zeros(rows, np.int64)
+        self.played = np.zeros(rows, np.int64)
+        """[rows] episodes that have ended."""
         self._returns, self._lengths = np.zeros(rows), np.zeros(rows, np.int64)
         self._ended: list[tuple[float, int]] = []
 
     @property
     def complete(self) -> bool:
         """Whether all rows have played theirs."""
-        return bool((self._played >= self._quota).all())
+        return bool((self.played >= self._quota).all())
 
     def add(self, stepped: Stepped) -> None:
         """Count the transitions that a step completed."""
@@ -190,9 +192,9 @@ class Scores:
         self._lengths[rows] += 1
         warn_of_endless(self._lengths)
         for row in rows[stepped.terminated | stepped.truncated]:
-            if self._played[row] < self._quota:
+            if self.played[row] < self._quota:
                 self._ended.append((self._returns[row], self._lengths[row]))
-            self._played[row] += 1
+            self.played[row] += 1
             self._returns[row] = self._lengths[row] = 0
 
     def stats(self) -> CollectStats:
@@ -210,12 +212,22 @@ def play_out(
     """Play `quota` episodes of each row, from a reset; return those of each player.
 
     `on_step` is called before each step; False ends it.
+
+    Raises:
+        EnvError: an agent has played none, and another one a hundred times as many as it should.
     """
     arena.reset()
     scores = [Scores(player.seat.rows, quota) for player in players]
     while not all(own.complete for own in scores) and on_step(arena):
         for own, stepped in zip(scores, arena.step([player.play() for player in players]), strict=True):
             own.add(stepped)
+        if max(own.played.max() for own in scores) > 100 * quota:
+            for player, own in zip(players, scores, strict=True):
+                if len(idle := np.flatnonzero(own.played == 0)):
+                    raise EnvError(
+                        f"a test has no end: of agent spec {player.seat.spec}, rows {idle.tolist()} have ended no "
+                        f"episode, while others have ended more than {100 * quota}. Does that agent come into the game?"
+                    )
     return [own.stats() for own in scores]
 
 

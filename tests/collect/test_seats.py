@@ -5,11 +5,13 @@ import pytest
 from games import Turns
 from gymnasium import spaces
 
+from argosy.collect.player import Inline, Player, play_out
 from argosy.collect.seats import AgentArena, StackedArena, VectorArena
 from argosy.collect.source import Agents, EnvSource
 from argosy.env import DummyVectorEnv, EnvConfig, Environment, FrameStack, StepResult
 from argosy.env.wrappers import gym
 from argosy.errors import ConfigError, EnvError
+from argosy.policy import RandomPolicy
 
 
 class Count(gym.Env):
@@ -213,6 +215,15 @@ def test_who_is_not_in_the_game_keeps_no_episode_from_its_end(comes):
         stepped = arena.step([np.zeros(int(arena.seats[0].acting.sum()), int)])[0]
         ended.append(stepped.rows[stepped.terminated].tolist())
     assert ended == [[], [], [0, 1, 2] if comes else [0, 1]] * 2
+
+
+def test_a_test_of_an_agent_that_never_comes_is_an_error():
+    arena = AgentArena([Absent(), Absent()], [0, 0, 0])
+    policy = RandomPolicy(Absent.observation_spaces[0], Absent.action_spaces[0])
+    with pytest.raises(
+        EnvError, match=r"spec 0, rows \[2, 5\] have ended no episode, while others .* 300"
+    ):
+        play_out(arena, [Player(arena.seats[0], policy, Inline(policy))], 3)
 
 
 def test_rewards_beyond_what_is_stored_are_refused():
