@@ -6,6 +6,7 @@ import base64
 import dataclasses
 import json
 import math
+import warnings
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,12 @@ class BestPolicy:
             policy = read_saved(self.folder.best_policy).policy(self.experiment.device)
             stats = self.confirmed or self._evaluate(policy)
             mean, std, success = float(stats.returns.mean()), float(stats.returns.std()), stats.success_rate
+        if not interrupted and state.update_step == 0:
+            warnings.warn(
+                f"nothing was learned: the run ended after {state.env_step:,} steps, before its first update (see "
+                "trainer.start_steps, .update_per_step and .batch_size)",
+                stacklevel=2,
+            )
         if state.stopped:
             reached = target is not None and mean >= target
             reason = f"test return {target:g} was reached (stop.test-return)" if reached else "a callback ended it"

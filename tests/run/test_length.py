@@ -18,6 +18,12 @@ from argosy.run.many import Job, arguments
 LOOP = QUICK["trainer"]
 
 
+def test_a_run_that_made_no_update_says_so(tmp_path):
+    with pytest.warns(UserWarning, match="nothing was learned: the run ended after 100 steps, before its first update"):
+        result = quick(tmp_path, trainer={**LOOP, "max_epoch": 1, "step_per_epoch": 100, "update_per_step": 0.01})
+    assert result.gradient_steps == 0
+
+
 class Stops:
     """Raises at the third update, unless told not to."""
 
