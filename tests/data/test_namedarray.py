@@ -4,6 +4,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+import typed
 
 from argosy.data import (
     Batch,
@@ -399,3 +400,9 @@ def test_copies(step):
 
 def test_repr():
     assert repr(Inner(h=np.arange(2))) == "Inner(\n    h: array([0, 1]),\n    c: None,\n)"
+
+
+def test_the_typed_program_runs():
+    assert typed.memory.hidden.tolist() == [0, 0]
+    assert typed.memory.cell is None
+    assert typed.act(Batch(obs=np.eye(3))).act.tolist() == [0, 1, 2]
