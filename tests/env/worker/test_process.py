@@ -313,12 +313,12 @@ SCRIPT = """
             return np.zeros(1000, np.float32), 0.0, False, False, {{}}
 
     if __name__ == "__main__":
-        env = {kind}([Env] * 4, context="{context}")
+        env = {kind}([Env] * 2, context="{context}")
         env.reset()
-        assert env.step(np.zeros(4, int))[0].shape == (4, 1000)
+        assert env.step(np.zeros(2, int))[0].shape == (2, 1000)
         print(*(worker.process.pid for worker in env.workers), flush=True)
         while True:
-            env.step(np.zeros(4, int))
+            env.step(np.zeros(2, int))
 """
 
 
