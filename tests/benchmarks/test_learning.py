@@ -242,3 +242,15 @@ def test_kept_agents_make_data_of_every_stage(tmp_path, monkeypatch):
     with open_source(files[2]) as source:
         convert(source, tmp_path / "converted.hdf5")
     assert run.digest(tmp_path / "converted.hdf5") != mixed["recipe"]
+
+
+def test_the_last_agent_makes_noisy_data_of_several_sizes(tmp_path, monkeypatch):
+    make = load("data/make")
+    monkeypatch.setattr(make, "DATA", tmp_path)
+    agent = LEARNING.parents[1] / "agents" / "pendulum-td3.zip"
+    assert make.main(["Pendulum-v1", "--agents", str(agent), "--noisy", "2000", "400"]) == 0
+    folder = tmp_path / "Pendulum-v1"
+    assert sorted(file.name for file in folder.iterdir()) == ["noisy-2000.hdf5", "noisy-400.hdf5"]
+    large, small = (make.read_attributes(folder / f"noisy-{steps}.hdf5") for steps in (2000, 400))
+    assert (large["episodes"], small["episodes"]) == (10, 2)
+    assert large["recipe"] != small["recipe"]

@@ -3,12 +3,14 @@
     python benchmarks/learning/data/make.py Pendulum-v1 --train sac --stages 2000 4000 20000
     cd benchmarks/learning/data && python make.py Hopper-v5 --steps 60000 --agents hopper-sac-{20,50,200}k.zip
     cd benchmarks/learning/data && python make.py Pendulum-v1 --agents pendulum-sac-{2,4,20}k.zip
+    cd benchmarks/learning/data && python make.py MinAtar/Breakout-v1 --agents breakout-qrdqn.zip --noisy 200000 20000
 
 Writes benchmarks/learning/runs/data/TASK/ (ignored by git): `stage-N.zip`, the agent after each of them, and of the
 last one `expert.zip`, the same, and `expert.hdf5`, what it does; `medium.hdf5`, what the one in the middle does;
 `mixed.hdf5`, as many transitions, an equal share of every stage, the earlier ones with random actions (`--eps`)
-between the agent's own. How good an agent becomes differs between machines: kept ones (`--agents`) make the same data
-on all of them but for rounding. The files' attribute `recipe` says which agents and settings made them.
+between the agent's own. With `--noisy`, instead, `noisy-N.hdf5`: N transitions of the last agent, with random actions
+between. How good an agent becomes differs between machines: kept ones (`--agents`) make the same data on all of them
+but for rounding. The files' attribute `recipe` says which agents and settings made them.
 """
 
 from __future__ import annotations
@@ -40,31 +42,43 @@ def main(args: Sequence[str] | None = None) -> int:
     source.add_argument("--agents", type=Path, nargs="+", help="packed ones, from the first stage to the last")
     parser.add_argument("--stages", type=int, nargs="+", default=[], help="steps of training behind each")
     parser.add_argument("--steps", type=int, default=20_000, help="transitions of each file")
-    parser.add_argument("--eps", type=float, default=0.3, help="share of random actions at all stages but the last")
+    parser.add_argument("--noisy", type=int, nargs="+", default=[], metavar="N", help="transitions, of each such file")
+    parser.add_argument("--eps", type=float, help="share of random actions (0.3; of --noisy 0.2)")
     options = parser.parse_args(args)
     if bool(options.train) != bool(options.stages):
         parser.error("--train and --stages go together: what is trained, and after how many steps it is looked at")
     folder = DATA / options.task.replace("/", "-")
     agents = options.agents or trained(options.train, options.task, sorted(options.stages), folder)
+    eps = options.eps if options.eps is not None else 0.2 if options.noisy else 0.3
+    if options.noisy:
+        for steps in options.noisy:
+            argosy.collect_data(agents[-1], folder / f"noisy-{steps}.hdf5", steps=steps, eps=eps)
+            note(folder / f"noisy-{steps}.hdf5", f"{steps} steps, eps {eps}", agents[-1:])
+        return 0
     with tempfile.TemporaryDirectory() as parts:
         files = [Path(parts) / f"{i}.hdf5" for i in range(len(agents))]
-        shares = [options.eps] * (len(agents) - 1) + [0.0]
-        for agent, file, eps in zip(agents, files, shares, strict=True):
-            argosy.collect_data(agent, file, steps=options.steps // len(agents), eps=eps)
-            print(f"{agent.stem}, eps {eps}: {described(file)}", flush=True)
+        shares = [eps] * (len(agents) - 1) + [0.0]
+        for agent, file, share in zip(agents, files, shares, strict=True):
+            argosy.collect_data(agent, file, steps=options.steps // len(agents), eps=share)
+            print(f"{agent.stem}, eps {share}: {described(file)}", flush=True)
         join(files, folder / "mixed.hdf5")
     argosy.collect_data(agents[len(agents) // 2], folder / "medium.hdf5", steps=options.steps)
     argosy.collect_data(agents[-1], folder / "expert.hdf5", steps=options.steps)
     shutil.copy(agents[-1], folder / "expert.zip")
-    recipe = hashlib.sha256(f"{options.steps} steps, eps {options.eps}".encode())
+    for name in ("expert", "medium", "mixed"):
+        note(folder / f"{name}.hdf5", f"{options.steps} steps, eps {eps}", agents)
+    return 0
+
+
+def note(path: Path, settings: str, agents: Sequence[Path]) -> None:
+    """Write into a file which agents and settings have made it, and say how good they were."""
+    recipe = hashlib.sha256(settings.encode())
     for agent in agents:
         recipe.update(agent.read_bytes())
-    for name in ("expert", "medium", "mixed"):
-        with h5py.File(folder / f"{name}.hdf5", "a") as file:
-            file.attrs["recipe"] = recipe.hexdigest()
-        sign_hdf5(folder / f"{name}.hdf5")
-        print(f"{name}: {described(folder / f'{name}.hdf5')}")
-    return 0
+    with h5py.File(path, "a") as file:
+        file.attrs["recipe"] = recipe.hexdigest()
+    sign_hdf5(path)
+    print(f"{path.stem}: {described(path)}", flush=True)
 
 
 def trained(algorithm: str, task: str, stages: Sequence[int], folder: Path) -> list[Path]:
