@@ -38,7 +38,10 @@ def finish(result: Result, flags: SideBySide) -> int:
     if not flags.quiet:
         print(table(result), file=flags.stream)
     if result.interrupted:
-        print(f"\nstopped; everything is saved. Go on with: {resume_command(Path(result.run_dir))}", file=flags.stream)
+        print(
+            f"\nstopped; everything is saved. Go on with: {resume_command(_from_here(result.run_dir))}",
+            file=flags.stream,
+        )
     if flags.json:
         print(result.to_json(), flush=True)
     return 130 if result.interrupted else 0
@@ -51,13 +54,19 @@ def table(result: Result) -> str:
         ("steps", f"{result.env_steps:,} of the environment, {result.gradient_steps:,} of the optimiser"),
         ("seconds", f"{result.wall_s:.1f}"),
         ("steps/s", f"{result.steps_per_s:,.0f}"),
-        ("files", result.run_dir),
+        ("files", _from_here(result.run_dir)),
     ]
     if result.reason is not None:
         rows.insert(1, ("ended", f"early: {result.reason}"))
     if result.curve:
-        rows.append(("picture", result.curve))
+        rows.append(("picture", _from_here(result.curve)))
     return "\n" + "\n".join(f"  {name:<8} {value}" for name, value in rows)
+
+
+def _from_here(path: str) -> Path:
+    """Return a path as one would type it."""
+    here = Path.cwd()
+    return Path(path).relative_to(here) if Path(path).is_relative_to(here) else Path(path)
 
 
 def _short(value: object) -> str:

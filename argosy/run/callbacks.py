@@ -135,7 +135,7 @@ class _InFolder:
     def _path(self, name: str) -> Path:
         if self.folder is None:
             raise ConfigError(f"{type(self).__name__} needs a run with a folder: argosy.train or resume")
-        return self.folder.path / name
+        return self.folder.place / name
 
 
 class KeepCheckpoints(_InFolder, _Counts):
@@ -198,4 +198,4 @@ class Video(_InFolder, _Counts):
         assert self.folder is not None
         experiment = self.folder.experiment(trust=True)  # it is this run's own
         policy = copy.deepcopy(trainer.algorithm.policy)  # whose random numbers are its own
-        film_policy(self.folder.path, experiment, policy, path, self.episodes, self.max_steps)
+        film_policy(self.folder.place, experiment, policy, path, self.episodes, self.max_steps)

@@ -140,7 +140,7 @@ class Checkpoints:
 
     def _kept(self) -> list[Path]:
         """Paths of the checkpoints, newest first."""
-        paths = [self.folder.checkpoint, *numbered(self.folder.path, f"{self.folder.checkpoint.stem}-").values()]
+        paths = [self.folder.checkpoint, *numbered(self.folder.place, f"{self.folder.checkpoint.stem}-").values()]
         return [path for path in paths if path.is_file()]
 
     @property

@@ -27,6 +27,8 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        """As it was given, for messages."""
+        self.place = path = path.absolute()  # an environment may change the working directory
         self.config = path / "config.json"
         """The experiment, as JSON."""
         self.metrics = path / "metrics.jsonl"
@@ -74,18 +76,18 @@ class RunFolder:
     @contextlib.contextmanager
     def claimed(self) -> Iterator[None]:
         """Have the run to oneself; removes what a process that died has left half-written."""
-        with claimed(self.path, "end it first (Ctrl-C saves the run), or wait for it"):
-            remove_torn(self.path)
+        with claimed(self.place, "end it first (Ctrl-C saves the run), or wait for it"):
+            remove_torn(self.place)
             yield
 
     def remove_if_empty(self) -> None:
         """Remove a folder into which nothing was written, and those above it that `create` has made for it."""
         with contextlib.suppress(OSError):
             if not self.config.exists():
-                (self.path / "lock").unlink(missing_ok=True)
-            self.path.rmdir()
-            self.path.parent.rmdir()
-            self.path.parent.parent.rmdir()
+                (self.place / "lock").unlink(missing_ok=True)
+            self.place.rmdir()
+            self.place.parent.rmdir()
+            self.place.parent.parent.rmdir()
 
     @classmethod
     def find(cls, path: str | os.PathLike[str]) -> RunFolder:

@@ -215,7 +215,7 @@ class BestPolicy:
             steps_per_s=round(self.trainer.position / max(state.total_time, 1e-9), 1),
             test_return_mean=mean,
             test_return_std=std,
-            run_dir=str(self.folder.path),
+            run_dir=str(self.folder.place),
             test_episodes=episodes,
             test_success_rate=success,
             interrupted=interrupted,

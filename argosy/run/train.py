@@ -152,7 +152,7 @@ def _train(
         stack.enter_context(tuned_process())
         stack.enter_context(computing_threads(experiment.threads))
         stack.enter_context(seeded_globals(spawn_seeds(experiment.seed, 5)[4]))  # beside its parts' four
-        watch = stack.enter_context(Watch(experiment.trainer.standstill_s, folder.path))
+        watch = stack.enter_context(Watch(experiment.trainer.standstill_s, folder.place))
         begun = experiment.replaced({"init": None}) if from_checkpoint else experiment
         trainer = build(begun, show_progress=show_progress, callbacks=callbacks)
         for collector in collectors_of(trainer).values():
@@ -168,18 +168,18 @@ def _train(
             experiment.save(folder.config)
             write_atomically(folder.machine, (json.dumps(machine()) + "\n").encode())
             policy = trainer.algorithm.policy
-            write_description(folder.path, policy.observation_space, policy.action_space)
+            write_description(folder.place, policy.observation_space, policy.action_space)
         description = experiment.to_dict()
         resume_step = trainer.position if from_checkpoint else None
-        logger = make_loggers(experiment.logger, folder.path, description, resume_step)
+        logger = make_loggers(experiment.logger, folder.place, description, resume_step)
         stack.callback(logger.close)
         best = BestPolicy(experiment, folder, trainer)
         watch.follow(trainer, lambda: best.steps)
         trainer.logger, trainer.stop_fn, trainer.save_best_fn = logger, best.reaches_target, best.save
         for callback in trainer.callbacks:
             if hasattr(callback, "begin"):
-                callback.begin(folder.path)
-        with profiled(folder.path) if profile else contextlib.nullcontext():
+                callback.begin(folder.place)
+        with profiled(folder.place) if profile else contextlib.nullcontext():
             interrupted = _loop(experiment.trainer.checkpoint_epochs, checkpoints, trainer)
         saved = checkpoints.save(trainer)
         try:

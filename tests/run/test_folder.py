@@ -1,10 +1,16 @@
 """The folder of a run: its name, how it is found, the picture in it."""
 
 import json
+import os
+import tempfile
 import time
 import warnings
+from pathlib import Path
 
+import gymnasium as gym
+import numpy as np
 import pytest
+from short import quick
 
 import argosy
 from argosy.errors import CheckpointError, ConfigError, MissingExtraError
@@ -98,3 +104,30 @@ def test_a_picture_that_cannot_be_written_is_a_warning(result, tmp_path):
     folder.curve.mkdir()
     with pytest.warns(UserWarning, match="no picture of the learning curve: .*Is a directory"):
         assert draw_curve(folder, "title") is None
+
+
+class Wanders(gym.Env):
+    """Changes the working directory whenever an episode begins."""
+
+    observation_space, action_space = gym.spaces.Box(0, 1, (2,)), gym.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.t = 0
+        os.chdir(tempfile.gettempdir())
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.t += 1
+        return np.zeros(2, np.float32), 1.0, self.t == 10, False, {}
+
+
+def test_an_env_may_change_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = quick("runs", task=Wanders, callbacks=["keep_checkpoints(every=100)"])
+    assert Path(result.run_dir).is_relative_to(tmp_path / "runs")
+    names = {file.name for file in Path(result.run_dir).iterdir()}
+    assert {"config.json", "metrics.jsonl", "checkpoint.safetensors", "policy.safetensors", "curve.png"} < names
+    assert {"result.json", "machine.json", "step-300.safetensors", "step-400.safetensors"} < names
+    assert argosy.resume(result, total_steps=600, show_progress=False).env_steps == 600
+    assert argosy.evaluate(result, episodes=2).returns.tolist() == [10.0, 10.0]
