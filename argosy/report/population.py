@@ -41,14 +41,12 @@ class PopulationSeen:
         last, names = self.rounds[-1], list(self.rounds[-1][0].settings)
         values = {"return": [[turn.score for turn in turns] for turns in self.rounds]}
         values |= {name: [[number(turn.settings[name]) for turn in turns] for turns in self.rounds] for name in names}
-        pictures = [picture for title, table in values.items() if (picture := _picture(title, table))]
-        order = sorted(range(len(last)), key=lambda one: -np.inf if (score := last[one].score) is None else score)
-        rows = [
-            [str(one), f"failed: {turn.why}" if turn.score is None else short(turn.score), str(turn.parent), *settings]
-            for one in reversed(order)
-            for turn in (last[one],)
-            for settings in (shown(turn.settings).values(),)
-        ]
+        pictures = [picture for title, lines in values.items() if (picture := _picture(title, lines))]
+        order = sorted(enumerate(last), key=lambda one: np.inf if one[1].score is None else -one[1].score)
+        rows = []
+        for member, turn in order:
+            score = f"failed: {turn.why}" if turn.score is None else short(turn.score)
+            rows.append([str(member), score, str(turn.parent), *shown(turn.settings).values()])
         title = f"The members in round {len(self.rounds)}, the best one first"
         made = table(title, ["member", "return", "went on from", *names], rows)
         return f'{head}<div class="figures">{"".join(pictures)}</div>{made}</section>'
