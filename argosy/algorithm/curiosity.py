@@ -74,7 +74,10 @@ class Curiosity(AlgorithmWrapper):
         """Return what the networks make of transitions [n, ...], normalised; actions are as the env took them."""
 
     def change(self, batch: Batch) -> dict[str, float]:
-        """Add the bonuses, each from before the networks learned from its row."""
+        """Add the bonuses, each from before the networks learned from its row.
+
+        Rows beside the mask are not learned from, but what stands behind one that is counts in its advantage.
+        """
         lead, mask = batch.rew.shape, batch.get("mask")
         fields = Batch(obs=batch.obs, act=as_taken(self.policy, batch.act), obs_next=batch.obs_next)
         rows = tree.map_leaves(lambda leaf: leaf.flatten(0, len(lead) - 1), fields)
@@ -85,8 +88,13 @@ class Curiosity(AlgorithmWrapper):
         bonus, sums = torch.zeros(lead.numel(), device=self.device), dict[str, torch.Tensor]()
         order = torch.arange(lead.numel()) if mask is None else mask.flatten().nonzero().squeeze(-1).cpu()
         order = order[torch.randperm(len(order), generator=self.rng.torch)].to(self.device)
-        parts = order.tensor_split(max(1, lead.numel() // self.batch_size))
-        for part in parts:
+        parts = order.tensor_split(max(1, lead.numel() // self.batch_size))  # as many in all trainers of a group
+        if mask is not None:
+            others = (~mask.flatten()).nonzero().squeeze(-1)
+            with torch.no_grad():
+                for part in others.split(self.batch_size):
+                    bonus[part] = self.surprise(**rows[part]).bonus
+        for part in (part if len(part) else order for part in parts):  # few rows may be fewer than parts
             found = self.surprise(**rows[part])
             self.optim.step(found.loss)
             bonus[part] = found.bonus.detach()

@@ -3,8 +3,9 @@
 R2D2 is DQN with memory, on another scale of values. Details that matter:
 
 1. The network has memory: it learns from sequences of the buffer, which start from the states that were stored when
-   acting (`net.memory`, `net.sequence_length`); `net.burn_in` rows before them only warm the state
-   up. The paper has 80 and 40; the default is that of all algorithms with memory.
+   acting (`net.memory`, `net.sequence_length`); `net.burn_in` rows before them warm the state up and have no loss (the
+   gradient goes back through them, too, the paper's does not). The paper has 80 and 40; the default is that of all
+   algorithms with memory.
 2. Values are learned on the scale h(x) = sign(x) (sqrt(|x| + 1) - 1) + eps x (Pohlen et al., 2018,
    https://arxiv.org/abs/1805.11593), in the place of clipped rewards: the target is h(rew + discount * h^-1(Q')).
 3. Double Q-learning, dueling streams and n-step returns of five steps.

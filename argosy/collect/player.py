@@ -221,14 +221,24 @@ def play_out(
     while not all(own.complete for own in scores) and on_step(arena):
         for own, stepped in zip(scores, arena.step([player.play() for player in players]), strict=True):
             own.add(stepped)
-        if max(own.played.max() for own in scores) > 100 * quota:
-            for player, own in zip(players, scores, strict=True):
-                if len(idle := np.flatnonzero(own.played == 0)):
-                    raise EnvError(
-                        f"a test has no end: of agent spec {player.seat.spec}, rows {idle.tolist()} have ended no "
-                        f"episode, while others have ended more than {100 * quota}. Does that agent come into the game?"
-                    )
+        check_all_play(players, scores, quota)
     return [own.stats() for own in scores]
+
+
+def check_all_play(players: Sequence[Player], scores: Sequence[Scores], quota: int) -> None:
+    """Refuse a test without an end.
+
+    Raises:
+        EnvError: as `play_out` says.
+    """
+    if max(own.played.max() for own in scores) <= 100 * quota:
+        return
+    for player, own in zip(players, scores, strict=True):
+        if len(idle := np.flatnonzero(own.played == 0)):
+            raise EnvError(
+                f"a test has no end: of agent spec {player.seat.spec}, rows {idle.tolist()} have ended no episode, "
+                f"while others have ended more than {100 * quota}. Does that agent come into the game?"
+            )
 
 
 def _merged(old: Any, rows: np.ndarray, new: Any, count: int) -> Any:

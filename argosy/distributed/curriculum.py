@@ -71,7 +71,7 @@ class Curriculum:
         self._reached: set[str] = set()
         names = [stage.name for stage in stages]
         kept = present_stage(directory)
-        if names and kept not in ("", *names):
+        if kept not in ("", *names):
             raise CheckpointError(f"{str(directory / FILE)!r} says stage {kept!r}, which the curriculum lacks: {names}")
         self._at = names.index(kept) if kept in names else 0
         self._keep()

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import math
+import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -23,11 +24,13 @@ from argosy.distributed.host.base import Beat, Launcher, Repeated, ThreadLaunche
 from argosy.distributed.host.supervisor import Failure, FleetError, Supervisor, check_resources
 from argosy.distributed.roles import Plan, worker_name
 from argosy.distributed.snapshot import Rates, Snapshot, Standstill, is_due, logged
+from argosy.distributed.specs import PolicySpec
 from argosy.distributed.store.parameters import ParameterStore
 from argosy.distributed.workers.evaluation import EvalResult, Listener
 from argosy.errors import CheckpointError
 from argosy.files import append, write_atomically
 from argosy.logger import Loggers
+from argosy.run.folder import located
 from argosy.run.loggers import make_loggers
 from argosy.stacks import shown
 from argosy.unread import warn_of_unread
@@ -67,14 +70,15 @@ class FleetRun:
         resume: bool = False,
         interval_s: float = 1.0,
     ) -> None:
-        directory = Path(directory)
+        directory = Path(directory).absolute()  # an environment may change the working directory
+        fleet = dataclasses.replace(fleet, policies={name: _located(spec) for name, spec in fleet.policies.items()})
         self.fleet, self.directory = fleet, directory
         self._launcher = launcher or ThreadLauncher()
         self._interval_s = interval_s
         self._closed = False
         for spec in fleet.policies.values():
             warn_of_unread(spec.experiment, tests_after_epochs=False)
-        plan = Plan.make(fleet, directory.absolute())
+        plan = Plan.make(fleet, directory)
         roles = plan.roles()
         check_resources(self._launcher, {role.name: role.resources for role in roles})
         for spec in fleet.policies.values():
@@ -367,3 +371,9 @@ class FleetRun:
 
     def _note_failure(self, failure: Failure) -> None:
         append(self.directory / "failures.jsonl", json.dumps(dataclasses.asdict(failure)))
+
+
+def _located(spec: PolicySpec) -> PolicySpec:
+    """Return a policy that finds what it begins or plays with from any folder."""
+    played = None if spec.load is None else os.path.realpath(spec.load)
+    return dataclasses.replace(spec, experiment=located(spec.experiment), load=played)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -39,6 +39,10 @@ class RunningStatistics(nn.Module):
         self.waiting_squares: torch.Tensor = nn.Buffer(torch.zeros(shape, dtype=torch.float64))
         self.pool: Callable[[np.ndarray], np.ndarray] = _alone
         """Sums an array over all trainers of a group; by itself there is one."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what copies and pickles have: they belong to no group."""
+        return {**self.__dict__, "pool": _alone}
 
     @torch.no_grad()
     def take_in(self, rows: torch.Tensor) -> None:

@@ -61,6 +61,12 @@ class Normaliser(nn.Module):
             fields[path[-1]] = getattr(part, method)(fields[path[-1]])
         return out
 
+    @property
+    def held(self) -> Obs:
+        """What the update under way learns from, as it came."""
+        assert self._held is not None
+        return self._held[0]
+
     def hold(self, obs: Obs, mask: torch.Tensor | None) -> None:
         """Keep what an update learns from, to be taken in at its end (see `merge`), and only if it succeeds."""
         self._held = obs, mask

@@ -26,6 +26,7 @@ from argosy.policy.actor_critic import ActorCriticPolicy, GaussianHead
 from argosy.policy.base import RolloutRequest, RolloutResult
 from argosy.policy.explore import Exploration, States
 from argosy.policy.squashed_gaussian import LOG_STD_MIN, SquashedGaussianAnalysis, SquashedGaussianPolicy
+from argosy.policy.unseen import sees_all
 from argosy.rng import Rng
 
 TINY = 1e-6
@@ -178,7 +179,7 @@ class StateDependentActorCriticPolicy(ActorCriticPolicy):
         """Actions with their log-probability and, where it is at hand, the value of the observation."""
         head, actor, critic = self.action_head, self.actor, self.critic
         networks: list[tuple[Backbone, nn.Module]] = [(actor, head.output)]
-        if critic is not None and (critic is actor or self.is_recurrent):
+        if critic is not None and (critic is actor or (self.is_recurrent and sees_all(self, requests.obs))):
             networks.append((critic, self.value_head))
         (output, *value), memory = self._outputs(requests, *networks)
         mean, features = output[:, : self.action_dim], output[:, self.action_dim :]

@@ -211,7 +211,7 @@ class OffpolicyLearning:
             self.buffer.load_state_dict(state["buffer"])
             self._newest = {producer: (int(at[0]), int(at[1])) for producer, at in state["newest"].items()}
         else:
-            self._owed = 0.0
+            self._owed, self._steps = 0.0, 0  # it collects anew before it learns
 
     def _draw(self) -> tuple[Batch, np.ndarray]:
         with self._lock:
@@ -222,7 +222,7 @@ class OffpolicyLearning:
         """End the producer's episodes in the buffer where this segment does not follow the one before."""
         at = (segment.incarnation, segment.seq)
         before = self._newest.get(segment.producer)
-        if before is not None and at != (before[0], before[1] + 1):
+        if before is None or at != (before[0], before[1] + 1):  # its rows may have been another's
             self.buffer.end_episodes(self._rows[segment.producer])
         self._newest[segment.producer] = at
 

@@ -7,6 +7,7 @@ from gymnasium import spaces
 from probes import GAMMA, Probed
 
 from argosy.algorithm import PPG, OptimConfig, PPGConfig, Task
+from argosy.algorithm.compiled import compile_update
 from argosy.algorithm.ppg import KeptRows
 from argosy.data import Batch
 from argosy.errors import ConfigError
@@ -94,6 +95,24 @@ def test_rollouts_are_kept_in_units_of_reward_and_learned_in_the_critic_s(scalin
         error = (algorithm.policy.analyze(first).value - first.returns) / std
         _, means = algorithm._policy_loss(first)
     assert means[1].item() == pytest.approx(error.square().mean().item(), rel=1e-3)
+
+
+def test_compiled_it_keeps_observations_as_they_came(monkeypatch):
+    """They are normalised when the auxiliary phase learns from them, and not before, too."""
+    monkeypatch.setattr(torch, "compile", lambda function: function)
+    monkeypatch.setattr(torch.compiler, "disable", lambda function: function)
+    kept = []
+    for compiled in (False, True):
+        task = Task(observation_space=OBS, action_space=spaces.Discrete(2), net=NetConfig(norm_obs=True))
+        algorithm = PPG.make(PPGConfig(rollouts_per_phase=3), task, seed=0)
+        if compiled:
+            compile_update(algorithm)
+        for seed in range(2):
+            batch = rollout(algorithm, seed)
+            algorithm.update(batch)
+        kept.append(np.sort(algorithm.kept.rollouts[1].obs.numpy().ravel()))
+    np.testing.assert_array_equal(*kept)
+    np.testing.assert_array_equal(kept[0], np.sort(batch.obs.ravel()))
 
 
 def test_a_phase_follows_every_so_many_rollouts_and_learns_from_all_of_them():

@@ -11,13 +11,22 @@ from argosy.distributed.host.base import Progress
 
 class Counter:
     def __init__(
-        self, context, *, raise_at=None, hang_at=None, done_at=None, bad_stats=False, close_s=0.0, in_incarnations=(0,)
+        self,
+        context,
+        *,
+        raise_at=None,
+        hang_at=None,
+        done_at=None,
+        bad_stats=False,
+        close_s=0.0,
+        in_incarnations=(0,),
+        error=None,
     ):
         self.context, self.polls, self.waiting, self.close_s = context, 0, [], close_s
         misbehave = context.incarnation in in_incarnations
         self.raise_at = raise_at if misbehave else None
         self.hang_at = hang_at if misbehave else None
-        self.done_at = done_at
+        self.done_at, self.error = done_at, error or ZeroDivisionError("a planted fault")
         self.bad_stats = bad_stats and misbehave
 
     def poll(self):
@@ -26,7 +35,7 @@ class Counter:
             future, value = self.waiting.pop()
             future.set_result(value + 1)
         if self.polls == self.raise_at:
-            raise ZeroDivisionError("a planted fault")
+            raise self.error
         if self.polls == self.hang_at:
             time.sleep(1000)
         return Progress.DONE if self.polls == self.done_at else Progress.IDLE

@@ -1,7 +1,9 @@
 """What an experiment says is obeyed by a fleet, or refused by name."""
 
 import json
+import os
 import socket
+import tempfile
 import warnings
 from dataclasses import replace
 
@@ -27,6 +29,7 @@ register("bits", BitFlip)
 register_algorithm_wrapper("count-bonus", CountBonus)
 register_algorithm_wrapper("sees-threads", SeesThreads)
 BUFFERS = [{"hindsight": {"future_k": 4.0, "horizon": 6}}, {"device": "cpu"}, {"storage_dir": "disk"}]
+TINY = {"start_steps": 16, "step_per_epoch": 64, "step_per_collect": 4, "batch_size": 16, "episode_per_test": 1}
 SHORT = {"start_steps": 32, "update_per_step": 0.1, "batch_size": 16}
 
 
@@ -68,6 +71,27 @@ def test_an_own_task_with_arguments_and_a_wrapper_plays_in_a_fleet(launcher, tmp
     assert not run.supervisor.failures
     policy = argosy.load(tmp_path / "run", trust=True)
     assert policy.observation_space["observation"].shape == (3,)
+
+
+class Wanders(BitFlip):
+    """Changes the working directory when it is made."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        os.chdir(tempfile.gettempdir())
+
+
+def test_an_env_may_change_the_working_directory_of_a_fleet(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    argosy.train("dqn", "bits", runs="runs", show_progress=False, trainer=TINY, stop={"episodes": 1}, total_steps=64)
+    (begun,) = (tmp_path / "runs").glob("*/dqn/*")
+    experiment = preset("dqn", Wanders, seed=1, trainer=SHORT, init=str(begun.relative_to(tmp_path)))
+    run = FleetRun(fleet(experiment), "fleet", interval_s=0.1)
+    assert run.run().reason == "updates reached", run.supervisor.failures
+    names = {file.name for file in (tmp_path / "fleet").iterdir()}
+    assert {"fleet.json", "status.json", "agents.json", "parameters", "trainer.p.0.safetensors"} < names
+    monkeypatch.chdir(tmp_path)
+    assert argosy.load("fleet", trust=True).action_space.n == 6
 
 
 @both_launchers("algorithm", ["dqn", "ppo"])

@@ -25,7 +25,7 @@ from argosy.distributed import (
     test_pipeline,
 )
 from argosy.env import Environment, StepResult, register, registered_environments
-from argosy.errors import ConfigError
+from argosy.errors import CheckpointError, ConfigError
 from argosy.net import Linear, NetConfig
 from argosy.policy import ActorCriticPolicy
 from argosy.presets import preset
@@ -215,6 +215,8 @@ def test_a_curriculum_goes_on_by_evaluations_and_is_kept(tmp_path):
     assert resumed.results == driver.results
     Keep.batches = ()
     for_ever = dataclasses.replace(description, stop=FleetStop(wall_s=60))
+    with pytest.raises(CheckpointError, match=r"says stage 'hard', which the curriculum lacks: \[\]"):
+        FleetRun(dataclasses.replace(for_ever, curriculum=()), tmp_path / "run", resume=True)
     again = FleetRun(for_ever, tmp_path / "run", resume=True, interval_s=0.1)
     assert again.curriculum.stage == "hard"
     assert again.results == driver.results
@@ -254,11 +256,12 @@ def test_failures_of_environments_are_told_with_their_traceback(tmp_path):
 
 
 def judged(fields, policy):
-    """Say which version the segment met on its way; one call fails."""
+    """Say which version the segment met on its way; one call fails, after it has written into what it was given."""
     judged.calls += 1
+    fields["rew"] += 100
     if judged.calls == judged.fail_at:
         raise ZeroDivisionError("planted")
-    return {**fields, "rew": fields["rew"] + 100, "judge": np.full(fields["rew"].shape, policy.version)}
+    return {**fields, "judge": np.full(fields["rew"].shape, policy.version)}
 
 
 @pytest.mark.parametrize("fail_at", [0, 3])

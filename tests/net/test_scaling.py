@@ -1,7 +1,9 @@
+import copy
+
 import pytest
 import torch
 
-from argosy.net import ScaledLinear
+from argosy.net import RunningStatistics, ScaledLinear
 
 
 def layer(scaling):
@@ -41,6 +43,22 @@ def test_equal_returns_leave_a_scale_to_divide_by():
     head = layer("std")
     head.take_in(torch.full((9,), 3.0))
     assert head.std.item() == pytest.approx(1e-4)
+
+
+def test_copies_belong_to_no_group_of_trainers():
+    class Group:
+        def sum(self, array):
+            return 2 * array
+
+        def __deepcopy__(self, memo):
+            raise TypeError("a connection")
+
+    own = RunningStatistics(())
+    own.pool = Group().sum
+    for one, count in ((copy.deepcopy(own), 2), (own, 4)):
+        one.take_in(torch.tensor([1.0, 3.0]))
+        one.merge()
+        assert one.count == count
 
 
 def test_the_statistics_are_saved_with_the_layer():

@@ -199,3 +199,11 @@ def test_wide_noise_is_learned_from_as_it_is_drawn():
     analysis = policy.analyze(Batch(obs=obs, act=torch.zeros(1, 2)))
     want = log_std_of(features, policy.log_std)
     torch.testing.assert_close(analysis.log_std, want)
+
+
+def test_with_memory_it_acts_without_what_only_its_critic_sees():
+    space = spaces.Dict(seen=spaces.Box(-1, 1, (3,)), hidden=spaces.Box(-1, 1, (2,)))
+    net = NetConfig(hidden_sizes=(8,), memory="gru", memory_size=4, critic_only=("hidden",))
+    policy = StateDependentActorCriticPolicy(space, spaces.Box(-1, 1, (1,)), net, noise_steps=4)
+    act, _ = policy.predict({"seen": np.zeros(3, np.float32)}, deterministic=False)
+    assert act.shape == (1,)

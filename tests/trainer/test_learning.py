@@ -106,3 +106,17 @@ def test_segments_of_unequal_lengths_that_come_together_go_on_from_those_before(
         stops = rings.stop[rings.stored(ring)]
         assert len(stops) == rows
         assert not stops[:-1].any()
+
+
+def test_who_is_new_to_a_buffer_goes_on_with_no_one_elses_episodes():
+    """Its rows may have been another producer's, of a run with other actors."""
+    learning, _ = off_policy()
+    steps = [transition(value) for value in range(1, 7)]
+    for producer, part in (("a", steps[:4]), ("b", steps[4:])):
+        learning._rows["b"] = learning._rows["a"]
+        recorder = Recorder(producer, 0, 1, SegmentSpec(sample_steps=2))
+        for fields in part:
+            for segment in recorder.add(np.array([0]), fields):
+                learning.take([segment])
+    assert learning.buffer.rew[:6].tolist() == [1, 2, 3, 4, 5, 6]
+    assert learning.buffer.next(np.arange(6)).tolist() == [1, 2, 3, 3, 5, 5]

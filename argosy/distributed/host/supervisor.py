@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -267,7 +268,13 @@ def _fault(asked: Future[Beat], timeout_s: float = 0.0) -> tuple[str, str] | Non
         beat = asked.result()
     except Exception as error:  # the actor is gone, or what it says cannot be understood
         return "died" if isinstance(error, PeerLostError) else f"did not say how it is: {error!r}", str(error)
-    return None if beat.error is None else ("raised " + beat.error.strip().splitlines()[-1], beat.error)
+    if beat.error is None:
+        return None
+    lines = beat.error.strip().splitlines()
+    named = (
+        line for line in reversed(lines) if re.match(r"[\w.]*(Error|Exception)\b", line)
+    )  # a text may have several
+    return "raised " + next(named, lines[-1]), beat.error
 
 
 def check_resources(launcher: Launcher, wanted: Mapping[str, Resources]) -> None:

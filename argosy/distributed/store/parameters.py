@@ -142,11 +142,26 @@ class ParameterStore:
         known.metadata[version].update(values)
         self._changed(name, known, parameters=False)
 
-    def tag_best(self, name: str, version: int, values: Mapping[str, object], *, key: str, tag: str) -> bool:
+    def tag_best(
+        self,
+        name: str,
+        version: int,
+        values: Mapping[str, object],
+        *,
+        key: str,
+        tag: str,
+        pin: str | None = None,
+    ) -> bool:
         """Add `values` to what is known of a version; move `tag` to the version that has most of `key`.
 
         The store compares with what it knows itself, so that this holds across evaluation workers and their restarts.
+
+        Raises:
+            CheckpointError: the version has no more the tag `pin` of who evaluated it: it was forgotten, and what has
+                its number now, if anything, is another one.
         """
+        if pin is not None and self._known(name).tags.get(pin) != version:
+            raise CheckpointError(f"version {version} of policy {name!r} was forgotten while it was evaluated")
         self.update_metadata(name, version, values)
         best = _best_of(self._known(name), key, version)
         if self._known(name).tags.get(tag) != best:

@@ -78,10 +78,12 @@ class ParameterServer:
             self._store.tag(name, version, tag)
             return self._when_saved(None)
 
-    def tag_best(self, name: str, version: int, values: Mapping[str, object], key: str, tag: str) -> Future[bool]:
+    def tag_best(
+        self, name: str, version: int, values: Mapping[str, object], key: str, tag: str, pin: str | None = None
+    ) -> Future[bool]:
         """Add to what is known of a version and compare; see `ParameterStore.tag_best`."""
         with self._lock:
-            return self._when_saved(self._store.tag_best(name, version, values, key=key, tag=tag))
+            return self._when_saved(self._store.tag_best(name, version, values, key=key, tag=tag, pin=pin))
 
     def poll(self) -> Progress:
         """Write to the disk what calls have changed; others are answered meanwhile."""

@@ -174,6 +174,14 @@ class Inbox:
             self._admit(self.capacity)
             return segment
 
+    def clear(self) -> int:
+        """Take all that was offered, forget it, and return how many segments that were."""
+        with self._lock:
+            self._admit(len(self))
+            count = len(self._segments)
+            self._segments.clear()
+            return count
+
     def close(self) -> None:
         """Tell those who wait that nothing will be taken any more."""
         with self._lock:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from argosy.collect.player import Player, Scores
+from argosy.collect.player import Player, Scores, check_all_play
 from argosy.data.stats import CollectStats
 from argosy.distributed.host.base import Context, Peer, Progress, Repeated
 from argosy.distributed.store.parameters import BEST, RETURN
@@ -16,7 +15,7 @@ from argosy.distributed.streams.inference import ParameterReader
 from argosy.distributed.workers.actor import Group, Tolerance
 from argosy.errors import CheckpointError
 
-_STEPS_PER_POLL = 50
+_POLL_S = 0.1
 _STORE_S = 20.0
 """In which a store that is restarted is there again: what was found is not to be lost by it."""
 
@@ -110,10 +109,10 @@ class EvalWorker:
             if (start < self._rest_until and self._cores < math.inf) or not self._begin():
                 return Progress.IDLE
             self._evaluation = self._evaluate()
-        steps = sum(1 for _ in itertools.islice(self._evaluation, _STEPS_PER_POLL))
+        over = all(time.monotonic() - start < _POLL_S for _ in self._evaluation)
         now = time.monotonic()
         self._busy_s += now - start
-        if steps < _STEPS_PER_POLL:
+        if over:
             self._evaluation = None
             spent, self._spent_s = self._busy_s - self._spent_s, self._busy_s
             self._rest_until = now + max(0.0, spent / self._cores - spent)
@@ -157,6 +156,7 @@ class EvalWorker:
                 for own, stepped in zip(scores, outcome, strict=False):  # none where an environment failed
                     self._steps += len(stepped.rows)
                     own.add(stepped)
+                check_all_play(group.seated, scores, quota)
                 yield
             if group.fresh:  # new environments begin the evaluation again
                 self._evaluated = {}
@@ -181,7 +181,8 @@ class EvalWorker:
                 time=time.time(),
                 stage=self._group.stage,
             )
-            self._tell(result)  # first: a fleet may end as soon as its driver has heard of it
+            if self._tell(result) is False:  # first: a fleet may end as soon as its driver has heard of it
+                continue  # its trainer has gone back behind this version, which nobody has any more
             self._results.append(result)
             self._found += 1
             target, wanted = self._targets.get(name, (math.inf, 0))
@@ -189,19 +190,21 @@ class EvalWorker:
                 confirming = max(confirming, wanted)
         return confirming
 
-    def _tell(self, result: EvalResult) -> None:
-        """Let the store know; it may have gone back behind this version meanwhile, then nobody needs to know."""
+    def _tell(self, result: EvalResult) -> bool | None:
+        """Let the store know, as `_call_store` does; False: the version that was evaluated is gone."""
         values = {"return_mean": result.return_mean, "return_std": result.return_std, "episodes": result.episodes}
         key = RETURN
         if result.stage:  # what was best in another stage need not be in this one
             key = f"return_mean in {result.stage}"
             values[key] = result.return_mean
-        self._call_store("tag_best", result.policy, result.version, values, key, BEST)
+        return self._call_store("tag_best", result.policy, result.version, values, key, BEST, self._name)
 
-    def _call_store(self, method: str, *args: object) -> bool:
-        """Call a method of the store, again if it is just being restarted; returns whether it could be done."""
+    def _call_store(self, method: str, *args: object) -> bool | None:
+        """Call a method of the store, again if it is just being restarted; False: it refuses, None: it is away."""
         answer = Repeated(lambda: self._store.call(method, *args)).poll(_STORE_S)
-        if answer is None or isinstance(answer.exception(), CheckpointError):
+        if answer is None:
+            return None
+        if isinstance(answer.exception(), CheckpointError):
             return False
         answer.result()
         return True

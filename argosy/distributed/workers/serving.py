@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Generic
 
+import numpy as np
+
 from argosy.collect.player import Reply
 from argosy.collect.postprocess import Postprocess
 from argosy.collect.recorder import Segment
@@ -133,7 +135,8 @@ class BufferWorker(_Serving[Segment, bool]):
         segment, answer = self._mail.take()
         start = time.perf_counter()
         try:
-            fields = self._process(dict(segment.data.items()), self._policy)
+            own = tree.map_leaves(np.copy, segment.data)  # it may be sent again, and may be others', too
+            fields = self._process(dict(own.items()), self._policy)
         except Exception as error:
             answer.set_exception(PeerLostError(f"processing failed: {error!r}"))  # the sender keeps the segment
             raise

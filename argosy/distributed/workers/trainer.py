@@ -280,6 +280,8 @@ class TrainerWorker:
         return max(0, self._algorithm.policy.version - segment.version)
 
     def _end_of_round(self, publish: bool) -> None:
+        if self._sync and self._group is None:
+            self._drop_surplus()
         self._schedule()
         if publish and self._leads:
             self._unpublished = True
@@ -290,6 +292,16 @@ class TrainerWorker:
             self._save()
             if self._spec.kind == "offpolicy":  # a large buffer takes long
                 self._save_due = start + (time.monotonic() - start) / _SAVE_SHARE
+
+    def _drop_surplus(self) -> None:
+        """Drop what is of no round: who is told of one version twice, as after a restart, makes a segment too many.
+
+        Without this, all later rounds would be of the parameters before. In a group it may be the next round's, as the
+        trainer that publishes may be ahead of this one.
+        """
+        self._done.dropped += self._inbox.clear() + sum(map(len, self._round.values()))
+        for waiting in self._round.values():
+            waiting.clear()
 
     def _schedule(self) -> None:
         """Follow the run's length, in a group by a number that is the same in all its members."""

@@ -108,6 +108,16 @@ def test_budget_ends_in_an_error_with_the_traceback(supervise):
     assert len(supervisor.failures) == 3
 
 
+def test_an_error_of_several_lines_is_known_by_its_name(supervise):
+    """A ConfigError ends it at once: no restart would help."""
+    supervisor = supervise(
+        role("a", raise_at=1, error=ConfigError("lr is -1;\ngive one above 0"), in_incarnations=range(9))
+    )
+    with pytest.raises(FleetError, match=r"raised argosy\.errors\.ConfigError: lr is -1;; no restart would help"):
+        until(supervisor, lambda: False)
+    assert len(supervisor.failures) == 1
+
+
 @seldom_on_ray
 def test_done_worker_still_answers(supervise, launcher):
     supervisor = supervise(role("a", done_at=2))

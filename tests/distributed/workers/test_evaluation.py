@@ -1,3 +1,4 @@
+import time
 from concurrent.futures import Future
 from dataclasses import replace
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from argosy.data import CollectStats
 from argosy.distributed import (
     AgentSpec,
     EvalGroup,
@@ -87,6 +89,55 @@ def test_a_store_that_cannot_answer_costs_no_evaluation(error):
     assert worker._begin() or worker._begin()
     assert called[-1] == ("tag", "p", 3, "eval.0")
     assert not worker._begin()  # it is evaluated
+
+
+def test_what_the_trainer_has_gone_back_behind_is_no_result():
+    """Another version may have its number by now: the store says whether the one that was pinned is still there."""
+    store = ParameterStore()
+    for version in (2, 3):
+        store.push("p", {"version": version, "state_dict": {"w": torch.zeros(1)}})
+
+    def call(method, *args):
+        try:
+            if method == "tag_best":
+                name, version, values, key, tag, pin = args
+                return resolved(store.tag_best(name, version, values, key=key, tag=tag, pin=pin))
+            return resolved(store.tag(*args))
+        except CheckpointError as error:
+            return failed(error)
+
+    def evaluated():
+        assert worker._begin()
+        yield
+        worker._group.seated = [SimpleNamespace(policy=worker._readers["p"].policy)]
+        played = SimpleNamespace(stats=lambda: CollectStats(returns=np.array([5.0]), lens=np.array([7])))
+        yield worker._report([played], 1)
+
+    worker = make_worker(SimpleNamespace(call=call))
+    assert [*evaluated()] == [None, 0]
+    assert [result.version for result in worker.results(0, 0)[1]] == [3]
+    assert store.tags("p") == {"latest": 3, "eval.0": 3, "best": 3}
+    worker._evaluated, going_on = {}, evaluated()
+    next(going_on)
+    store.roll_back("p", 2)
+    store.push("p", {"version": 3, "state_dict": {"w": torch.ones(1)}})
+    assert next(going_on) == 0
+    assert len(worker.results(0, 0)[1]) == 1
+    assert store.tags("p") == {"latest": 3, "best": 2}
+
+
+def test_a_poll_takes_no_longer_than_a_step_of_slow_environments():
+    """However many steps an evaluation has: the watchdog bounds a poll."""
+    worker = make_worker(Mock())
+    slow = (time.sleep(0.05) for _ in range(100))
+    worker._evaluation = slow
+    start = time.monotonic()
+    worker.poll()
+    assert time.monotonic() - start < 1.0
+    assert worker._evaluation is slow
+    worker._evaluation = iter([None, None])
+    worker.poll()
+    assert worker._evaluation is None
 
 
 class Tripping(Environment):

@@ -215,7 +215,7 @@ def test_a_replay_buffer_of_other_actors_is_refused_or_left_behind(make_trainer,
     anew = make_learning(algorithm, experiment, {"a": 2, "b": 2}, save_buffer=False)
     anew.load_state_dict(state)
     assert len(anew.buffer) == 0
-    assert anew.state_dict()["steps"] == 7
+    assert anew.state_dict()["steps"] == 0  # it collects before it learns, as at the start
 
 
 def test_the_last_version_is_published_before_a_trainer_is_done(make_trainer):
@@ -263,6 +263,27 @@ def test_a_trainer_counts_on_for_those_that_are_no_more(make_trainer, tmp_path):
         assert trainer.stats()["env_steps"] == 111
     trainer._save()
     assert make_trainer(3).stats()["env_steps"] == 111
+
+
+def test_what_is_of_no_synchronous_round_is_dropped_at_its_end(make_trainer):
+    """Or the segment that an actor makes too many, told of a version twice, puts it one round behind for good."""
+
+    def segment(seq):
+        data = NamedArray(rew=np.zeros((2, 1)), policy=None)
+        return Segment(
+            producer="a", incarnation=0, seq=seq, rows=np.arange(1), data=data, episode_returns=np.zeros(0),
+            episode_lengths=np.zeros(0, int),
+        )  # fmt: skip
+
+    trainer = make_trainer(0)
+    trainer._sync = True
+    trainer._round["a"].append(segment(1))
+    answers = [trainer.put(segment(seq)) for seq in range(2, 7)]
+    assert not all(answer.done() for answer in answers)  # there is room for two
+    trainer._end_of_round(False)
+    assert trainer._done.dropped == 6
+    assert all(answer.result(0) for answer in answers)
+    assert (len(trainer._inbox), len(trainer._round["a"])) == (0, 0)
 
 
 def test_schedules_of_several_trainers_follow_what_all_have_done(make_trainer):
