@@ -185,6 +185,11 @@ class Scores:
         """Whether all rows have played theirs."""
         return bool((self.played >= self._quota).all())
 
+    @property
+    def idle(self) -> list[int]:
+        """Rows that have made no step yet."""
+        return np.flatnonzero((self.played == 0) & (self._lengths == 0)).tolist()
+
     def add(self, stepped: Stepped) -> None:
         """Count the transitions that a step completed."""
         rows = stepped.rows
@@ -214,7 +219,7 @@ def play_out(
     `on_step` is called before each step; False ends it.
 
     Raises:
-        EnvError: an agent has played none, and another one a hundred times as many as it should.
+        EnvError: an agent has made no step, and another one has played a hundred times as many as it should.
     """
     arena.reset()
     scores = [Scores(player.seat.rows, quota) for player in players]
@@ -234,10 +239,10 @@ def check_all_play(players: Sequence[Player], scores: Sequence[Scores], quota: i
     if max(own.played.max() for own in scores) <= 100 * quota:
         return
     for player, own in zip(players, scores, strict=True):
-        if len(idle := np.flatnonzero(own.played == 0)):
+        if own.idle:
             raise EnvError(
-                f"a test has no end: of agent spec {player.seat.spec}, rows {idle.tolist()} have ended no episode, "
-                f"while others have ended more than {100 * quota}. Does that agent come into the game?"
+                f"a test has no end: of agent spec {player.seat.spec}, rows {own.idle} have made no step, while others "
+                f"have ended more than {100 * quota} episodes. Does that agent come into the game?"
             )
 
 

@@ -220,7 +220,7 @@ def test_who_is_not_in_the_game_keeps_no_episode_from_its_end(comes):
 def test_a_test_of_an_agent_that_never_comes_is_an_error():
     arena = AgentArena([Absent(), Absent()], [0, 0, 0])
     policy = RandomPolicy(Absent.observation_spaces[0], Absent.action_spaces[0])
-    with pytest.raises(EnvError, match=r"spec 0, rows \[2, 5\] have ended no episode, while others .* 300"):
+    with pytest.raises(EnvError, match=r"spec 0, rows \[2, 5\] have made no step, while others .* 300 episodes"):
         play_out(arena, [Player(arena.seats[0], policy, Inline(policy))], 3)
 
 
