@@ -110,7 +110,7 @@ class PPG(SummedLoss[PPGConfig, PPGStats]):
                 norms.append(self.optim.step(loss))
                 history.append(means.detach())
         if self.policy.normaliser is not None:  # detail 3
-            raw = Batch(obs=self.policy.normaliser.held)
+            raw = Batch(obs=self.policy.normaliser.held())
             rows = Batch({**vars(rows), "obs": rows_to_learn(self.policy, rollout, raw).obs})
         self.kept.rollouts.append(rows)
         aux = []

@@ -61,9 +61,8 @@ class Normaliser(nn.Module):
             fields[path[-1]] = getattr(part, method)(fields[path[-1]])
         return out
 
-    @property
     def held(self) -> Obs:
-        """What the update under way learns from, as it came."""
+        """Return what the update under way learns from, as it came."""
         assert self._held is not None
         return self._held[0]
 
