@@ -270,10 +270,8 @@ def _fault(asked: Future[Beat], timeout_s: float = 0.0) -> tuple[str, str] | Non
         return "died" if isinstance(error, PeerLostError) else f"did not say how it is: {error!r}", str(error)
     if beat.error is None:
         return None
-    lines = beat.error.strip().splitlines()
-    named = (
-        line for line in reversed(lines) if re.match(r"[\w.]*(Error|Exception)\b", line)
-    )  # a text may have several
+    lines = beat.error.strip().splitlines()  # the error's own text may have several
+    named = (line for line in reversed(lines) if re.match(r"[\w.]*(Error|Exception)\b", line))
     return "raised " + next(named, lines[-1]), beat.error
 
 
