@@ -92,6 +92,8 @@ class Collector:
                 f"the buffer has {buffer.buffer_num} sub-buffer(s) for {n} envs; "
                 f"make a VectorReplayBuffer(total_size, buffer_num={n})"
             )
+        if buffer is not None:
+            buffer.end_episodes()  # what is to come does not continue them
         self._buffer = buffer
         self._stored_info = tuple(buffer.info_keys) if buffer is not None else ()
         # Hooks are told where each step is stored, so with hooks each is stored at once
@@ -124,12 +126,11 @@ class Collector:
                 field. Nothing of that vector step is stored; the next call starts new episodes.
         """
         quota, remaining = planned(n_step, n_episode, self.env.num_envs)
-        kwargs = dict(gym_reset_kwargs or {})
         ended: Ended = []
         start, steps = time.perf_counter(), self.collect_step
         self._may_stage = quota is None and remaining >= STAGING_FROM * self.env.num_envs
         try:
-            self._loop(quota, remaining, random, render, kwargs, ended)
+            self._loop(quota, remaining, random, render, dict(gym_reset_kwargs or {}), ended)
         except BaseException:
             self._abandon()
             raise
@@ -140,8 +141,7 @@ class Collector:
         self._flush()
         elapsed = time.perf_counter() - start
         self.collect_time += elapsed
-        steps = self.collect_step - steps
-        stats = CollectStats(n_collected_steps=steps, collect_time=elapsed)
+        stats = CollectStats(n_collected_steps=self.collect_step - steps, collect_time=elapsed)
         if not ended:
             return stats
         returns, lens, successes = (np.concatenate(parts) for parts in zip(*ended, strict=True))
@@ -200,7 +200,6 @@ class Collector:
         self._longest, self._restarted_at = int(counters["longest"]), int(counters["restarted_at"])
         self._rows = None
         self._pending_seeds, self._stagger_at = state["pending_seeds"], state["stagger_at"]
-        self._stale[:] = True
         if state["env"] is not None and hasattr(self.env, "load_state_dict"):
             self.env.load_state_dict(state["env"])
         for hook, hook_state in zip(self.hooks, state["hooks"], strict=False):
@@ -307,6 +306,7 @@ class Collector:
     def _first_rows(self, reset_kwargs: Mapping[str, object]) -> Rows:
         """Reset all envs, seeded anew where a seed waits."""
         n = self.env.num_envs
+        self._abandon()  # those of the buffer, too, which another collector, or another run, may have filled
         if self._pending_seeds is not None:
             self.env.seed(self._pending_seeds)
             self._pending_seeds = None
@@ -364,7 +364,7 @@ class Collector:
             step_hook(
                 StepEvent(
                     self.env, rows.env_ids, rows.obs, act, rew, terminated, truncated, obs_next, info, stored,
-                    self.buffer, slots,
+                    self.buffer, slots, rows.lens,
                 )
             )  # fmt: skip
         ended_rows: np.ndarray = terminated | truncated

@@ -27,6 +27,7 @@ class StepEvent:
     policy: object  # what the policy stores (a Batch [k, ...] or None), e.g. log-probabilities
     buffer: ReplayBuffer | None
     slots: np.ndarray | None  # [k] where the buffer keeps the rows; None without a buffer
+    lens: np.ndarray  # [k] steps that their episodes have now
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class MonteCarloReturns(CollectHook):
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Return the returns of all slots."""
-        return {"returns": self.returns} | ({} if self._head is None else {"head": np.array(self._head)})
+        return {"returns": self.returns.copy()} | ({} if self._head is None else {"head": np.array(self._head)})
 
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Go on from what `state_dict` returned."""

@@ -180,8 +180,8 @@ def compute_nstep_return(
     window = buffer.rings.shift(indices[:, None], np.minimum(np.arange(n_step), ahead[:, None]))
     weights, discount = n_step_weights(ahead, n_step, gamma)
     final = window[:, -1]
-    discount[to_numpy(buffer.get(final, "terminated"))] = 0.0
-    rewards = (to_numpy(buffer.get(window, "rew")) * weights).sum(axis=1)
+    discount[to_numpy(buffer.get(final, "terminated", stack_num=1))] = 0.0
+    rewards = (to_numpy(buffer.get(window, "rew", stack_num=1)) * weights).sum(axis=1)
     with torch.no_grad():
         behind = target_q_fn(buffer, final)
     lead = (-1, *[1] * (behind.ndim - 1))

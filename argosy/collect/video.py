@@ -50,7 +50,6 @@ class VideoRecorder(CollectHook):
         self.episodes = 0
         """Episodes of the env that have ended."""
         self._frames: list[np.ndarray] = []
-        self._steps = 0  # since the last episode's end
 
     def on_step(self, event: StepEvent) -> None:
         """Take a picture."""
@@ -58,7 +57,8 @@ class VideoRecorder(CollectHook):
             raise ConfigError(f"env_id is {self.env_id}; the envs are 0 to {event.env.num_envs - 1}")
         if self.env_id not in event.env_ids:
             return
-        self._steps += 1
+        if event.lens[event.env_ids == self.env_id] == 1:
+            self._frames = []  # those of an episode that a reset has cut
         if self.episodes % self.every == 0 and len(self._frames) < self.max_steps:
             self._frames.append(picture(event.env, self.env_id))
             self._fps = fps_of(event.env)
@@ -67,10 +67,9 @@ class VideoRecorder(CollectHook):
         """Write the film of the episode."""
         if event.env_id != self.env_id:
             return
-        # those before are of an episode that a reset has cut
-        if frames := self._frames[max(0, self._steps - event.length) :]:
-            write_video(self._path(self.episodes), frames, self._fps)
-        self._frames, self._steps = [], 0
+        if self._frames:
+            write_video(self._path(self.episodes), self._frames, self._fps)
+        self._frames = []
         self.episodes += 1
 
     def state_dict(self) -> dict[str, np.ndarray]:
@@ -80,7 +79,7 @@ class VideoRecorder(CollectHook):
     def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
         """Go on counting; episodes begin anew."""
         self.episodes = int(state["episodes"])
-        self._frames, self._steps = [], 0
+        self._frames = []
 
     def _path(self, episode: int) -> Path:
         return self.folder / f"episode-{episode:06d}{self.suffix}"

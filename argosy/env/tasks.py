@@ -366,6 +366,9 @@ def _of_many(method: Callable[[Any, Any, Info], Any]) -> GoalRule:
     def ask(achieved: Goals, desired: Goals) -> NDArray[Any]:
         # "the truth value of an array ... is ambiguous", "only 0-dimensional arrays can be converted"
         with contextlib.suppress(ValueError, TypeError):
+            if len(achieved) in achieved.shape[1:]:  # a number per pair, or one per element? Of more pairs it shows
+                twice = (np.concatenate((goals, goals)) for goals in np.broadcast_arrays(achieved, desired))
+                return ask(*twice)[: len(achieved)]
             found = np.asarray(method(achieved, desired, {}))
             if found.shape == achieved.shape[:1]:
                 return found

@@ -420,6 +420,41 @@ def test_reset_env_ends_segments_in_the_buffer() -> None:
     assert collector.buffer.rollout().cut[:, 0].tolist() == [False, False, True, False, True]
 
 
+def goes_across(buffer: VectorReplayBuffer) -> bool:
+    """Whether a row goes on to one that does not begin where it ends."""
+    rows = buffer.rings.all_stored()
+    rows = rows[~buffer.rings.stop[rows]]
+    return bool((buffer[rows].obs_next != buffer[buffer.next(rows)].obs).any())
+
+
+def test_what_others_have_left_in_a_buffer_is_not_continued() -> None:
+    first = make([9], [9])
+    first.collect(n_step=6)
+    second = Collector(first.policy, make_env([9], [9]), first.buffer, exploration_noise=True)
+    second.collect(n_step=6)
+    assert not goes_across(first.buffer)
+    second.load_state_dict(second.state_dict())  # without `restart_envs`
+    second.collect(n_step=6)
+    assert not goes_across(first.buffer)
+    loaded = VectorReplayBuffer(1000, 2, info_keys=("speed",))
+    third = Collector(first.policy, make_env([9], [9]), loaded, exploration_noise=True)
+    loaded.load_state_dict(first.buffer.state_dict())
+    third.collect(n_step=6)
+    assert not goes_across(loaded)
+
+
+def test_a_buffer_that_comes_back_is_not_continued() -> None:
+    collector = make([9, 9], [9, 9])
+    kept = collector.buffer
+    collector.collect(n_step=6)
+    collector.buffer = VectorReplayBuffer(100, 2, info_keys=("speed",))
+    collector.collect(n_step=6)
+    collector.buffer = kept
+    collector.collect(n_step=6)
+    assert len(kept) == 12
+    assert not goes_across(kept)
+
+
 def test_reset_empties_buffer_and_counters() -> None:
     collector = make([10])
     collector.collect(n_step=3)

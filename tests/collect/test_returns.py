@@ -9,9 +9,9 @@ from argosy.data import Batch, Sampling, VectorReplayBuffer
 from argosy.errors import DataError
 
 
-def filled():
+def filled(**options):
     """Two rings. First: an episode of 2 that terminates, one of 2 that is truncated. Second: one that goes on."""
-    buffer = VectorReplayBuffer(8, 2)
+    buffer = VectorReplayBuffer(8, 2, **options)
     for t in range(4):
         buffer.add(
             Batch(
@@ -79,6 +79,15 @@ def test_n_step_returns():
         )
         sample, _ = buffer.sample(0, Sampling(n_step=n_step, gamma=0.9))
         assert batch.returns == pytest.approx(sample.rew + sample.discount * sample.obs_next)
+
+
+def test_n_step_returns_of_stacked_frames():
+    buffer = filled(stack_num=3)
+    _, indices = buffer.sample(0)
+    batch = compute_nstep_return(
+        buffer[indices], buffer, indices, lambda of, final: of.get(final, "obs_next", stack_num=1), 0.5, 2
+    )
+    assert batch.returns.tolist() == [2, 2, 3 + 2 + 1, 4 + 2, 15 + 3, 15 + 3.25, 15 + 3.5, 10 + 7]
 
 
 def test_n_step_returns_of_several_actions():

@@ -44,6 +44,16 @@ def test_fields_of_ones_own_are_stored_and_sampled():
         _ = buffer.advantage
 
 
+@pytest.mark.parametrize("name", ["maxsize", "priorities", "hindsight", "cached_buffer_num", "rings"])
+def test_they_hide_nothing_that_buffers_have(name):
+    buffer = ReplayBuffer(3)
+    buffer.add(step(0, 1, **{name: np.full(1, 7.0)}))
+    assert buffer[0][name] == 7.0
+    assert len(buffer.sample(2)[0]) == 2
+    assert ReplayBuffer(5).maxsize == 5
+    assert CachedReplayBuffer(ReplayBuffer(5), 2, 3).cached_buffer_num == 2
+
+
 def test_they_may_come_and_go():
     """Rows without them hold zero, also where a row that had them is overwritten."""
     buffer = ReplayBuffer(3)

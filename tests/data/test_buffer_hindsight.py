@@ -245,6 +245,13 @@ def test_rewards_of_agents_are_refused():
         buffer.sample(1)
 
 
+def test_returns_of_several_rewards_are_refused():
+    buffer, no = ReplayBuffer(6), np.zeros(1, bool)
+    buffer.add(Batch(obs=np.ones(1), obs_next=np.ones(1), act=no, rew=np.ones((1, 2)), terminated=no, truncated=no))
+    with pytest.raises(DataError, match="'returns', which need one reward per row; the buffer stores several"):
+        buffer.sample(1, Sampling(fields=("returns",)))
+
+
 def test_returns_of_goals_that_were_not_pursued_are_refused():
     hindsight = Hindsight(compute_reward_fn=reached, horizon=9, future_k=4.0)
     with pytest.raises(DataError, match=r"'returns', which are of the goals that were pursued, with new goals"):

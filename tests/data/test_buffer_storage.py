@@ -177,13 +177,15 @@ def test_hdf5_round_trip(make, compression, tmp_path):
     if buffer.priorities is not None:
         buffer.update_weight([1, 2], [3.0, 4.0])
     buffer.save_hdf5(tmp_path / "buffer.hdf5", compression=compression)
-    again = type(buffer).load_hdf5(tmp_path / "buffer.hdf5") if type(buffer) is not CachedReplayBuffer else None
-    again = again or ReplayBuffer.load_hdf5(tmp_path / "buffer.hdf5")
+    again = type(buffer).load_hdf5(tmp_path / "buffer.hdf5")
     assert again.options() == buffer.options()
     for _ in range(3):
         assert_equal_batches(buffer.sample(8)[0], again.sample(8)[0])
     assert_equal_batches(buffer[:], again[:])
     assert [path.name for path in tmp_path.iterdir()] == ["buffer.hdf5"]
+    for goes_on in (buffer, again):
+        fill(goes_on, 3, getattr(buffer, "cached_buffer_num", buffer.buffer_num))
+    assert_equal_batches(buffer[:], again[:])
     on_device = ReplayBuffer.load_hdf5(tmp_path / "buffer.hdf5", device="cpu")
     assert isinstance(on_device.rew, torch.Tensor)
 

@@ -249,6 +249,10 @@ def test_rules_of_goals_are_of_many_goals_at_once(compute, monkeypatch):
     for many in (goals, goals[:1], goals[1:]):
         assert rules.reward(many, goals[:1]).tolist() == [-1.0 * (row != 0).any() for row in many]
         assert rules.terminated(many, np.zeros_like(many)).tolist() == [bool((row == 0).all()) for row in many]
+    monkeypatch.setattr(BitFlip, "compute_reward", lambda self, a, d, info: -1.0 * abs(a[0] - d[0]))  # of one pair
+    rules = goal_rules("argosy.env.bitflip:BitFlip", EnvConfig())
+    for many in (goals, goals[1:]):  # as many as a goal has elements, and fewer
+        assert rules.reward(many, np.zeros_like(many)).tolist() == (-many[:, 0]).tolist()
     monkeypatch.delattr(BitFlip, "compute_terminated")
     assert goal_rules("argosy.env.bitflip:BitFlip", EnvConfig()).terminated is None
 

@@ -130,6 +130,8 @@ def look_up(buffer: ReplayBuffer, index: IntArray, final: IntArray, sampling: Sa
             raise DataError(f"a sample is to hold {name!r}, which nothing makes: {nearest(name, MAKERS)}")
         if name == "returns" and buffer.hindsight is not None:
             raise DataError("a sample is to hold 'returns', which are of the goals that were pursued, with new goals")
+        if name == "returns" and buffer.fields["rew"].columns[()].shape:
+            raise DataError("a sample is to hold 'returns', which need one reward per row; the buffer stores several")
     like = buffer.fields["rew"].columns[()].like
     return {name: like(MAKERS[name](buffer, index, final, sampling)) for name in sampling.fields}
 
@@ -181,7 +183,8 @@ def ends_stored(buffer: ReplayBuffer, index: IntArray, final: IntArray, sampling
 
     False of a row with which what is left of an episode begins.
 
-    Where no episode is stored from its beginning to its end, it is True of all rows.
+    Where no episode is stored from its beginning to its end, it is True of all rows that are drawn with a first row of
+    one. Without one nobody looks for them.
     """
     rings, rows = buffer.rings, np.atleast_2d(index)
     last = rows[-1]  # of sequences the last row's is looked up, the others follow

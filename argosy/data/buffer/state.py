@@ -75,7 +75,8 @@ def own_fields(storage: Storage, given: Iterable[str] = ()) -> list[str]:
     for name in given:
         if name not in storage.fields and name not in KNOWN:
             storage.fields[name] = Field(name, storage.maxsize, storage.make_column, optional=True)
-            as_attribute(type(storage), name)
+            if name not in vars(storage):  # else it would hide what all buffers have
+                as_attribute(type(storage), name)
     return [name for name, field in storage.fields.items() if name not in KNOWN and (given or field.columns)]
 
 

@@ -152,11 +152,19 @@ class CachedReplayBuffer(ReplayBufferManager):
                 f"cached_buffer_num is {cached_buffer_num!r}, max_episode_length {max_episode_length!r}; "
                 "both must be >= 1"
             )
-        self.cached_buffer_num = cached_buffer_num
-        self.max_episode_length = max_episode_length
         options = main_buffer.options() | {"hindsight": main_buffer.hindsight}
         cached = [ReplayBuffer(max_episode_length, **options) for _ in range(cached_buffer_num)]
         super().__init__([main_buffer, *cached])
+
+    @property
+    def cached_buffer_num(self) -> int:
+        """How many buffers collect running episodes."""
+        return self.buffer_num - 1
+
+    @property
+    def max_episode_length(self) -> int:
+        """Rows that each of these holds."""
+        return int(self.rings.capacity[1])
 
     def add(self, batch: TransitionLike, buffer_ids: npt.ArrayLike | None = None) -> Added:
         """Store one transition per environment; `buffer_ids` 0 .. cached_buffer_num - 1 (None: all) name these.

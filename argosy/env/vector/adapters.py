@@ -170,7 +170,13 @@ class GymVectorEnv:
         """Reset the envs `ids` alone."""
         mask = np.zeros(self.num_envs, np.bool_)
         mask[ids] = True
-        obs, info = self.env.reset(options={**options, "reset_mask": mask})
+        try:
+            obs, info = self.env.reset(options={**options, "reset_mask": mask})
+        except ValueError as error:
+            raise EnvError(
+                f"reset: {self.env} cannot begin episodes in some of its envs alone: {error} Instead of gymnasium's "
+                "wrapper around a vector env take VectorEnvNormObs, or wrap each env"
+            ) from error
         rest, now = np.flatnonzero(~mask), as_tree(self._foreign_space, obs)
         if not equal(take(self._last, rest), take(now, rest)):
             raise EnvError(
@@ -238,6 +244,8 @@ class GymVectorEnv:
     def _tidy(self, info: dict[str, object], ids: NDArray[np.int64]) -> dict[str, NDArray[np.generic]]:
         """Keep the arrays with a row per env, for the envs asked for."""
         n = self.num_envs
+        if not isinstance(info, dict):
+            raise EnvError(f"{self.env} gives its infos as a {type(info).__name__}; they have to be a dict of arrays")
         arrays = {k: v[ids] for k, v in info.items() if isinstance(v, np.ndarray) and len(v) == n}
         return {**arrays, "env_id": ids}
 

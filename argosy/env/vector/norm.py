@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from argosy.data.running import RunningMeanStd
 from argosy.data.tree import State
+from argosy.env.actions import find_mask_key
 from argosy.env.spaces import Space, leaves
 from argosy.env.vector.protocol import AsyncVectorEnv, Ids, Infos, Obs, Received, StepReturn, VectorEnv, info_column
 from argosy.errors import ConfigError, DataError, EnvError, SpaceError
@@ -120,7 +121,10 @@ class VectorEnvNormObs(VectorEnvWrapper):
     def __init__(self, venv: VectorEnv, update_obs_rms: bool = True) -> None:
         super().__init__(venv)
         space = venv.single_observation_space
-        floats = {name: shape for name, shape, dtype in leaves(space) if dtype.kind == "f"}  # only a Box holds any
+        mask = find_mask_key(space, venv.single_action_space)
+        floats = {  # only a Box holds any
+            name: shape for name, shape, dtype in leaves(space) if dtype.kind == "f" and name != mask
+        }
         shapes = {"": space.shape} if isinstance(space, Box) else floats
         if not shapes:
             raise SpaceError(

@@ -75,6 +75,15 @@ def test_an_env_that_is_reset_twice_is_refused():
         as_vector_env(AsyncVectorEnv(counts(2), shared_memory=False))
 
 
+def test_wrappers_that_hide_what_is_needed_are_named():
+    wrapped = as_vector_env(gym.wrappers.vector.NormalizeObservation(SyncVectorEnv(counts(2))))
+    wrapped.reset()
+    with pytest.raises(EnvError, match=r"<NormalizeObservation, .*> cannot begin episodes in some .* VectorEnvNormObs"):
+        wrapped.reset([0])
+    with pytest.raises(EnvError, match=r"<DictInfoToList, .*> gives its infos as a list; they have to be a dict"):
+        as_vector_env(gym.wrappers.vector.DictInfoToList(SyncVectorEnv(counts(2)))).reset()
+
+
 def test_a_wrapper_that_reads_the_mask_hides_no_env_that_does_not():
     env = gym.wrappers.vector.RecordEpisodeStatistics(gym.make_vec("CartPole-v1", num_envs=2))
     env = as_vector_env(env)

@@ -203,6 +203,19 @@ def test_part_that_is_not_a_number_is_named():
         env.step([0, 0])
 
 
+def test_masks_stay_as_they_are():
+    class Masked(Told):
+        observation_space = spaces.Dict(x=Told.observation_space, action_mask=spaces.Box(0, 1, (2,), np.float32))
+
+        def reset(self, *, seed=None, options=None):
+            return {"x": super().reset()[0], "action_mask": np.array([1, 0], np.float32)}, {}
+
+    env = VectorEnvNormObs(DummyVectorEnv([lambda start=start: Masked([start], []) for start in (0, 2)]))
+    obs, _ = env.reset()
+    assert obs["action_mask"].tolist() == [[1, 0]] * 2
+    assert list(env.get_obs_rms()) == ["x"]
+
+
 def test_nothing_to_normalise():
     class Cards(Told):
         observation_space = spaces.Dict(card=spaces.Discrete(3))
