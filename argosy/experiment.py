@@ -192,9 +192,13 @@ class Experiment(Checked):
         `data`, settings of collecting that are not among the changes go back to their defaults.
 
         Raises:
-            ConfigError: a name is unknown (the nearest one is offered) or a value has the wrong type or range.
+            ConfigError: a name is unknown (the nearest one is offered), or stands for what another one says; or a value
+                has the wrong type or range.
         """
         changed: dict[str, object] = {}
+        said = [name for key, value in changes.items() for name in _named(self.full_name(key), value)]
+        if twice := sorted({name.removeprefix("config.") for name in said if said.count(name) > 1}):
+            raise ConfigError(f"{twice[0]} is given twice, by different names of it; leave one of them out")
         if changes.get("data") is not None and self.data is None and algorithm_class(self.algorithm).kind != "onpolicy":
             changed |= _COLLECTING
         changed |= {self.full_name(key): value for key, value in changes.items()}
@@ -319,6 +323,13 @@ _REPLAYING = _defaults("trainer", TrainerConfig(), "update_per_step", "batch_siz
 _REPLAYING |= _defaults("trainer", TrainerConfig(), "offline_updates", "data_share")
 _COLLECTING = _defaults("trainer", TrainerConfig(), "step_per_collect", "update_per_step", "start_steps") | _BUFFER
 _COLLECTING |= _defaults("trainer", TrainerConfig(), "data_share")
+
+
+def _named(name: str, value: object) -> list[str]:
+    """Return the names of all settings that a change of one name is about, those of a section with dots."""
+    if not isinstance(value, Mapping):
+        return [name]
+    return [leaf for key, inner in value.items() for leaf in _named(f"{name}.{key}", inner)]
 
 
 def _leaves(config: object, prefix: str = "") -> list[str]:

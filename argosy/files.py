@@ -22,6 +22,8 @@ from argosy.errors import MALFORMED, ArgosyError, CheckpointError, ConfigError
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """Give a file to write into that takes the place of `path` in the end: it is there whole or not at all."""
+    if not path.name:
+        raise IsADirectoryError(f"{str(path)!r} is a folder; name a file")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:

@@ -63,6 +63,9 @@ def test_replay_by_priority_is_a_setting():
         ({"algorithm": "ppo"}, r"unknown setting 'algorithm'"),
         ({"lr": "fast"}, r"lr is 'fast'; it must be float"),
         ({"optim.lrr": 1}, r"unknown setting 'optim.lrr' of OptimConfig: did you mean 'optim.lr'"),
+        ({"lr": 1e-3, "optim": {"lr": 1e-2}}, r"optim\.lr is given twice, by different names"),
+        ({"optim.lr": 1e-3, "lr": 1e-2}, r"optim\.lr is given twice"),
+        ({"total_steps": 9, "trainer": {"total_steps": 8}}, r"trainer\.total_steps is given twice"),
     ],
 )
 def test_unknown_and_bad_settings_are_refused_by_name(changes, message):

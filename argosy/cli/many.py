@@ -42,7 +42,7 @@ def run_and_report(group: Sequence[Job], flags: SideBySide) -> int:
 
     def told(outcome: Outcome) -> None:
         bar.update()
-        if not flags.quiet:
+        if not flags.quiet or outcome.failed:
             tqdm.write(line(outcome), file=sys.stderr)
 
     def watched(running: Sequence[Job]) -> None:
@@ -61,7 +61,9 @@ def run_and_report(group: Sequence[Job], flags: SideBySide) -> int:
         how = "stopped; everything is saved" if stopped else "not all have come to their end"
         print(f"\n{how}. Go on with: {resume_command(group[0].root)}", file=flags.stream)
     if flags.json:
-        print(json.dumps({"runs": [outcome.result for outcome in outcomes], "folder": str(group[0].root)}), flush=True)
+        failed = {outcome.job.name: outcome.why for outcome in outcomes if outcome.failed}
+        runs = {"runs": [outcome.result for outcome in outcomes], "failed": failed, "folder": str(group[0].root)}
+        print(json.dumps(runs), flush=True)
     return 130 if stopped else int(any(codes))
 
 

@@ -12,7 +12,7 @@ import tyro
 
 import argosy
 from argosy.errors import CheckpointError
-from argosy.files import write_atomically
+from argosy.files import make_folder, write_atomically
 
 if TYPE_CHECKING:
     import argosy.report  # otherwise when it is used: help needs none of it
@@ -35,6 +35,7 @@ class Report:
         fleets, of_fleets = argosy.report.read_fleets(self.runs)
         runs, more = _readable(self.runs, or_studies=bool(studies))
         html = argosy.report.render(runs, [*said, *of_fleets, *more], self.threshold, studies, fleets)
+        make_folder(Path(self.output).parent)
         write_atomically(Path(self.output), html.encode("utf-8", "replace"))
         print(f"report: {self.output} ({len(runs)} runs)")
         return 0

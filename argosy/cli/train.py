@@ -82,7 +82,13 @@ def read_flags(args: Sequence[str], output: type[OutputT], command: str) -> tupl
             _parse(_preset_for_help(algorithm), args, output, command)  # says which flag is misspelt
             raise ConfigError("which task? --task TASK, for instance --task CartPole-v1")
         asked |= {"net.memory": memory} if memory in ("gru", "lstm") else {}
-        default = _preset_for_help(algorithm) if task is None else preset(algorithm, task, **asked)
+        try:
+            default = _preset_for_help(algorithm) if task is None else preset(algorithm, task, **asked)
+        except ConfigError as error:
+            if file is None:
+                raise
+            behind = "settings that only go with others have to stand there together, as flags are looked at behind it"
+            raise ConfigError(f"{file} on the preset: {error}; {behind}") from None
         source = f"preset: {preset_name(algorithm, default.task, default.net.memory)}"
     source += "" if file is None else f" and {file}"
     if wants_help:

@@ -6,19 +6,24 @@ They are searched by `--trials N`, one after the other, or change within a `--po
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from argosy.cli.many import machines
 from argosy.cli.show import show_start
 from argosy.cli.train import Common, read_flags
 from argosy.errors import ConfigError
+from argosy.experiment import Experiment
 from argosy.presets import own_settings
 from argosy.presets.search import search_space
 from argosy.run.folder import RunFolder
 from argosy.run.population import Population
 from argosy.run.tune import Study, Trial, shown
+from argosy.unread import warn_of_unread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +53,9 @@ def main(args: Sequence[str]) -> int:
         return 0
     experiment, flags, source = read
     space = search_space(experiment, None if flags.space is None else own_settings(flags.space, trust=flags.trust))
+    if not re.fullmatch(r"\w[\w.-]*", flags.name):
+        raise ConfigError(f"--name is {flags.name!r}; it must be a name for a folder: letters, digits and . _ -")
+    warn_of_unread(experiment)
     folder = RunFolder.home(f"{flags.runs}/tune", experiment.task, str(experiment.algorithm)) / flags.name
     if flags.population:
         for name in ("trials", "sampler", "pruner"):
@@ -63,7 +71,7 @@ def main(args: Sequence[str]) -> int:
         print(f"  searched {', '.join(space)}\n  files    {folder}", file=flags.stream, flush=True)
 
     def told(trial: Trial) -> None:
-        if not flags.quiet:
+        if not flags.quiet or trial.why:
             print(line(trial), file=flags.stream, flush=True)
 
     with machines(flags) as (start, at_once):
@@ -72,13 +80,22 @@ def main(args: Sequence[str]) -> int:
     if not done:
         print("\nstopped; all trials are kept. The same command goes on", file=flags.stream)
     if best is not None and not flags.quiet:
-        how = f"argosy train {experiment.algorithm} --task {experiment.task} --preset {study.best_preset} --seeds 0-4"
+        how = to_be_sure(study.best_preset, experiment, trust=flags.trust)
         print(f"\nbest: {line(best)}\n{study.best_preset} holds it. To be sure of it: {how}", file=flags.stream)
     if flags.json:
         score = None if best is None else best.score
         settings = None if best is None else dict(best.settings)
         print(json.dumps({"folder": str(folder), "trials": len(study.trials), "score": score, "settings": settings}))
     return 130 if not done else int(best is None)
+
+
+def to_be_sure(file: Path, experiment: Experiment, *, trust: bool) -> str:
+    """Return the command that trains with the settings of a file what the study was about."""
+    words = ["argosy", "train", str(experiment.algorithm), "--task", experiment.task, "--preset", str(file)]
+    for name in ("data", "expert", "init", "device"):
+        if (value := getattr(experiment, name)) not in (None, "cpu"):
+            words += [f"--{name}", value]
+    return shlex.join([*words, *(["--trust"] if trust else []), "--seeds", "0-4"])
 
 
 def train_population(population: Population, flags: TuneFlags, source: str) -> int:

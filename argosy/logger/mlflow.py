@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 _TAG = "argosy.run"
+_MOST = 100
+"""Parameters that MLflow takes in one call."""
 _PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
 """MLflow's own would let a run wait for minutes where no server answers."""
 
@@ -68,7 +70,8 @@ class MlflowLogger(SafeLogger):
             return str(run.info.run_id)
         run = client.create_run(experiment, run_name=self._name, tags={_TAG: name})
         parameters = [self._mlflow.entities.Param(key, value) for key, value in self._config.items()]
-        client.log_batch(run.info.run_id, params=parameters[:100])
+        for start in range(0, len(parameters), _MOST):
+            client.log_batch(run.info.run_id, params=parameters[start : start + _MOST])
         return str(run.info.run_id)
 
     def _finish(self) -> None:

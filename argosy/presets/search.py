@@ -115,10 +115,16 @@ def _accepted(experiment: Experiment, name: str, where: Range) -> Range:
         ConfigError: the experiment refuses an end of it, or one of its choices.
     """
     try:
-        for value in where.choices or (where.low, where.high):
-            experiment.replaced({name: value})
+        values = [experiment.replaced({name: value}).settings()[name] for value in where.choices or _ends(where)]
     except ConfigError as error:
         raise ConfigError(f"the range of {name}: {error}") from None
-    if where.low is None or where.high is None or not isinstance(experiment.settings()[name], float):
+    if where.choices:
         return where
-    return dataclasses.replace(where, low=float(where.low), high=float(where.high))
+    low, high = values  # 1e2 is 100 where the setting is whole, 1 is 1.0 where it is not
+    assert isinstance(low, int | float)
+    assert isinstance(high, int | float)
+    return dataclasses.replace(where, low=low, high=high)
+
+
+def _ends(where: Range) -> tuple[object, object]:
+    return where.low, where.high

@@ -51,7 +51,7 @@ def build(
         CheckpointError: what it is to begin with is not there, or does not fit.
         SpaceError: the algorithm cannot act in the task's action space.
     """
-    _check(experiment)
+    check(experiment)
     settings, tests = experiment.trainer, experiment.trainer.episode_per_test
     seeds, callbacks = spawn_seeds(experiment.seed, 4), make_callbacks(experiment.callbacks)
     with contextlib.ExitStack() as on_error:
@@ -96,8 +96,12 @@ def build(
     return trainer
 
 
-def _check(experiment: Experiment) -> None:
-    """Check that settings do not contradict each other, and that a data set or an expert is there where it must be."""
+def check(experiment: Experiment) -> None:
+    """Check that settings do not contradict each other, and that a data set or an expert is named where it must be.
+
+    Raises:
+        ConfigError: they do, or none is.
+    """
     cls, wait_num = algorithm_class(experiment.algorithm), experiment.env.wait_num
     if wait_num is not None and (cls.kind == "onpolicy" or not experiment.collects):
         raise ConfigError(

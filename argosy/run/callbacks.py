@@ -14,10 +14,10 @@ from typing import Any
 from argosy.config import check_range
 from argosy.data import CollectStats, EpochStats
 from argosy.data.tree import State
-from argosy.errors import CheckpointError, ConfigError
+from argosy.errors import ArgosyError, CheckpointError, ConfigError
 from argosy.files import numbered
 from argosy.run.folder import RunFolder
-from argosy.run.play import film_policy
+from argosy.run.play import check_film, film_policy
 from argosy.trainer.base import BaseTrainer
 from argosy.trainer.checkpoint import data_of, save_checkpoint
 from argosy.trainer.fqe import FittedQ, check_judgeable
@@ -189,8 +189,14 @@ class Video(_InFolder, _Counts):
         self.every, self.episodes, self.max_steps, self.tests = every, episodes, max_steps, 0
         check_range(self, "every", "episodes", "max_steps", ge=1)
 
+    def begin(self, folder: Path) -> None:
+        """Be told the run's folder; an env that cannot be filmed is refused before the run has learned anything."""
+        super().begin(folder)
+        if self.tests == 0:
+            check_film(folder, RunFolder(folder).experiment(trust=True), self._path("video-0.gif"))
+
     def on_eval(self, trainer: BaseTrainer, stats: CollectStats) -> None:
-        """Count a test, and film."""
+        """Count a test, and film; what cannot be filmed is warned of, as the run is worth more than a film."""
         self.tests += 1
         if self.tests % self.every:
             return
@@ -198,4 +204,7 @@ class Video(_InFolder, _Counts):
         assert self.folder is not None
         experiment = self.folder.experiment(trust=True)  # it is this run's own
         policy = copy.deepcopy(trainer.algorithm.policy)  # whose random numbers are its own
-        film_policy(self.folder.place, experiment, policy, path, self.episodes, self.max_steps)
+        try:
+            film_policy(self.folder.place, experiment, policy, path, self.episodes, self.max_steps)
+        except (ArgosyError, OSError) as error:
+            warnings.warn(f"{path.name} was not made, the run goes on: {error}", stacklevel=2)

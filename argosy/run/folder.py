@@ -56,6 +56,12 @@ class RunFolder:
         last = (self.rows() or [{}])[-1]
         return int(last.get("env_step") or last.get("gradient_step") or 0)
 
+    @property
+    def has_state(self) -> bool:
+        """Whether there is anything that `resume` may go on from."""
+        states = self.place.glob(f"{self.checkpoint.stem}*{self.checkpoint.suffix}")  # a kill may leave any of them
+        return self.crash.is_file() or any(states)
+
     @staticmethod
     def home(root: str | Path, task: str, algorithm: str) -> Path:
         """Return where the runs of an algorithm on a task lie, one folder each."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from argosy.config import Plain
+from argosy.data import tree
 from argosy.logger import JSONLLogger, Logger, Loggers, MlflowLogger, TensorBoardLogger, WandbLogger
 from argosy.settings import LoggerConfig
 
@@ -25,7 +26,7 @@ def make_loggers(
     # With the folder of the runs, below another of which one of the same seed may have begun in the same second
     name = re.sub(r"[^\w.-]", "-", "-".join(folder.absolute().parts[-4:]))[-128:]  # W&B takes no more
     if settings.mlflow is not None:
-        parameters = {key: value for key, value in description.items() if not isinstance(value, dict)}
+        parameters = {".".join(map(str, path)): value for path, value in tree.flatten(dict(description)).items()}
         loggers.append(MlflowLogger(settings.mlflow, name=name, config=parameters))
     if settings.wandb != "off":
         project, mode = settings.wandb_project, settings.wandb

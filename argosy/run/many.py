@@ -17,8 +17,10 @@ from argosy.errors import ArgosyError, ConfigError
 from argosy.experiment import NO_CODE, Experiment
 from argosy.files import damage_named, make_folder, read_json
 from argosy.named import check_trusted
+from argosy.run.build import check
 from argosy.run.folder import RunFolder, located, new_folder
 from argosy.run.process import LocalProcess, Process
+from argosy.unread import warn_of_unread
 
 GROUP = "experiments"
 """Folder within the folder of many runs that says what these are to be."""
@@ -83,7 +85,7 @@ class Job:
         with damage_named(folder.result):  # it is reckoned with
             mean = result["test_return_mean"]
             sum([result["env_steps"], result["wall_s"], 0 if mean is None else mean])
-        return result
+        return {**result, "run_dir": str(folder.place)}  # it may have been moved
 
 
 @dataclass
@@ -97,6 +99,11 @@ class Outcome:
     """Exit code of its process; 130 after Ctrl-C."""
     said: str = ""
     """The end of what a failed process wrote."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has come to an end before its own, and nobody asked for that."""
+        return self.code not in (0, 130)
 
     @property
     def why(self) -> str:
@@ -130,7 +137,13 @@ def make_group(root: Path, experiments: Sequence[Experiment]) -> list[Job]:
 
 
 def new_group(experiment: Experiment, seeds: str, runs: str | Path) -> list[Job]:
-    """Make a new folder below `runs` for a run of each seed."""
+    """Make a new folder below `runs` for a run of each seed.
+
+    Raises:
+        ConfigError: none of them could begin.
+    """
+    check(experiment)
+    warn_of_unread(experiment)
     experiments = [experiment.replaced({"seed": seed}) for seed in read_seeds(seeds)]
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{experiment.algorithm}-{experiment.task}"
     return make_group(new_folder(Path(runs) / "many", name.replace("/", "-").replace(":", "-")), experiments)
@@ -221,7 +234,7 @@ def run_many(
 def arguments(job: Job) -> list[str]:
     """Return the command by which a run begins, or goes on."""
     folder = job.folder()
-    if folder is not None and (folder.checkpoint.is_file() or folder.crash.is_file()):
+    if folder is not None and folder.has_state:
         longer = ["--total-steps", str(job.total_steps)] if job.is_to_get_longer(folder) else []
         args = ["resume", str(folder.path), *longer, *_trust(folder.config)]
     else:

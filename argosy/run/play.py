@@ -15,7 +15,7 @@ from argosy.collect.seats import Arena
 from argosy.collect.video import DEFAULT_FPS, check_video_path, checked_picture, fps_of, picture, write_video
 from argosy.config import check_range
 from argosy.data import CollectStats
-from argosy.env import make_vector_env
+from argosy.env import VectorEnv, make_vector_env
 from argosy.errors import ConfigError, EnvError
 from argosy.experiment import Experiment
 from argosy.policy import Policy
@@ -115,9 +115,7 @@ def film_policy(
 ) -> CollectStats:
     """Film a policy in the env of an experiment; all else as of `film`."""
     camera = Film(path, episodes, max_steps)
-    with environment_of(run_dir), _drawn():
-        env = make_vector_env(experiment.task, 1, test=True, config=experiment.env, render_mode="rgb_array")
-    stats = CollectStats()
+    env, stats = _stage(run_dir, experiment), CollectStats()
     with contextlib.closing(env), computing_threads(experiment.threads):
         collector = Collector(policy, env, hooks=[camera], seed=seed)
         with contextlib.suppress(_FilmFullError):  # one by one, so that those that have ended count
@@ -126,6 +124,24 @@ def film_policy(
                 stats = CollectStats.merged([stats, ended]) or ended
     write_video(path, camera.frames, camera.fps)
     return stats
+
+
+def check_film(run_dir: str | os.PathLike[str], experiment: Experiment, path: str | Path) -> None:
+    """Check that the env of an experiment draws, and that a film of it can be written.
+
+    Raises:
+        ConfigError, EnvError, MissingExtraError: as `film` says.
+    """
+    check_video_path(path)
+    with contextlib.closing(_stage(run_dir, experiment)) as env:
+        env.reset()
+        picture(env)
+
+
+def _stage(run_dir: str | os.PathLike[str], experiment: Experiment) -> VectorEnv:
+    """Make the env of a film."""
+    with environment_of(run_dir), _drawn():
+        return make_vector_env(experiment.task, 1, test=True, config=experiment.env, render_mode="rgb_array")
 
 
 @contextlib.contextmanager

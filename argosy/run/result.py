@@ -14,6 +14,7 @@ from typing import Any
 from argosy.algorithm import algorithm_name
 from argosy.collect import Collector
 from argosy.data import CollectStats
+from argosy.errors import CheckpointError
 from argosy.experiment import Experiment
 from argosy.files import damage_named, read_json, write_atomically
 from argosy.policy import Policy
@@ -70,7 +71,7 @@ class Result:
         with damage_named(folder.result):
             numbers: dict[str, Any] = {name: math.nan if value is None else value for name, value in noted.items()}
             return cls(
-                **numbers,
+                **(numbers | {"run_dir": str(folder.place)}),  # it may have been moved
                 test_episodes=0 if noted["test_return_mean"] is None else experiment.stop.episodes,
                 curve=str(folder.curve) if folder.curve.is_file() else None,
                 policy=read_saved(folder.best_policy).policy(experiment.device),
@@ -130,7 +131,11 @@ def drop_later_policy(folder: RunFolder, trainer: LocalTrainer) -> None:
     Where the run is repeated it comes again; where it takes another way it is none of its policies.
     """
     if folder.best_policy.is_file():
-        version = int(read_state(folder.best_policy, POLICY)["policy"]["version"])
+        try:
+            version = float(read_state(folder.best_policy, POLICY)["policy"]["version"])
+        except CheckpointError as error:
+            warnings.warn(f"{error}; it is dropped, and the next policy that is tested is the best one", stacklevel=2)
+            version = math.inf
         if version > trainer.algorithm.policy.version:
             folder.best_policy.unlink()
             trainer.state.best_reward = -math.inf  # whatever was the best before is not kept: the next test's is

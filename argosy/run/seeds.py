@@ -18,7 +18,6 @@ from argosy.run.folder import RunFolder, resume_command
 from argosy.run.many import Outcome, new_group, run_many
 from argosy.run.result import Result
 from argosy.run.train import asked_for
-from argosy.unread import warn_of_unread
 
 
 def train_seeds(
@@ -60,7 +59,6 @@ def train_seeds(
     experiment = asked_for(algorithm, task, changes)
     if missing := [name for name in given_code(experiment.to_dict()) if elsewhere(name)]:
         raise ConfigError(f"each run is a process of its own, which cannot find {missing[0]!r}{elsewhere(missing[0])}")
-    warn_of_unread(experiment)
     group = new_group(experiment, seeds if isinstance(seeds, str) else ",".join(map(str, seeds)), runs)
     with tqdm(total=len(group), unit="run", disable=None if show_progress else True) as bar:
 
@@ -69,7 +67,7 @@ def train_seeds(
 
         outcomes = run_many(group, jobs or num_cores(), told=told)
     go_on = f"go on with: {resume_command(group[0].root)}"
-    if failed := [f"{one.job.name}: {one.why}" for one in outcomes if one.code not in (0, 130)]:
+    if failed := [f"{one.job.name}: {one.why}" for one in outcomes if one.failed]:
         raise ArgosyError(f"{len(failed)} of {len(group)} runs have failed, {'; '.join(failed)}; {go_on}")
     if len(outcomes) < len(group) or any(one.code for one in outcomes):
         raise KeyboardInterrupt(f"all runs are saved, {go_on}")

@@ -32,7 +32,7 @@ from argosy.run.result import BestPolicy, Result, drop_later_policy
 from argosy.run.saved import write_description
 from argosy.run.standstill import Watch
 from argosy.run.threads import threads_of
-from argosy.trainer.callbacks import listed
+from argosy.trainer.callbacks import call, listed
 from argosy.trainer.checkpoint import collectors_of, seeded_globals
 from argosy.unread import warn_of_unread
 
@@ -178,11 +178,12 @@ def _train(
         trainer.logger, trainer.stop_fn, trainer.save_best_fn = logger, best.reaches_target, best.save
         for callback in trainer.callbacks:
             if hasattr(callback, "begin"):
-                callback.begin(folder.place)
+                call(callback, "begin", folder.place)
         with profiled(folder.place) if profile else contextlib.nullcontext():
             interrupted = _loop(experiment.trainer.checkpoint_epochs, checkpoints, trainer)
-        saved = checkpoints.save(trainer)
+        saved = False
         try:
+            saved = checkpoints.save(trainer)
             return best.result(interrupted)
         except BaseException as error:
             how = f"the training is saved, evaluate it with: {resume_command(folder.path)}"

@@ -173,15 +173,18 @@ class Study:
         if trials < 1:
             raise ConfigError(f"trials is {trials}; it must be >= 1")
 
+        def tell(trial: Trial) -> None:
+            self._write()
+            told(trial)
+
         def end(outcome: Outcome) -> None:
             if (trial := self._end(outcome)) is not None:
-                self._write()
-                told(trial)
+                tell(trial)
 
         with claimed(self.folder, "end it first (Ctrl-C keeps its trials); --jobs makes several side by side"):
             self._write()
             self._take_up()
-            run_many(self._jobs(trials), jobs, start=start, told=end, stops=self._is_hopeless)
+            run_many(self._jobs(trials, tell), jobs, start=start, told=end, stops=self._is_hopeless)
         return len(self.trials) >= trials
 
     def _take_up(self) -> None:
@@ -195,8 +198,8 @@ class Study:
                 self._study.enqueue_trial(one.params, user_attrs=one.user_attrs)
                 self._study.tell(one.number, state=self._states.FAIL)
 
-    def _jobs(self, trials: int) -> Iterator[Job]:
-        """Yield the run of the next trial, as long as some are missing."""
+    def _jobs(self, trials: int, tell: Callable[[Trial], None]) -> Iterator[Job]:
+        """Yield the run of the next trial, as long as some are missing; tell of those that cannot be."""
         while len(self.trials) + len(self._running) < trials:
             trial = self._study.ask()
             number = trial.user_attrs.get("run", trial.number)
@@ -205,7 +208,7 @@ class Study:
             try:
                 experiment = self.experiment.replaced(settings)
             except ConfigError as error:  # settings may contradict each other
-                self._fail(trial, str(error))
+                tell(self._fail(trial, str(error)))
                 continue
             (job,) = make_group(self.folder / "trials" / str(number), [experiment])
             self._running[job.root] = _Running(trial)

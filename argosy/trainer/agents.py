@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import re
 import time
@@ -16,7 +17,7 @@ from argosy.collect.seats import Seat
 from argosy.collect.source import Agents, EnvSource
 from argosy.data.stats import CollectStats, EpochStats, TrainingStats, TrainingStatsMean
 from argosy.data.tree import State
-from argosy.errors import ConfigError, nearest
+from argosy.errors import MALFORMED, ArgosyError, CheckpointError, ConfigError, nearest, told
 from argosy.experiment import Experiment
 from argosy.policy import Policy
 from argosy.process import computing_threads
@@ -130,24 +131,44 @@ class AgentsTrainer:
 
         Environments cannot be saved: they are made anew, here as in the run that is resumed; both are the same run.
         """
-        learners = {name: learner.state_dict() for name, learner in self._learners.items()}
-        drawn = {name: policy.rng.state_dict() for name, policy in self.opponents.items()}
-        state = {"epoch": self.epoch, "rng": self._rng.state_dict(), "learners": learners, "opponents": drawn}
-        write_state(path, KIND, state)
+        write_state(path, KIND, self._state())
         self.close()
         self._begin()
 
     def load(self, path: str | Path) -> None:
-        """Go on exactly where `save` was called, with a trainer that was made as that one."""
-        state = read_state(path, KIND)
-        self.epoch = state["epoch"]
+        """Go on exactly where `save` was called, with a trainer that was made as that one.
+
+        Raises:
+            CheckpointError: the file is missing, damaged or foreign, or it does not fit; nothing has changed then.
+        """
+        state, before = read_state(path, KIND), copy.deepcopy(self._state())
+        try:
+            for role in ("learners", "opponents"):
+                if state[role].keys() != before[role].keys():
+                    raise CheckpointError(
+                        f"{str(path)!r} is of the {role} {sorted(state[role])}; this trainer has {sorted(before[role])}"
+                    )
+            self._restore(state)
+        except (ArgosyError, *MALFORMED) as error:
+            self._restore(before)
+            if isinstance(error, CheckpointError):
+                raise
+            raise CheckpointError(f"{str(path)!r} does not fit this trainer: {told(error)}") from error
+        self.close()
+        self._begin()
+
+    def _state(self) -> State:
+        learners = {name: learner.state_dict() for name, learner in self._learners.items()}
+        drawn = {name: policy.rng.state_dict() for name, policy in self.opponents.items()}
+        return {"epoch": self.epoch, "rng": self._rng.state_dict(), "learners": learners, "opponents": drawn}
+
+    def _restore(self, state: State) -> None:
+        self.epoch = int(state["epoch"])
         self._rng.load_state_dict(state["rng"])
         for name, learner in self._learners.items():
             learner.load_state_dict(state["learners"][name])
         for name, policy in self.opponents.items():
             policy.rng.load_state_dict(state["opponents"][name])
-        self.close()
-        self._begin()
 
     def close(self) -> None:
         """Close the environments."""

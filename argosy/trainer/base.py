@@ -76,7 +76,7 @@ class TrainerState:
         self.test_episode += stats.n_collected_episodes
         self.test_time += stats.collect_time
         summary = stats.returns_stat
-        if summary is None or summary.mean <= self.best_reward:
+        if summary is None or not summary.mean > self.best_reward:  # NaN is not
             return False
         self.best_reward, self.best_reward_std = summary.mean, summary.std
         return True

@@ -67,13 +67,18 @@ def listeners(callbacks: Sequence[object]) -> dict[str, list[Callable[..., None]
         if isinstance(callback, type | str) or not any(callable(getattr(callback, event, None)) for event in EVENTS):
             raise ConfigError(f"{callback!r} is no callback: it must be an object with a method {', '.join(EVENTS)}")
     return {
-        event: [functools.partial(_call, callback, event) for callback in callbacks if hasattr(callback, event)]
+        event: [functools.partial(call, callback, event) for callback in callbacks if hasattr(callback, event)]
         for event in EVENTS
     }
 
 
-def _call(callback: object, event: str, *what: Any) -> None:
+def call(callback: object, event: str, *what: Any) -> Any:
+    """Call a method of a callback.
+
+    Raises:
+        CallbackError: it raised.
+    """
     try:
-        getattr(callback, event)(*what)
+        return getattr(callback, event)(*what)
     except (Exception, SystemExit) as error:
         raise CallbackError(f"{event} of {type(callback).__name__} raised {told(error)}") from error

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import dataclasses
 import random
+import warnings
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from argosy.data.buffer.state import append
 from argosy.data.tree import State, host
 from argosy.errors import MALFORMED, ArgosyError, CheckpointError, DataError, told
 from argosy.trainer.base import BaseTrainer, TrainerState
+from argosy.trainer.callbacks import call
 from argosy.trainer.offline import OfflineTrainer
 from argosy.trainer.offline_to_online import OfflineToOnlineTrainer
 from argosy.trainer.onpolicy import OnpolicyTrainer
@@ -106,6 +108,10 @@ def _restore(path: str | Path, state: State, trainer: BaseTrainer) -> None:
             f"{str(path)!r} is of a training from {wanted['rows']:,} transitions, the data set has {rows}"
         )
     from_plain(TrainerState, state["trainer"], "trainer")  # it says what is wrong
+    if missed := state["callbacks"].keys() - _callbacks(trainer).keys():
+        warnings.warn(
+            f"the checkpoint holds the state of callbacks that are not here: {', '.join(sorted(missed))}", stacklevel=2
+        )
     _restore_but_data(state, trainer)
     buffer = _replay_buffer(collectors)
     if buffer is not None:
@@ -137,7 +143,7 @@ def _state_but_data(trainer: BaseTrainer) -> State:
         "algorithm_class": type(trainer.algorithm).__name__,
         "trainer": dataclasses.asdict(trainer.state),
         "collectors": {name: collector.state_dict() for name, collector in collectors_of(trainer).items()},
-        "callbacks": {name: callback.state_dict() for name, callback in _callbacks(trainer).items()},
+        "callbacks": {name: call(callback, "state_dict") for name, callback in _callbacks(trainer).items()},
         "algorithm": trainer.algorithm.state_dict(),
         "rng": _global_rng_state(),
     }
@@ -163,9 +169,13 @@ def collectors_of(trainer: BaseTrainer) -> dict[str, Collector]:
 
 
 def _callbacks(trainer: BaseTrainer) -> dict[str, HasState]:
-    """Return the callbacks that have state, by class and place."""
-    own = enumerate(trainer.callbacks)
-    return {f"{type(callback).__name__} {i}": callback for i, callback in own if isinstance(callback, HasState)}
+    """Return the callbacks that have state, by class and their place among those of it."""
+    found: dict[str, HasState] = {}
+    for callback in trainer.callbacks:
+        if isinstance(callback, HasState):
+            name = type(callback).__name__
+            found[f"{name} {sum(type(one).__name__ == name for one in found.values())}"] = callback
+    return found
 
 
 def _replay_buffer(collectors: dict[str, Collector]) -> ReplayBuffer | None:

@@ -10,7 +10,9 @@ from argosy.algorithm.base import Algorithm, Space, Task
 from argosy.algorithm.compiled import compile_update
 from argosy.algorithm.wrapper import wrapped
 from argosy.data import VectorReplayBuffer
+from argosy.env.spaces import leaves, normal_form
 from argosy.env.tasks import goal_rules
+from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.policy import Policy
 from argosy.process import usable_device
@@ -30,9 +32,11 @@ def make_algorithm(
     `policy` makes a policy of one's own, and `own` an algorithm of one's own, of the config and the policy.
 
     Raises:
-        ConfigError: the device is not there, or what is to be compiled cannot be.
+        ConfigError: the device is not there, what is to be compiled cannot be, or observations are no stacks where the
+            buffer is to stack them.
         SpaceError: the algorithm cannot act in the action space.
     """
+    _check_stacks(experiment, observation_space)
     task = Task(
         observation_space=observation_space,
         action_space=action_space,
@@ -47,6 +51,21 @@ def make_algorithm(
     if experiment.compile is not None:
         compile_update(algorithm)
     return wrapped(algorithm, experiment.wrap, task, seed)
+
+
+def _check_stacks(experiment: Experiment, observation_space: Space) -> None:
+    """Check that observations are as many frames as the buffer stacks: of each it stores the last one."""
+    stack = experiment.buffer.stack_num
+    if stack == 1 or algorithm_class(experiment.algorithm).kind == "onpolicy":
+        return
+    for name, shape, _ in leaves(normal_form(observation_space)):
+        if len(shape) < 2 or shape[0] != stack:
+            part = f"the observations of {experiment.task}" + (f" have a part {name!r} of" if name else " have")
+            raise ConfigError(
+                f"buffer.stack_num is {stack}, but {part} shape {shape}, which is no stack of {stack} frames, of which "
+                f"the buffer would store the last one. Let the env stack them: --env.wrappers "
+                f"'FrameStack(num_stack={stack})', of an Atari task --env.frame-stack {stack}; or leave it out"
+            )
 
 
 def make_buffer(experiment: Experiment, rows: int, seed: int) -> VectorReplayBuffer:

@@ -23,6 +23,9 @@ from argosy.logger import (
     WandbLogger,
     read_jsonl,
 )
+from argosy.presets import preset
+from argosy.run.loggers import make_loggers
+from argosy.settings import LoggerConfig
 
 pytestmark = pytest.mark.filterwarnings("error::argosy.logger.LoggerWarning")
 
@@ -255,8 +258,20 @@ def test_runs_at_mlflow_have_the_names_that_they_were_given(monkeypatch):
     mlflow = pytest.importorskip("mlflow")
     client = mock.MagicMock(**{"search_runs.return_value": []})
     monkeypatch.setattr(mlflow, "MlflowClient", lambda tracking_uri: client)
-    MlflowLogger("http://127.0.0.1:1", name="mine").log({"a": 1.0}, env_step=1)
+    settings = {f"setting.{i}": i for i in range(250)}
+    MlflowLogger("http://127.0.0.1:1", name="mine", config=settings).log({"a": 1.0}, env_step=1)
     assert client.create_run.call_args.kwargs["run_name"] == "mine"
+    parts = [call.kwargs["params"] for call in client.log_batch.call_args_list if "params" in call.kwargs]
+    assert [len(part) for part in parts] == [100, 100, 50]
+
+
+def test_mlflow_is_told_all_settings(tmp_path, monkeypatch):
+    pytest.importorskip("mlflow")
+    told = mock.MagicMock()
+    monkeypatch.setattr("argosy.run.loggers.MlflowLogger", told)
+    make_loggers(LoggerConfig(mlflow="sqlite:///x.db"), tmp_path, preset("dqn", "CartPole-v1").to_dict()).close()
+    told = told.call_args.kwargs["config"]
+    assert (told["algorithm"], told["config.n_step"], told["stop.test_return"]) == ("dqn", 3, 490.0)
 
 
 def test_what_is_logged_again_at_the_step_of_the_checkpoint_takes_the_place_of_the_old(tmp_path):

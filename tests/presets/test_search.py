@@ -1,5 +1,6 @@
 """Spaces of searches: every algorithm has one, and a file's ranges are what its settings can hold."""
 
+import numpy as np
 import pytest
 
 from argosy import cli
@@ -45,6 +46,17 @@ def test_a_range_of_whole_numbers_for_a_real_setting_is_one_of_real_numbers():
     assert 0.5 in space["gamma"]
     assert 2 in space["n_step"]
     assert 2.5 not in space["n_step"]
+
+
+def test_a_range_of_real_numbers_for_a_whole_setting_is_one_of_whole_numbers():
+    own = {"trainer.batch_size": {"low": 32, "high": 1e2, "log": True}, "buffer.size": {"low": 1e4, "high": 1e5}}
+    experiment = preset("dqn", "CartPole-v1")
+    space = search_space(experiment, own)
+    rng = np.random.default_rng(0)
+    for name, where in space.items():
+        for _ in range(20):
+            experiment.replaced({name: where.draw(rng)})
+        assert isinstance(where.draw(rng), int)
 
 
 @pytest.mark.parametrize(

@@ -207,6 +207,23 @@ def test_a_copy_beside_the_checkpoints_is_none_of_them(run):
     assert argosy.resume(run.path, total_steps=1000, show_progress=False).env_steps == 1000
 
 
+def test_who_interrupts_the_last_checkpoint_reads_how_to_go_on(tmp_path, monkeypatch):
+    save = checkpoints.Checkpoints.save
+
+    def press(self, trainer):
+        if trainer.is_over:
+            raise KeyboardInterrupt
+        return save(self, trainer)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints.Checkpoints, "save", press)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            quick(tmp_path)
+    (note,) = caught.value.__notes__
+    assert "go on with: argosy resume" in note
+    assert argosy.resume(only_run(tmp_path).path, show_progress=False).test_episodes > 0
+
+
 @pytest.mark.parametrize("full", [False, True])
 def test_who_interrupts_the_last_evaluation_reads_how_to_go_on(full, tmp_path, monkeypatch):
     save = checkpoints.Checkpoints.save

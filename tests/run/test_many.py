@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from argosy.cli import main
 from argosy.cli.many import line, summary
 from argosy.errors import ConfigError
 from argosy.presets import preset
-from argosy.run.many import Job, Outcome, find_group, make_group, new_group, read_seeds, run_many
+from argosy.run.many import Job, Outcome, arguments, find_group, make_group, new_group, read_seeds, run_many
 
 
 def quick(seed, task="CartPole-v1", **changes):
@@ -48,6 +49,29 @@ def test_groups_that_begin_in_the_same_second_are_two(tmp_path, monkeypatch):
     first, second = new_group(quick(1), "1", str(tmp_path)), new_group(quick(1, lr=0.5), "1", str(tmp_path))
     assert first[0].root != second[0].root
     assert find_group(first[0].root) == first
+
+
+def test_a_group_that_cannot_begin_leaves_nothing(tmp_path):
+    with pytest.raises(ConfigError, match="iql learns from a data set; which"):
+        new_group(preset("iql", "CartPole-v1"), "0-1", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_group_warns_of_what_nothing_reads(tmp_path):
+    with pytest.warns(UserWarning, match=r"buffer\.priority\.beta is 0\.5, but nothing reads it"):
+        new_group(quick(1, **{"buffer.priority.beta": 0.5}), "1", tmp_path)
+
+
+def test_a_run_goes_on_from_whatever_a_kill_has_left_and_says_where_it_is_now(tmp_path):
+    (job,) = make_group(tmp_path / "g", [quick(1)])
+    run = tmp_path / "g" / "CartPole-v1" / "dqn" / "20260101-120000-1"
+    run.mkdir(parents=True)
+    assert arguments(job)[0] == "train"
+    shutil.copy(job.config, run / "config.json")
+    (run / "checkpoint-new.safetensors").touch()
+    assert arguments(job)[:2] == ["resume", str(run)]
+    (run / "result.json").write_text('{"test_return_mean": 1.0, "env_steps": 1, "wall_s": 1.0, "run_dir": "/gone"}')
+    assert job.result()["run_dir"] == str(run)
 
 
 def test_what_a_group_reads_is_found_from_anywhere(tmp_path, monkeypatch):

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
 from short import QUICK, quick
 
 import argosy
 from argosy.data import CollectStats
-from argosy.errors import CheckpointError, ConfigError
+from argosy.errors import CallbackError, CheckpointError, ConfigError, EnvError
 from argosy.logger import read_jsonl
 from argosy.presets import preset
 from argosy.run.callbacks import FQE, EarlyStop, KeepCheckpoints
@@ -78,6 +79,14 @@ def test_a_best_policy_that_is_dropped_leaves_no_score_that_no_later_one_beats(t
     drop_later_policy(folder, trainer)
     assert not folder.best_policy.exists()
     assert trainer.state.best_reward == trainer.callbacks[0].best == -math.inf
+
+
+def test_a_best_policy_that_is_torn_is_dropped(tmp_path):
+    folder = RunFolder.find(quick(tmp_path).run_dir)
+    folder.best_policy.write_bytes(folder.best_policy.read_bytes()[:500])
+    with pytest.warns(UserWarning, match=r"policy\.safetensors.*; it is dropped, and the next policy that is tested"):
+        result = argosy.resume(folder.path, total_steps=600, show_progress=False)
+    assert math.isfinite(result.test_return_mean)
 
 
 def test_a_full_disk_costs_a_kept_checkpoint_and_not_the_run(tmp_path, monkeypatch):
@@ -148,6 +157,60 @@ def test_every_k_th_test_is_filmed(tmp_path):
     assert [file.name for file in Path(result.run_dir).glob("video-*")] == ["video-400.gif"]
     unfilmed = quick(tmp_path, trainer=trainer, net={"norm_obs": True}).policy.state_dict()
     assert all(value.equal(unfilmed[name]) for name, value in result.policy.state_dict().items())
+
+
+def test_an_env_that_cannot_be_filmed_is_refused_at_once_and_costs_a_film_later(tmp_path, monkeypatch):
+    class Blind(CartPoleEnv):
+        def render(self):
+            return None
+
+    with pytest.raises(CallbackError, match=r"begin of Video raised .*no RGB pictures"):
+        quick(tmp_path, task=Blind, callbacks=["video(every=1)"])
+
+    def fails(*args):
+        raise EnvError("no display")
+
+    monkeypatch.setattr("argosy.run.callbacks.film_policy", fails)
+    with pytest.warns(UserWarning, match=r"video-200\.gif was not made, the run goes on: no display"):
+        assert quick(tmp_path, callbacks=["video(every=1)"]).env_steps == 400
+
+
+class Counting:
+    """Counts epochs, also over a resume."""
+
+    def __init__(self):
+        self.epochs = 0
+
+    def on_epoch(self, trainer, stats):
+        self.epochs += 1
+
+    def state_dict(self):
+        return {"epochs": self.epochs}
+
+    def load_state_dict(self, state):
+        self.epochs = state["epochs"]
+
+
+class CountingToo(Counting):
+    pass
+
+
+def test_callbacks_keep_their_state_where_others_are_left_out(tmp_path):
+    run = quick(tmp_path, callbacks=[Counting(), CountingToo(), Counting()]).run_dir
+    kept = CountingToo()
+    with pytest.warns(UserWarning, match="state of callbacks that are not here: Counting 0, Counting 1"):
+        argosy.resume(run, total_steps=600, show_progress=False, callbacks=[kept])
+    assert kept.epochs == 3
+
+
+@pytest.mark.parametrize("event", ["begin", "state_dict"])
+def test_whatever_of_a_callback_raises_it_is_named(event, tmp_path):
+    def fails(self, *what):
+        raise ZeroDivisionError("division")
+
+    failing = type("Failing", (Counting,), {event: fails})()
+    with pytest.raises(CallbackError, match=f"{event} of Failing raised ZeroDivisionError"):
+        quick(tmp_path, callbacks=[failing])
 
 
 def test_metrics_of_ones_own_are_the_run_s(tmp_path):

@@ -7,11 +7,13 @@ import re
 import signal
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from argosy import cli
+from argosy.cli.tune import to_be_sure
 from argosy.errors import ConfigError
 from argosy.experiment import Experiment
 from argosy.files import claimed
@@ -148,19 +150,35 @@ def test_the_first_third_of_the_tests_ends_no_trial(tmp_path, scripted):
 
 def test_settings_that_contradict_each_other_fail_without_a_run(tmp_path, scripted):
     space = {"buffer.device": Range(choices=("cpu",)), "buffer.storage_dir": Range(choices=("x",))}
-    study = Study(tmp_path, short(), space)
-    assert study.run(1, 1)
-    (trial,) = study.trials
+    study, told = Study(tmp_path, short(), space), []
+    assert study.run(1, 1, told.append)
+    (trial,) = told
+    assert study.trials == told
+    assert [one["state"] for one in json.loads((tmp_path / "study.json").read_text())["trials"]] == ["failed"]
     assert trial.state == "failed"
     assert "choose one of them" in trial.why
     assert scripted[0] == []
+
+
+def test_the_command_that_is_recommended_names_what_the_study_was_about():
+    learns = preset("dagger", "CartPole-v1", expert="the best")
+    assert to_be_sure(Path("best.json"), learns, trust=True) == (
+        "argosy train dagger --task CartPole-v1 --preset best.json --expert 'the best' --trust --seeds 0-4"
+    )
+    assert "--data a.hdf5" in to_be_sure(Path("best.json"), preset("bc", "CartPole-v1", data="a.hdf5"), trust=False)
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b"])
+def test_the_name_of_a_study_is_one_of_a_folder(name, tmp_path, capsys):
+    assert cli.main(["tune", "dqn", "--task", "CartPole-v1", "--runs", str(tmp_path), "--name", name]) == 2
+    assert "it must be a name for a folder" in capsys.readouterr().err
 
 
 def test_a_study_s_data_are_found_from_another_folder(tmp_path, scripted, monkeypatch):
     monkeypatch.chdir(tmp_path)
     bc, space = {"net.hidden_sizes": (16,), "seed": 3}, {"net.hidden_sizes": Range(choices=((16,), (8, 8)))}
     study = Study(tmp_path / "study", preset("bc", "CartPole-v1", data="a.hdf5", **bc), space)
-    (job,) = itertools.islice(study._jobs(1), 1)
+    (job,) = itertools.islice(study._jobs(1, lambda trial: None), 1)
     assert Experiment.load(job.config).data == str(tmp_path / "a.hdf5")
     study._write()
     monkeypatch.chdir("/")

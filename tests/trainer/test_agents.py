@@ -249,4 +249,24 @@ def test_foreign_files_are_refused(tmp_path):
     (tmp_path / "state").write_bytes(b"nothing")
     with pytest.raises(CheckpointError):
         trainer.load(tmp_path / "state")
+    narrow = {name: one.replaced({"net.hidden_sizes": (7,)}) for name, one in experiments("local pairs").items()}
+    renamed = {f"my {name}": one for name, one in experiments("local pairs").items()}
+    before, drawn = parameters(trainer), trainer._rng.state_dict()
+    for policies, seats, said in (
+        (narrow, SEATS, "the state does not fit: "),
+        (
+            renamed,
+            {seat: f"my {name}" for seat, name in SEATS.items()},
+            r"of the learners \['my first', 'my second'\]; this",
+        ),
+    ):
+        other = AgentsTrainer(policies, seats)
+        other.epoch = 3
+        other.save(tmp_path / "state")
+        other.close()
+        with pytest.raises(CheckpointError, match=said):
+            trainer.load(tmp_path / "state")
+        assert trainer.epoch == 0
+        assert torch.equal(trainer._rng.state_dict()["torch"], drawn["torch"])
+        assert torch.equal(parameters(trainer), before)
     trainer.close()

@@ -1,13 +1,16 @@
 """What an experiment says of its replay buffer is what the buffer is."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
 from argosy.data import Batch, Sampling
 from argosy.errors import ConfigError
 from argosy.presets import preset
-from argosy.trainer.parts import make_buffer
+from argosy.trainer.parts import make_algorithm, make_buffer
 
 
 def experiment(task="bitflip:BitFlip", **buffer):
@@ -42,6 +45,28 @@ def filled(buffer, rng, episodes=30, bits=6):
             )
             bit = after
     return buffer
+
+
+@pytest.mark.parametrize(
+    ("space", "said"),
+    [
+        (
+            spaces.Box(-1, 1, (4,)),
+            r"stack_num is 4, but the observations of CartPole-v1 have shape \(4,\), which is no stack",
+        ),
+        (spaces.Box(-1, 1, (3, 4)), r"shape \(3, 4\), which is no stack of 4 frames"),
+        (
+            spaces.Dict(a=spaces.Box(-1, 1, (4, 2)), b=spaces.Discrete(3)),
+            r"CartPole-v1 have a part 'b' of shape \(\)",
+        ),
+        (spaces.Box(-1, 1, (4, 2)), None),
+    ],
+)
+def test_a_buffer_stacks_only_what_is_stacked(space, said):
+    stacking, act = preset("dqn", "CartPole-v1", buffer={"stack_num": 4}), spaces.Discrete(2)
+    with contextlib.nullcontext() if said is None else pytest.raises(ConfigError, match=said):
+        make_algorithm(stacking, space, act)
+    make_algorithm(preset("dqn", "CartPole-v1"), space, act)
 
 
 def test_hindsight_gives_goals_that_were_achieved_later_and_the_env_s_rewards_for_them():

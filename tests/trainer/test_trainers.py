@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import numpy as np
@@ -242,15 +243,15 @@ def test_in_train_a_good_collection_is_tested_at_once() -> None:
 
 def test_the_best_policy_is_saved_when_a_test_beats_all_before() -> None:
     saved: list[int] = []
-    results = iter([3.0, 1.0, 3.0, 4.0])
+    results = iter([3.0, 1.0, 3.0, math.nan, 2.0, 4.0])
     trainer = offpolicy(
-        max_epoch=4,
+        max_epoch=6,
         save_best_fn=lambda policy: saved.append(trainer.state.epoch + 1),
         reward_metric=lambda returns: np.full(len(returns), next(results)) if len(returns) == 2 else returns[:0],
     )
     trainer.train_collector.collect = _never_ending(trainer.train_collector)
     info = trainer.run()
-    assert saved == [1, 4]
+    assert saved == [1, 6]
     assert info.best_reward == 4.0
 
 
