@@ -128,14 +128,15 @@ def from_plain(expected: type[T], data: object, name: str = "") -> T:
 def replaced(config: T, changes: Mapping[str, object], name: str = "") -> T:
     """Return a copy of the dataclass `config` with `changes`.
 
-    A nested config changes by a dict, `{"env": {"num_envs": 4}}`, or by a key with dots, `{"env.num_envs": 4}`.
+    A nested config changes by a dict, `{"env": {"num_envs": 4}}`, or by a key with dots, `{"env.num_envs": 4}`, which
+    says more than one without.
     """
     if not dataclasses.is_dataclass(config) or isinstance(config, type):
         raise ConfigError(f"{name or 'config'} is {config!r}; it has no settings of its own")
     groups: dict[str, dict[str, object]] = {}
     values: dict[str, object] = {}
     hints, prefix = _hints(type(config)), f"{name}.".removeprefix("config.") if name else ""  # as users name it
-    for key, value in changes.items():
+    for key, value in sorted(changes.items(), key=lambda change: "." in change[0]):
         first, _, rest = key.partition(".")
         full = prefix + first
         if first not in hints:

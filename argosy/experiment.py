@@ -188,21 +188,20 @@ class Experiment(Checked):
     def replaced(self, changes: Mapping[str, object]) -> Experiment:
         """Return a copy with `changes`, named as the command's flags are: `lr`, `env.num_envs`, `trainer.max_epoch`.
 
-        Settings of the algorithm stand at the top; a section takes a dict, a dotted name or a config object. With
-        `data`, settings of collecting that are not among the changes go back to their defaults.
+        Settings of the algorithm stand at the top; a section takes a dict or a config object, or a dotted name, which
+        goes before these. With `data`, settings of collecting that are not among the changes go back to their defaults.
 
         Raises:
             ConfigError: a name is unknown (the nearest one is offered), or stands for what another one says; or a value
                 has the wrong type or range.
         """
-        changed: dict[str, object] = {}
-        said = [name for key, value in changes.items() for name in _named(self.full_name(key), value)]
+        said = [self.full_name(key) for key in changes]
         if twice := sorted({name.removeprefix("config.") for name in said if said.count(name) > 1}):
             raise ConfigError(f"{twice[0]} is given twice, by different names of it; leave one of them out")
+        usual = self
         if changes.get("data") is not None and self.data is None and algorithm_class(self.algorithm).kind != "onpolicy":
-            changed |= _COLLECTING
-        changed |= {self.full_name(key): value for key, value in changes.items()}
-        return replaced(self, changed)
+            usual = replaced(self, _COLLECTING)
+        return replaced(usual, dict(zip(said, changes.values(), strict=True)))
 
     def full_name(self, name: str) -> str:
         """Return where a setting that `replaced` takes stands: `config.optim.lr` for `lr`.
@@ -323,13 +322,6 @@ _REPLAYING = _defaults("trainer", TrainerConfig(), "update_per_step", "batch_siz
 _REPLAYING |= _defaults("trainer", TrainerConfig(), "offline_updates", "data_share")
 _COLLECTING = _defaults("trainer", TrainerConfig(), "step_per_collect", "update_per_step", "start_steps") | _BUFFER
 _COLLECTING |= _defaults("trainer", TrainerConfig(), "data_share")
-
-
-def _named(name: str, value: object) -> list[str]:
-    """Return the names of all settings that a change of one name is about, those of a section with dots."""
-    if not isinstance(value, Mapping):
-        return [name]
-    return [leaf for key, inner in value.items() for leaf in _named(f"{name}.{key}", inner)]
 
 
 def _leaves(config: object, prefix: str = "") -> list[str]:

@@ -63,14 +63,19 @@ def test_replay_by_priority_is_a_setting():
         ({"algorithm": "ppo"}, r"unknown setting 'algorithm'"),
         ({"lr": "fast"}, r"lr is 'fast'; it must be float"),
         ({"optim.lrr": 1}, r"unknown setting 'optim.lrr' of OptimConfig: did you mean 'optim.lr'"),
-        ({"lr": 1e-3, "optim": {"lr": 1e-2}}, r"optim\.lr is given twice, by different names"),
-        ({"optim.lr": 1e-3, "lr": 1e-2}, r"optim\.lr is given twice"),
-        ({"total_steps": 9, "trainer": {"total_steps": 8}}, r"trainer\.total_steps is given twice"),
+        ({"optim.lr": 1e-3, "lr": 1e-2}, r"optim\.lr is given twice, by different names"),
+        ({"total_steps": 9, "trainer.total_steps": 8}, r"trainer\.total_steps is given twice"),
     ],
 )
 def test_unknown_and_bad_settings_are_refused_by_name(changes, message):
     with pytest.raises(ConfigError, match=message):
         preset("dqn", "CartPole-v1").replaced(changes)
+
+
+def test_names_of_one_setting_go_before_those_of_its_section():
+    for changes in ({"lr": 1e-3, "optim": {"lr": 1e-2, "eps": 0.1}}, {"optim": {"lr": 1e-2, "eps": 0.1}, "lr": 1e-3}):
+        config = preset("dqn", "CartPole-v1", **changes).config
+        assert (config.optim.lr, config.optim.eps) == (1e-3, 0.1)
 
 
 def test_unknown_algorithm_and_task_offer_the_nearest():
