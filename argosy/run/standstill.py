@@ -27,7 +27,7 @@ PHASES = {
     "argosy.run.result.BestPolicy._evaluate": "the evaluation of its policy",
     "argosy.trainer.base.BaseTrainer._test": "a test",
     "argosy.trainer.base.BaseTrainer._update": "an update",
-    "argosy.trainer.callbacks._call": "a callback",
+    "argosy.trainer.callbacks.call": "a callback",
     "argosy.collect.collector.Collector.collect": "a collection",
     "argosy.logger.base.Loggers.log": "a logger",
 }
