@@ -128,8 +128,8 @@ def from_plain(expected: type[T], data: object, name: str = "") -> T:
 def replaced(config: T, changes: Mapping[str, object], name: str = "") -> T:
     """Return a copy of the dataclass `config` with `changes`.
 
-    A nested config changes by a dict, `{"env": {"num_envs": 4}}`, or by a key with dots, `{"env.num_envs": 4}`, which
-    says more than one without.
+    A nested config changes by a dict, `{"env": {"num_envs": 4}}`, or by a key with dots, `{"env.num_envs": 4}`; where
+    both are about a setting, the key with dots counts.
     """
     if not dataclasses.is_dataclass(config) or isinstance(config, type):
         raise ConfigError(f"{name or 'config'} is {config!r}; it has no settings of its own")

@@ -87,8 +87,8 @@ def read_flags(args: Sequence[str], output: type[OutputT], command: str) -> tupl
         except ConfigError as error:
             if file is None:
                 raise
-            behind = "settings that only go with others have to stand there together, as flags are looked at behind it"
-            raise ConfigError(f"{file} on the preset: {error}; {behind}") from None
+            order = "flags come later, so that what it must change together has to stand in it together"
+            raise ConfigError(f"{file} on the preset: {error}; {order}") from None
         source = f"preset: {preset_name(algorithm, default.task, default.net.memory)}"
     source += "" if file is None else f" and {file}"
     if wants_help:

@@ -115,7 +115,9 @@ def _accepted(experiment: Experiment, name: str, where: Range) -> Range:
         ConfigError: the experiment refuses an end of it, or one of its choices.
     """
     try:
-        values = [experiment.replaced({name: value}).settings()[name] for value in where.choices or _ends(where)]
+        values = [
+            experiment.replaced({name: value}).settings()[name] for value in where.choices or (where.low, where.high)
+        ]
     except ConfigError as error:
         raise ConfigError(f"the range of {name}: {error}") from None
     if where.choices:
@@ -124,7 +126,3 @@ def _accepted(experiment: Experiment, name: str, where: Range) -> Range:
     assert isinstance(low, int | float)
     assert isinstance(high, int | float)
     return dataclasses.replace(where, low=low, high=high)
-
-
-def _ends(where: Range) -> tuple[object, object]:
-    return where.low, where.high

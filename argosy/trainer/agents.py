@@ -17,7 +17,7 @@ from argosy.collect.seats import Seat
 from argosy.collect.source import Agents, EnvSource
 from argosy.data.stats import CollectStats, EpochStats, TrainingStats, TrainingStatsMean
 from argosy.data.tree import State
-from argosy.errors import MALFORMED, ArgosyError, CheckpointError, ConfigError, nearest, told
+from argosy.errors import CheckpointError, ConfigError, nearest
 from argosy.experiment import Experiment
 from argosy.policy import Policy
 from argosy.process import computing_threads
@@ -25,7 +25,7 @@ from argosy.rng import Rng, policy_seed, spawn_seeds
 from argosy.trainer.base import TrainerState
 from argosy.trainer.learning import make_learning
 from argosy.trainer.players import PlayerSpec, player_spec
-from argosy.trainer.statefile import read_state, write_state
+from argosy.trainer.statefile import or_as_before, read_state, write_state
 
 Epoch: TypeAlias = dict[str, EpochStats[TrainingStats]]
 KIND = "checkpoint of agents"
@@ -142,18 +142,13 @@ class AgentsTrainer:
             CheckpointError: the file is missing, damaged or foreign, or it does not fit; nothing has changed then.
         """
         state, before = read_state(path, KIND), copy.deepcopy(self._state())
-        try:
+        with or_as_before(path, lambda: self._restore(before)):
             for role in ("learners", "opponents"):
                 if state[role].keys() != before[role].keys():
                     raise CheckpointError(
                         f"{str(path)!r} is of the {role} {sorted(state[role])}; this trainer has {sorted(before[role])}"
                     )
             self._restore(state)
-        except (ArgosyError, *MALFORMED) as error:
-            self._restore(before)
-            if isinstance(error, CheckpointError):
-                raise
-            raise CheckpointError(f"{str(path)!r} does not fit this trainer: {told(error)}") from error
         self.close()
         self._begin()
 

@@ -20,13 +20,13 @@ from argosy.config import from_plain
 from argosy.data import ReplayBuffer, VectorReplayBuffer, tree
 from argosy.data.buffer.state import append
 from argosy.data.tree import State, host
-from argosy.errors import MALFORMED, ArgosyError, CheckpointError, DataError, told
+from argosy.errors import CheckpointError, DataError
 from argosy.trainer.base import BaseTrainer, TrainerState
 from argosy.trainer.callbacks import call
 from argosy.trainer.offline import OfflineTrainer
 from argosy.trainer.offline_to_online import OfflineToOnlineTrainer
 from argosy.trainer.onpolicy import OnpolicyTrainer
-from argosy.trainer.statefile import read_state, write_state
+from argosy.trainer.statefile import or_as_before, read_state, write_state
 
 KIND = "checkpoint"
 _LOOKED_AT = 1 << 16
@@ -82,13 +82,8 @@ def load_checkpoint(path: str | Path, trainer: BaseTrainer) -> None:
 def restore_checkpoint(path: str | Path, state: State, trainer: BaseTrainer) -> None:
     """Continue from what was read from the file `path`; see `load_checkpoint`."""
     before = copy.deepcopy(_state_but_data(trainer))
-    try:
+    with or_as_before(path, lambda: _restore_but_data(before, trainer)):
         _restore(path, state, trainer)
-    except (ArgosyError, *MALFORMED) as error:
-        _restore_but_data(before, trainer)
-        if isinstance(error, CheckpointError):
-            raise
-        raise CheckpointError(f"{str(path)!r} does not fit this trainer: {told(error)}") from error
 
 
 def _restore(path: str | Path, state: State, trainer: BaseTrainer) -> None:

@@ -7,6 +7,7 @@ no code. Writing replaces the old file only when the new one is safely on the di
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -22,7 +23,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from argosy.data.lazy import LazyArray
-from argosy.errors import MALFORMED, CheckpointError
+from argosy.errors import MALFORMED, ArgosyError, CheckpointError, told
 from argosy.files import replacing
 
 FORMAT = "argosy-state"
@@ -53,6 +54,22 @@ def write_state(path: str | Path, kind: str, state: object) -> None:
         _sync_folder(path.parent)
     except OSError as error:
         raise CheckpointError(f"{str(path)!r} could not be written: {error}; the old file is unchanged") from error
+
+
+@contextlib.contextmanager
+def or_as_before(path: str | Path, undo: Callable[[], None]) -> Iterator[None]:
+    """Let what takes in the state of a file change nothing if that does not fit: `undo` is called.
+
+    Raises:
+        CheckpointError: it does not fit.
+    """
+    try:
+        yield
+    except (ArgosyError, *MALFORMED) as error:
+        undo()
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(f"{str(path)!r} does not fit this trainer: {told(error)}") from error
 
 
 def read_state(path: str | Path, kind: str) -> Any:

@@ -173,6 +173,8 @@ class GymVectorEnv:
         try:
             obs, info = self.env.reset(options={**options, "reset_mask": mask})
         except ValueError as error:
+            if "partial reset" not in str(error):  # but an env's own
+                raise
             raise EnvError(
                 f"reset: {self.env} cannot begin episodes in some of its envs alone: {error} Instead of gymnasium's "
                 "wrapper around a vector env take VectorEnvNormObs, or wrap each env"
