@@ -124,6 +124,8 @@ def wanted(row: Mapping[str, Any]) -> dict[str, Any]:
     optim = experiment["config"].get("actor_optim") or experiment["config"]["optim"]
     if optim["lr_schedule"] != "constant":
         asked["actor_schedule"] = optim["lr_schedule"]
+        if (freq := experiment["config"].get("policy_freq", 1)) > 1:
+            asked["actor_updates"] = asked["updates"] // freq
     return dict(json.loads(json.dumps(asked)))  # as it comes back from a file
 
 

@@ -37,7 +37,7 @@ CONFIGS = {
 
 @dataclasses.dataclass()
 class LinearFactory(LRSchedulerFactory):
-    """A learning rate that falls to 0 over `updates`."""
+    """A learning rate that falls to 0 over `updates`: of the actor, whose optimiser alone counts them."""
 
     updates: int = 1
 
@@ -71,7 +71,7 @@ def main() -> None:
     if asked.get("actor_schedule") == "linear":
         given = inspect.signature(config).parameters
         name = "actor_optim_factory" if "actor_optim_factory" in given else "optim_factory"
-        shared[name] = AdamFactory(lr_scheduler_factory=LinearFactory(asked["updates"]))
+        shared[name] = AdamFactory(lr_scheduler_factory=LinearFactory(asked.get("actor_updates", asked["updates"])))
     algorithm = config(**nets, **shared, **asked["settings"]).create(False)
     start = time.perf_counter()
     algorithm.fit(

@@ -150,7 +150,8 @@ def row(algorithm, task, **changes):
 
 def test_d3rlpy_gets_the_settings_of_the_row():
     asked = beside.wanted(row("iql", "Hopper-v5", data="mixed.hdf5"))
-    assert (asked["updates"], asked["actor_schedule"]) == (900, "linear")
+    assert (asked["updates"], asked["actor_schedule"], "actor_updates" in asked) == (900, "linear", False)
+    assert beside.wanted(row("td3_bc", "Hopper-v5", data="mixed.hdf5"))["actor_updates"] == 450  # every second one
     assert "actor_schedule" not in beside.wanted(row("awac", "Pendulum-v1", data="mixed.hdf5"))
 
 
