@@ -33,6 +33,8 @@ class RunFolder:
         """The experiment, as JSON."""
         self.metrics = path / "metrics.jsonl"
         """Metrics, a JSON object per line."""
+        self.tensorboard = path / "tensorboard"
+        """The same for TensorBoard, where it was asked for."""
         self.checkpoint = path / "checkpoint.safetensors"
         """Everything that `resume` goes on from."""
         self.crash = path / "crash.safetensors"

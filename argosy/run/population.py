@@ -111,7 +111,12 @@ class Population:
                 f"{settings.length:,} {experiment.unit} in {rounds} rounds are {self.length:,} each, fewer than a "
                 f"rollout (trainer.step_per_collect is {settings.step_per_collect:,}), so that some would do nothing"
             )
-        constant = {name: "constant" for name in experiment.settings() if name.endswith("lr_schedule")}
+        settings_of = {"lr_schedule": "constant", "entropy_coef_end": None}  # each round would fall to its own end
+        constant = {
+            name: settings_of[last]
+            for name in experiment.settings()
+            if (last := name.rsplit(".", 1)[-1]) in settings_of
+        }
         self.experiment = located(experiment).replaced({**constant, "stop.test_return": None})
         self.folder, self.space, self.rounds = folder, space, rounds
         self.replaced = max(1, int(share * size))
@@ -224,13 +229,18 @@ class Population:
             elif folder.config.is_file():
                 begun = folder.experiment(trust=True)  # of this very population
             if turn.parent != member:
-                for old in [*folder.path.glob("*.safetensors"), folder.result]:
+                if not parent.checkpoint.is_file():
+                    raise ArgosyError(f"{str(parent.path)!r} has no checkpoint that another member could go on from")
+                for old in [*folder.place.glob("*.safetensors"), folder.result]:
                     old.unlink(missing_ok=True)
-                for source in parent.path.iterdir():
+                shutil.rmtree(folder.tensorboard, ignore_errors=True)
+                for source in sorted(parent.place.iterdir()):
                     is_told = source.suffix in (".json", ".jsonl") and source != parent.config
                     if is_told or source in (parent.checkpoint, parent.best_policy):
-                        with source.open("rb") as read, replacing(folder.path / source.name) as file:
+                        with source.open("rb") as read, replacing(folder.place / source.name) as file:
                             shutil.copyfileobj(read, file)
+                    elif source == parent.tensorboard:
+                        shutil.copytree(source, folder.tensorboard)
             begun.replaced({**turn.settings, **self._of_round(number)}).save(folder.config)
         self._ready = True
         self._write()

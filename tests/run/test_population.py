@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -116,6 +117,9 @@ def scripted(monkeypatch):
                     (path / "config.json").write_text(job.config.read_text())
                     for name in ("checkpoint", "checkpoint-1", "policy"):
                         (path / f"{name}.safetensors").write_text(f"{name} {member}")
+                    (path / "tensorboard").mkdir()
+                    (path / "tensorboard" / "events").write_text(f"events {member}")
+                    (path / "tensorboard" / f"only-{member}").touch()
                     folder = job.folder()
                 result = {"of": member, "env_steps": 1, "wall_s": 1.0, "test_return_mean": self.long(member)}
                 folder.result.write_text(json.dumps(result))
@@ -132,8 +136,10 @@ def scripted(monkeypatch):
     return script
 
 
-def test_the_worst_take_over_the_states_of_the_best(tmp_path, scripted):
-    one = population(tmp_path, size=8)
+@pytest.mark.parametrize("relative", [False, True])
+def test_the_worst_take_over_the_states_of_the_best(tmp_path, scripted, monkeypatch, relative):
+    monkeypatch.chdir(tmp_path)
+    one = population(Path("here") if relative else tmp_path, size=8)
     assert one.replaced == 2
     told = []
     assert one.run(1, told.append)
@@ -147,6 +153,8 @@ def test_the_worst_take_over_the_states_of_the_best(tmp_path, scripted):
         assert (path / "checkpoint.safetensors").read_text() in ("checkpoint 6", "checkpoint 7")
         assert (path / "policy.safetensors").read_text() in ("policy 6", "policy 7")
         assert not (path / "checkpoint-1.safetensors").exists()  # of another training
+        assert (path / "tensorboard" / "events").read_text() in ("events 6", "events 7")
+        assert not (path / "tensorboard" / f"only-{second.index(turn)}").exists()
     for member in (0, 1):  # the last round's parents; of them is all that is said of a run
         parent = third[member].parent
         rows = (one.run_of(member).path / "metrics.jsonl").read_text().splitlines()
@@ -177,15 +185,17 @@ def test_what_was_cut_off_goes_on(tmp_path, scripted):
 def test_taking_over_is_done_again_where_it_was_cut_off(tmp_path, scripted, monkeypatch):
     copied = []
 
+    copy = shutil.copyfileobj
+
     def cut(source, target):
         copied.append(source.name)
         if len(copied) == 2:
             raise KeyboardInterrupt
-        shutil.copyfileobj(source, target)
+        copy(source, target)
 
     one = population(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr("argosy.run.population.shutil", type("S", (), {"copyfileobj": staticmethod(cut)}))
+        patch.setattr("argosy.run.population.shutil.copyfileobj", cut)
         with pytest.raises(KeyboardInterrupt):
             one.run(1)
     assert scripted.asked == [0]
@@ -195,6 +205,23 @@ def test_taking_over_is_done_again_where_it_was_cut_off(tmp_path, scripted, monk
     path = one.run_of(0).path
     parent = one.turns[1][0].parent
     assert (path / "policy.safetensors").read_text() == f"policy {parent}"
+
+
+def test_a_state_to_go_on_from_that_is_gone_is_said_so(tmp_path, scripted):
+    scripted.cut = {0}
+    one = population(tmp_path)
+    assert not one.run(1)
+    (one.run_of(3).place / "checkpoint.safetensors").unlink()
+    with pytest.raises(ArgosyError, match="has no checkpoint that another member could go on from"):
+        population(tmp_path).run(1)
+
+
+def test_what_falls_over_a_run_is_constant_where_rounds_would_each_fall_to_its_end(tmp_path):
+    experiment = preset(
+        "ppo", "CartPole-v1", **{"entropy_coef": 0.02, "entropy_coef_end": 0.0, "lr_schedule": "linear"}
+    )
+    config = Population(tmp_path, experiment, {"optim.lr": SPACE["optim.lr"]}).experiment.config
+    assert (config.entropy_coef, config.entropy_coef_end, config.optim.lr_schedule) == (0.02, None, "constant")
 
 
 def test_rollouts_that_end_behind_a_round_are_no_failure(tmp_path):
