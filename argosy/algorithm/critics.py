@@ -116,14 +116,21 @@ def finished(
 
 
 def action_critic(
-    policy: Policy, net: NetConfig, size: int, scaling: Scaling | None = None, *, atoms: int | None = None
+    policy: Policy,
+    net: NetConfig,
+    size: int,
+    scaling: Scaling | None = None,
+    *,
+    atoms: int | None = None,
+    action_dim: int | None = None,
 ) -> EnsembleCritic:
     """Make Q [K, ...] of what a policy sees and does: of an action in a Box, or of all choices [K, ..., A].
 
-    With `atoms` so many numbers of an action in a Box, [K, ..., N], see `EnsembleCritic`.
+    With `atoms` so many numbers of an action in a Box, [K, ..., N], see `EnsembleCritic`. `action_dim` is given where
+    actions come encoded.
     """
     choices = policy.num_actions
-    dim = 0 if choices else policy.action_dim
+    dim = 0 if choices else action_dim or policy.action_dim
     seen, skip = policy.observation_space, policy.no_input
     return EnsembleCritic(seen, dim, net, size, skip, atoms=choices or atoms, scaling=scaling).to(policy.device)
 

@@ -11,7 +11,7 @@ Details that matter:
    what -log pi would add to it in the mean is the policy's entropy, for which `entropy_coef` pays. h takes up what
    shapes the reward, so that g is left with what the expert is after.
 4. The discriminator sees actions as the env took them, back in the policy's scale: one beyond the bounds, which only
-   the policy's Gaussian makes, would betray it. Several choices at once enter as numbers. Observations are those that
+   the policy's Gaussian makes, would betray it. Several choices at once enter one-hot, each. Observations are those that
    the policy sees, normalised where it normalises. It has layers of its own and no memory.
 """
 
@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
+from gymnasium import spaces
 from torch import nn
 
 from argosy.algorithm.critics import action_critic, state_critic
@@ -30,6 +31,7 @@ from argosy.config import limited
 from argosy.data import AdvantageBatch, Batch, SampleBatch, TrajectoryBatch, TransitionBatch, as_tensors, to_numpy, tree
 from argosy.errors import DataError
 from argosy.net import NetConfig
+from argosy.net.encoder import OneHotEncoder
 from argosy.policy import ActorCriticPolicy
 
 _SEEN = ("obs", "act", "obs_next", "terminated")  # by the discriminator
@@ -74,7 +76,9 @@ class GAIL(PPO):
     def __init__(self, config: GAILConfig, policy: ActorCriticPolicy) -> None:
         super().__init__(config, policy)
         net = NetConfig(hidden_sizes=config.reward_sizes, activation="tanh")
-        self.reward, self.shaping = action_critic(policy, net, 1), state_critic(policy, net)
+        self.several = _encoder(policy)
+        width = None if self.several is None else self.several.out_features
+        self.reward, self.shaping = action_critic(policy, net, 1, action_dim=width), state_critic(policy, net)
         learned = nn.ModuleList((self.reward, self.shaping)) if config.airl else self.reward
         self.reward_optim = config.reward_optim.build(learned)
 
@@ -120,11 +124,21 @@ class GAIL(PPO):
 
     def _score(self, rows: SampleBatch) -> torch.Tensor:
         """What the discriminator makes of rows [...], whoever does so how often."""
-        score = self.reward.value(rows, rows.act)[0]
+        act = rows.act if self.several is None else self.several(rows.act)
+        score = self.reward.value(rows, act)[0]
         if self.config.airl:
             after = self.config.gamma * ~rows.terminated * self.shaping.next_value(rows)[0]
             score = score + after - self.shaping.value(rows)[0]
         return score
+
+
+def _encoder(policy: ActorCriticPolicy) -> OneHotEncoder | None:
+    """Return what encodes several choices at once, each counted from 0 in a policy's actions; None: there is one."""
+    space = policy.action_space
+    if not isinstance(space, spaces.MultiDiscrete):
+        return None
+    sizes = tuple(space.nvec.flatten().tolist())
+    return OneHotEncoder(sizes, (0,) * len(sizes), len(space.shape)).to(policy.device)
 
 
 def _alone(expert: TransitionBatch) -> Batch:

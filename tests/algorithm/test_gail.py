@@ -128,6 +128,19 @@ def test_actions_beyond_the_bounds_do_not_betray_the_policy(monkeypatch):
     np.testing.assert_allclose(seen[0].reshape(4, 8, 1)[2:], batch.act[2:].clip(-1, 1), atol=1e-6)
 
 
+def test_of_several_choices_at_once_each_counts_by_itself_not_by_its_number():
+    algorithm = make(spaces.MultiDiscrete([20, 3], start=[5, -1]), reward_optim=OptimConfig(lr=0.02), reward_steps=1)
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        own, expert = (rng.integers((20, 3), size=(64, 2)) for _ in range(2))
+        expert[:, 0] -= expert[:, 0] % 2  # only the even ones, among which no line divides them from the odd ones
+        mine, theirs = (Batch(obs=torch.zeros(64, 1), act=torch.as_tensor(act)) for act in (own, expert))
+        found, _ = algorithm._learn_reward(mine, theirs)
+    assert found["expert_accuracy"] == 1.0
+    score = algorithm._score(Batch(obs=torch.zeros(20, 1), act=torch.tensor([[i, 0] for i in range(20)])))
+    assert score[::2].min() > 0 > score[1::2].max()
+
+
 def test_a_discriminator_that_cannot_tell_says_a_half():
     algorithm = make(reward_optim=OptimConfig(lr=0.01), repeat_per_collect=1)
     for _ in range(60):
