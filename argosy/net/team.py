@@ -28,16 +28,18 @@ def team_parts(space: Space, agents: int) -> dict[str, Space]:
     """Return the entries of a team's observation; none where all of N agents see all of it.
 
     Raises:
-        SpaceError: "agents" has not a row for each of them, or "alive" not a flag.
+        SpaceError: "agents" has not a row for each of them, or "alive" not a flag; or "agents" alone is missing.
     """
     parts = space.spaces if isinstance(space, spaces.Dict) else {}
     rows, alive = parts.get(AGENTS), parts.get(ALIVE)
-    if not isinstance(rows, spaces.Box):
+    if not {AGENTS, ALIVE, STATE} & parts.keys():
         return {}
-    if rows.shape[:1] != (agents,) or not (alive is None or alive == spaces.MultiBinary(agents)):
+    is_of_each = isinstance(rows, spaces.Box) and rows.shape[:1] == (agents,)
+    if not is_of_each or not (alive is None or alive == spaces.MultiBinary(agents)):
         raise SpaceError(
             f"a team of {agents} has a row of {AGENTS!r} for each of them, Box({agents}, ...), and where agents leave "
-            f"{ALIVE!r}, MultiBinary({agents}); here these are {rows} and {alive}"
+            f"{ALIVE!r}, MultiBinary({agents}); here these are {rows} and {alive}. Where all see all of an observation, "
+            f"it has no entry called {AGENTS!r}, {ALIVE!r} or {STATE!r}"
         )
     return dict(parts)
 

@@ -121,12 +121,24 @@ def test_the_mixer_learns_and_its_target_follows():
 
 @pytest.mark.parametrize(
     "changed",
-    [{"agents": spaces.Box(-1, 1, (3, 3))}, {"alive": spaces.Box(0, 1, (2,))}, {"alive": spaces.MultiBinary(3)}],
+    [
+        {"agents": spaces.Box(-1, 1, (3, 3))},
+        {"agents": spaces.MultiBinary((2, 3))},
+        {"alive": spaces.Box(0, 1, (2,))},
+        {"alive": spaces.MultiBinary(3)},
+    ],
 )
 @pytest.mark.parametrize("mixer", ["qmix", "vdn"])
 def test_what_is_no_team_of_as_many_is_named(mixer, changed):
     with pytest.raises(SpaceError, match=r"a team of 2 has a row of 'agents' for each of them"):
         make(obs=spaces.Dict({**TEAM.spaces, **changed}), mixer=mixer)
+
+
+@pytest.mark.parametrize("kept", ["alive", "state"])
+def test_a_team_s_entries_beside_what_all_see_are_refused(kept):
+    seen = {"board": spaces.Box(-1, 1, (3,)), kept: {**TEAM.spaces, "state": spaces.Box(-1, 1, (2,))}[kept]}
+    with pytest.raises(SpaceError, match=r"here these are None and .* Where all see all of an observation, it has no"):
+        make(obs=spaces.Dict(seen))
 
 
 def test_a_team_s_agents_act_by_their_own_rows_alone():
