@@ -35,13 +35,13 @@ class StridedConv2d(nn.Conv2d):
         return F.conv2d(x, weight, self.bias, stride)
 
 
-def layout(shape: tuple[int, ...]) -> tuple[tuple[int, int, int], bool]:
+def layout(shape: tuple[int, ...], is_grid: bool = False) -> tuple[tuple[int, int, int], bool]:
     """Return channels, height and width of an image of that shape, and whether the channels lie last; see `CNN`."""
     if len(shape) == 2:
         return (1, shape[0], shape[1]), False
     if len(shape) == 4:
         return (shape[0] * shape[3], shape[1], shape[2]), True
-    if shape[2] <= min(shape[:2]):
+    if is_grid or shape[2] <= min(shape[:2]) or shape[0] == shape[1]:
         return (shape[2], shape[0], shape[1]), True
     return (shape[0], shape[1], shape[2]), False
 
@@ -49,21 +49,22 @@ def layout(shape: tuple[int, ...]) -> tuple[tuple[int, int, int], bool]:
 class CNN(nn.Module, ABC):
     """Convolutions and one linear layer; a subclass says which convolutions.
 
-    Takes images of rank 2 [H, W], 3 [C, H, W] or [H, W, C] (where C is not the longest), or 4 (stacked [S, H, W, C]),
-    of any dtype, with any leading axes -> [..., out_features].
+    Takes images of rank 2 [H, W], 3 [C, H, W] or [H, W, C], or 4 (stacked [S, H, W, C]), of any dtype, with any leading
+    axes -> [..., out_features]. The channels are last in a grid, in a square, and where they are not the longest.
 
     Args:
         shape: shape of one image.
         features: width of the linear layer; None: the convolutions' output, flattened.
         scale: what pixels are multiplied with.
+        is_grid: of three axes the last one is that of the channels, however many these are.
     """
 
     min_side: ClassVar[int]
     """Height and width from which the convolutions leave at least one pixel."""
 
-    def __init__(self, shape: tuple[int, ...], features: int | None, scale: float) -> None:
+    def __init__(self, shape: tuple[int, ...], features: int | None, scale: float, is_grid: bool = False) -> None:
         super().__init__()
-        self.shape, self.image, self.channels_last = shape, *layout(shape)
+        self.shape, self.image, self.channels_last = shape, *layout(shape, is_grid)
         self.convolutions = self._convolutions(self.image[0], scale)
         with torch.no_grad():
             self.out_features = self.convolutions(torch.zeros(1, *self.image)).shape[1]

@@ -80,18 +80,18 @@ def _leaf_encoder(
     space: Space, config: NetConfig, name: str, cnn_features: int | None
 ) -> VectorEncoder | OneHotEncoder | CNN:
     if isinstance(space, spaces.Box):
-        shape, is_uint8 = space.shape, space.dtype == np.uint8
+        shape, is_uint8, is_bool = space.shape, space.dtype == np.uint8, space.dtype == np.bool_
         scale = 1.0 / float(space.high.max()) if is_uint8 and config.scale_uint8 and space.high.max() > 0 else 1.0
-        side = min(layout(shape)[0][1:]) if len(shape) in (2, 3, 4) else 0
+        side = min(layout(shape, is_bool)[0][1:]) if len(shape) in (2, 3, 4) else 0
         cnn = NatureCNN if side >= NatureCNN.min_side else GridCNN
         if config.kind == "cnn" and len(shape) > 1 and side < cnn.min_side:
             raise ConfigError(
                 f"NetConfig.kind is 'cnn', but {name} has shape {shape}; a CNN needs an image of at least"
                 f" {cnn.min_side}x{cnn.min_side}: use kind='mlp'"
             )
-        is_image = is_uint8 if cnn is NatureCNN else space.dtype == np.bool_ and len(shape) == 3
+        is_image = is_uint8 if cnn is NatureCNN else is_bool and len(shape) == 3
         if side >= cnn.min_side and (config.kind == "cnn" or (config.kind == "auto" and is_image)):
-            return cnn(shape, cnn_features, scale)
+            return cnn(shape, cnn_features, scale, is_bool)
         return VectorEncoder(shape, scale)
     if isinstance(space, spaces.Discrete):
         return OneHotEncoder((int(space.n),), (int(space.start),), rank=0)

@@ -1,10 +1,13 @@
 """Convolutions over images."""
 
+import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
-from argosy.net import GridCNN, NatureCNN
+from argosy.net import GridCNN, NatureCNN, NetConfig
 from argosy.net.cnn import StridedConv2d
+from argosy.net.encoder import Encoder
 
 
 def test_channels_last_is_the_same_image_as_channels_first():
@@ -17,6 +20,18 @@ def test_channels_last_is_the_same_image_as_channels_first():
     image = torch.randint(0, 256, (5, 3, 40, 44), dtype=torch.uint8)
     torch.testing.assert_close(first(image), last(image.permute(0, 2, 3, 1)))
     torch.testing.assert_close(first(image), stacked(image.unsqueeze(-1)))
+
+
+@pytest.mark.parametrize("shape", [(10, 10, 4), (7, 7, 20), (5, 4, 26), (4, 5, 26)])
+def test_the_channels_of_a_grid_of_bools_are_last_however_many_they_are(shape):
+    encoder = Encoder(spaces.Box(0, 1, shape, np.bool_), NetConfig())
+    (cnn,) = (part for part in encoder.modules() if isinstance(part, GridCNN))
+    assert (cnn.image, cnn.channels_last) == ((shape[2], *shape[:2]), True)
+
+
+@pytest.mark.parametrize(("shape", "last"), [((40, 40, 50), True), ((50, 40, 40), False), ((4, 84, 84), False)])
+def test_of_other_images_a_square_says_where_the_channels_are(shape, last):
+    assert NatureCNN(shape, 8, 1.0).channels_last == last
 
 
 def test_bytes_give_values_and_gradients_of_the_pixels_that_they_stand_for():

@@ -217,9 +217,7 @@ def test_a_state_to_go_on_from_that_is_gone_is_said_so(tmp_path, scripted):
 
 
 def test_what_falls_over_a_run_is_constant_where_rounds_would_each_fall_to_its_end(tmp_path):
-    experiment = preset(
-        "ppo", "CartPole-v1", **{"entropy_coef": 0.02, "entropy_coef_end": 0.0, "lr_schedule": "linear"}
-    )
+    experiment = preset("ppo", "CartPole-v1", entropy_coef=0.02, entropy_coef_end=0.0, lr_schedule="linear")
     config = Population(tmp_path, experiment, {"optim.lr": SPACE["optim.lr"]}).experiment.config
     assert (config.entropy_coef, config.entropy_coef_end, config.optim.lr_schedule) == (0.02, None, "constant")
 
