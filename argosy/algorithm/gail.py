@@ -11,7 +11,7 @@ Details that matter:
    what -log pi would add to it in the mean is the policy's entropy, for which `entropy_coef` pays. h takes up what
    shapes the reward, so that g is left with what the expert is after.
 4. The discriminator sees actions as the env took them, back in the policy's scale: one beyond the bounds, which only
-   the policy's Gaussian makes, would betray it. Several choices at once enter one-hot, each. Observations are those that
+   the policy's Gaussian makes, would betray it. Several choices at once enter one-hot. Observations are those that
    the policy sees, normalised where it normalises. It has layers of its own and no memory.
 """
 
