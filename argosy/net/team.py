@@ -38,8 +38,8 @@ def team_parts(space: Space, agents: int) -> dict[str, Space]:
     if not is_of_each or not (alive is None or alive == spaces.MultiBinary(agents)):
         raise SpaceError(
             f"a team of {agents} has a row of {AGENTS!r} for each of them, Box({agents}, ...), and where agents leave "
-            f"{ALIVE!r}, MultiBinary({agents}); here these are {rows} and {alive}. Where all see all of an observation, "
-            f"it has no entry called {AGENTS!r}, {ALIVE!r} or {STATE!r}"
+            f"{ALIVE!r}, MultiBinary({agents}); here these are {rows} and {alive}. Where all see all of an "
+            f"observation, it has no entry called {AGENTS!r}, {ALIVE!r} or {STATE!r}"
         )
     return dict(parts)
 
