@@ -41,7 +41,7 @@ def layout(shape: tuple[int, ...], is_grid: bool = False) -> tuple[tuple[int, in
         return (1, shape[0], shape[1]), False
     if len(shape) == 4:
         return (shape[0] * shape[3], shape[1], shape[2]), True
-    if is_grid or shape[0] == shape[1] or shape[2] <= shape[0] and shape[2] < shape[1]:
+    if is_grid or shape[0] == shape[1] or (shape[2] < shape[1] and shape[2] <= shape[0]):
         return (shape[2], shape[0], shape[1]), True
     return (shape[0], shape[1], shape[2]), False
 
