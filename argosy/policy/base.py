@@ -208,19 +208,19 @@ class Policy(nn.Module, ABC):
 
     def get_checkpoint(self) -> PolicyCheckpoint:
         """Return what another copy of this policy needs to act the same; tensors are copies on the CPU."""
-        state = {key: value.detach().cpu().clone() for key, value in self.state_dict().items()}
-        return {"version": self.version, "state_dict": state}
+        return {"version": self.version, "state_dict": {key: v.cpu().clone() for key, v in self.state_dict().items()}}
 
     def load_checkpoint(self, checkpoint: PolicyCheckpoint) -> None:
         """Act as the policy did that gave the checkpoint.
 
         Raises:
-            CheckpointError: it belongs to a policy with other networks.
+            CheckpointError: it belongs to a policy with other networks; nothing has changed.
         """
-        try:
-            self.load_state_dict(checkpoint["state_dict"])
-        except RuntimeError as error:
-            raise CheckpointError(f"the checkpoint does not fit this {type(self).__name__}: {error}") from error
+        given = checkpoint["state_dict"]
+        own, other = ({(name, *part.shape) for name, part in state.items()} for state in (self.state_dict(), given))
+        if own != other:
+            raise CheckpointError(f"the checkpoint does not fit this {type(self).__name__}: {sorted(own ^ other)}")
+        self.load_state_dict(given)
         self.version = checkpoint["version"]
 
     # -- for subclasses ------------------------------------------------------------------------------------------------

@@ -149,8 +149,11 @@ def test_a_checkpoint_is_a_copy_without_optimiser(name):
 
 
 def test_a_foreign_checkpoint_is_refused():
+    policy = POLICIES["q"]()
+    before = policy.get_checkpoint()["state_dict"]
     with pytest.raises(CheckpointError, match="does not fit this QPolicy"):
-        POLICIES["q"]().load_checkpoint(QPolicy(OBS, spaces.Discrete(4)).get_checkpoint())
+        policy.load_checkpoint(QPolicy(OBS, spaces.Discrete(4)).get_checkpoint())
+    assert all(torch.equal(value, before[name]) for name, value in policy.state_dict().items())  # nor a part of it
 
 
 @pytest.mark.parametrize("name", POLICIES)
