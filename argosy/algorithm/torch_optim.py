@@ -41,6 +41,7 @@ class TorchOptim(Optim):
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
             parameter.grad = gradient
         self._torch.step()
+        torch.autograd.graph.increment_version(self.parameters)  # fused ones do not, and states of memories go by it
         for parameter in self.parameters:
             parameter.grad = None
 

@@ -367,6 +367,14 @@ def test_settings_are_checked(field, value):
         OptimConfig(**{field: value})
 
 
+@pytest.mark.parametrize("fused", [False, True])
+def test_who_goes_by_the_versions_of_parameters_sees_a_step_of_torch_s(fused):
+    number = nn.Parameter(torch.tensor(8.0))
+    before = number._version
+    OptimConfig(kind="torch.optim:Adam", args={"fused": fused}).build([number]).step(number.square())
+    assert number._version > before
+
+
 def test_wrong_kinds_and_arguments_are_refused():
     number = nn.Parameter(torch.tensor(8.0))
     with pytest.raises(ConfigError, match="sgd', which could not be made: Invalid momentum"):
