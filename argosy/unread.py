@@ -17,6 +17,18 @@ from argosy.policy.tabular import TabularPolicy
 
 _ATARI = "frame_stack frame_skip noop_max image_size episodic_life reward_clip fire_reset repeat_action_probability"
 
+_SWITCHES = (
+    ("munchausen_alpha", 0.0, "munchausen_tau munchausen_low"),
+    ("auto_alpha", False, "alpha_optim target_entropy"),
+    ("lagrange", False, "threshold multiplier_optim"),
+    ("cloning_updates", 0, "cloning_optim"),
+    ("gsde_steps", None, "gsde_log_std_init"),
+    ("improvement", "binary", "temperature max_weight"),
+    ("improvement", "all", "temperature max_weight"),
+    ("mixer", "vdn", "mixing_units"),
+)
+"""Settings of algorithms, and values with which they leave others without a say."""
+
 
 def warn_of_unread(experiment: Experiment, *, tests_after_epochs: bool = True) -> None:
     """Warn of every setting of an experiment that differs from its default, though nothing reads it.
@@ -93,11 +105,17 @@ def _rules(experiment: Experiment) -> Iterator[tuple[list[str], str]]:
         yield ["buffer.hindsight.horizon"], "buffer.hindsight.future_k is 0"
     if experiment.logger.wandb == "off":
         yield ["logger.wandb_project"], "logger.wandb is 'off'"
-    if getattr(experiment.config, "munchausen_alpha", None) == 0.0:
-        yield ["munchausen_tau", "munchausen_low"], "munchausen_alpha is 0"
-    if not getattr(experiment.config, "auto_alpha", True):
-        names = [f"alpha_optim.{field.name}" for field in dataclasses.fields(OptimConfig)]
-        yield [*names, "target_entropy"], "auto_alpha is False"
+    if experiment.algorithm == "impala":
+        yield ["net.sequence_length", "net.burn_in"], "impala goes through all of a rollout's column"
+    for switch, off, idle in _SWITCHES:
+        if not hasattr(experiment.config, switch) or getattr(experiment.config, switch) != off:
+            continue
+        found = [name for name in idle.split() if hasattr(experiment.config, name)]
+        optims = [name for name in found if isinstance(getattr(experiment.config, name), OptimConfig)]
+        parts = [f"{name}.{field.name}" for name in optims for field in dataclasses.fields(OptimConfig)]
+        yield [name for name in found if name not in optims] + parts, f"{switch} is {off}"
+    if getattr(experiment.config, "munchausen_alpha", 0.0) > 0.0:
+        yield ["double"], "munchausen_alpha is above 0, and its target takes all actions in"
     if experiment.trainer.episode_per_test == 0:
         yield ["stop.test_return"], "trainer.episode_per_test is 0"
     for field in dataclasses.fields(experiment.config):

@@ -32,6 +32,13 @@ from argosy.unread import unread, warn_of_unread
         ("dqn", {"logger.wandb_project": "mine"}, "logger.wandb_project"),
         ("dqn", {"munchausen_tau": 0.1}, "munchausen_tau"),
         ("sac", {"auto_alpha": False, "alpha_optim.lr": 0.1}, "alpha_optim.lr"),
+        ("dqn", {"munchausen_alpha": 0.9, "double": False}, "double"),
+        ("cql", {"data": "x", "threshold": 1.0}, "threshold"),
+        ("cql", {"data": "x", "multiplier_optim.lr": 0.1}, "multiplier_optim.lr"),
+        ("cql", {"data": "x", "cloning_updates": 0, "cloning_optim.lr": 0.1}, "cloning_optim.lr"),
+        ("sac", {"gsde_log_std_init": -1.0}, "gsde_log_std_init"),
+        ("discrete_crr", {"data": "x", "improvement": "binary", "max_weight": 5.0}, "max_weight"),
+        ("impala", {"net.memory": "gru", "net.burn_in": 4}, "net.burn_in"),
         ("dqn", {"optim.kind": "sgd", "optim.betas": (0.8, 0.9)}, "optim.betas"),
         ("dqn", {"optim.kind": "sgd", "optim.eps": 1e-3}, "optim.eps"),
         ("td3", {"ou_theta": 0.3}, "exploration.ou_theta"),
@@ -40,7 +47,7 @@ from argosy.unread import unread, warn_of_unread
     ],
 )
 def test_a_setting_that_nothing_reads_is_told(algorithm, changes, name):
-    experiment = preset(algorithm, "Pendulum-v1" if algorithm in ("sac", "td3") else "CartPole-v1", **changes)
+    experiment = preset(algorithm, "Pendulum-v1" if algorithm in ("sac", "td3", "cql") else "CartPole-v1", **changes)
     assert list(unread(experiment)) == [name]
     with pytest.warns(UserWarning, match=rf"{name} is .*, but nothing reads it: "):
         warn_of_unread(experiment)
