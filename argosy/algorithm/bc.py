@@ -17,6 +17,7 @@ from typing import Self
 from argosy.algorithm.base import Algorithm, AlgorithmConfig, Task, batch_mean
 from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.task import Kind
+from argosy.config import limited
 from argosy.data import TrainingStats, TransitionBatch
 from argosy.env.spaces import ARRAYS
 from argosy.net import NetConfig
@@ -31,7 +32,7 @@ class BCConfig(AlgorithmConfig):
 
     optim: OptimConfig = field(default_factory=OptimConfig)
     """Optimiser of the policy."""
-    log_std_init: float = -0.5
+    log_std_init: float = limited(-0.5, ge=-10.0, le=2.0)
     """Continuous actions: initial logarithm of the deviation (detail 1)."""
 
 

@@ -18,6 +18,7 @@ Details that matter:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -47,7 +48,7 @@ class DecisionTransformerConfig(AlgorithmConfig):
     """Steps K that it attends to."""
     heads: int = limited(1, ge=1)
     """Heads of the attention."""
-    target_return: float | None = None
+    target_return: float | None = limited(None, gt=-math.inf, lt=math.inf)
     """Return that is wanted of an episode; None: the highest of a whole one that it has seen (detail 4)."""
 
 

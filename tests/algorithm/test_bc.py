@@ -22,7 +22,7 @@ CASES = {
     "box": (BCConfig(optim=OptimConfig(max_grad_norm=0.5)), BOX),
 }
 BOOTSTRAPS = False
-RANGES = [("gamma", 1.5)]
+RANGES = [("gamma", 1.5), ("log_std_init", 5.0)]
 
 
 def make(space=None, net=None, **config):

@@ -11,7 +11,7 @@ CASES = {
     "box": (DAggerConfig(), test_bc.BOX),
 }
 BOOTSTRAPS = False
-RANGES = [("gamma", 1.5)]
+RANGES = [("gamma", 1.5), ("log_std_init", -11.0)]
 
 
 def test_its_update_is_that_of_behaviour_cloning():

@@ -27,7 +27,7 @@ MEMORIES = (None,)
 BOOTSTRAPS = ACTS_ON_DATA = False
 CONTEXT = ("act",)
 FACES = ("take_in_returns", "reward_scale", "best_return")
-RANGES = [("gamma", 0.99), ("gamma", 1.5), ("heads", 0), ("context", 0)]
+RANGES = [("gamma", 0.99), ("gamma", 1.5), ("heads", 0), ("context", 0), ("target_return", float("inf"))]
 NET = NetConfig(hidden_sizes=(8, 8))
 
 
