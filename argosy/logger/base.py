@@ -35,11 +35,16 @@ class SafeLogger(ABC):
     place: object = None
     """Where to, for the warning."""
     _warned = False
+    _warned_of_value = False
 
     def log(self, metrics: Mapping[str, float], *, env_step: int, gradient_step: int = 0) -> None:
-        """Record `metrics` at these two counters; never raises for what the record's place does."""
+        """Record `metrics` at these two counters; never raises for what the record's place does.
+
+        What is no number is left out, with one warning: it says nothing about the place.
+        """
         if self.retries or not self._warned:
-            self._guard(lambda: self._write(metrics, env_step, gradient_step))
+            numbers = self._numbers(metrics)
+            self._guard(lambda: self._write(numbers, env_step, gradient_step))
 
     def close(self) -> None:
         """Write out what is pending and let go of files and connections; may be called twice."""
@@ -52,6 +57,18 @@ class SafeLogger(ABC):
     def _finish(self) -> None:
         """Close for real; may raise."""
         return
+
+    def _numbers(self, metrics: Mapping[str, float]) -> Mapping[str, float]:
+        numbers = {}
+        for name, value in metrics.items():
+            try:
+                numbers[name] = float(value)
+            except (TypeError, ValueError):
+                if not self._warned_of_value:
+                    self._warned_of_value = True
+                    said = f"{self!r} leaves out {name!r}, which is {value!r:.60}: metrics are numbers"
+                    warnings.warn(said, LoggerWarning, stacklevel=3)
+        return numbers
 
     def _guard(self, action: Callable[[], None]) -> None:
         try:
@@ -74,6 +91,9 @@ class _Guarded(SafeLogger):
 
     def __init__(self, logger: Logger) -> None:
         self._logger = logger
+
+    def _numbers(self, metrics: Mapping[str, float]) -> Mapping[str, float]:
+        return metrics  # it may take more than numbers
 
     def _write(self, metrics: Mapping[str, float], env_step: int, gradient_step: int) -> None:
         self._logger.log(metrics, env_step=env_step, gradient_step=gradient_step)

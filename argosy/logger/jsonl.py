@@ -32,9 +32,7 @@ class JSONLLogger(SafeLogger):
         if self._fd is None:
             self._fd = self._open(metrics.keys() if env_step == self._resume_step else set())
         row: dict[str, float | None] = {"env_step": env_step, "gradient_step": gradient_step}
-        for key, value in metrics.items():
-            number = float(value)
-            row[key] = number if math.isfinite(number) else None
+        row |= {key: value if math.isfinite(value) else None for key, value in metrics.items()}
         # One unbuffered write per line: nothing is pending when the process dies. After a failed write the
         # file may end within a line, so the next one starts with a line break.
         data = (("\n" if self._torn else "") + json.dumps(row) + "\n").encode()

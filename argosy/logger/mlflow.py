@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 _TAG = "argosy.run"
 _MOST = 100
 """Parameters that MLflow takes in one call."""
+_OTHERS = re.compile(r"[^\w\-. :/]", re.ASCII)
+"""Characters that MLflow refuses in a name."""
 _PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
 """MLflow's own would let a run wait for minutes where no server answers."""
 
@@ -57,7 +60,7 @@ class MlflowLogger(SafeLogger):
             client = self._mlflow.MlflowClient(tracking_uri=self.tracking_uri)
             self._run_id, self._client = self._begin(client), client
         now, metric = int(time.time() * 1000), self._mlflow.entities.Metric
-        row = {**metrics, "gradient_step": gradient_step}
+        row = {_OTHERS.sub("_", key): value for key, value in metrics.items()} | {"gradient_step": gradient_step}
         self._client.log_batch(self._run_id, [metric(key, float(value), now, env_step) for key, value in row.items()])
 
     def _begin(self, client: MlflowClient) -> str:

@@ -39,7 +39,7 @@ class TensorBoardLogger(SafeLogger):
 
             self._writer = SummaryWriter(str(self.log_dir), flush_secs=10, purge_step=self._purge_step)
         for key, value in metrics.items():
-            self._writer.add_scalar(key, float(value), env_step)
+            self._writer.add_scalar(key, value, env_step)
         self._writer.add_scalar("gradient_step", gradient_step, env_step)
 
     def _finish(self) -> None:

@@ -54,8 +54,7 @@ class WandbLogger(SafeLogger):
             )
             run.define_metric("env_step")
             run.define_metric("*", step_metric="env_step")
-        row = {key: float(value) for key, value in metrics.items()}
-        self._run.log({**row, "env_step": env_step, "gradient_step": gradient_step})
+        self._run.log({**metrics, "env_step": env_step, "gradient_step": gradient_step})
 
     def _finish(self) -> None:
         if self._run is not None:

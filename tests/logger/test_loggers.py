@@ -10,6 +10,7 @@ import time
 import warnings
 from unittest import mock
 
+import numpy as np
 import pytest
 
 from argosy.logger import (
@@ -204,6 +205,18 @@ def test_a_foreign_logger_that_fails_is_guarded_too(tmp_path):
     assert len(read_jsonl(good.path)) == 2
 
 
+@pytest.mark.parametrize("kind", ["jsonl", "tensorboard"])
+def test_what_is_no_number_is_left_out_and_the_record_goes_on(tmp_path, kind):
+    logger = JSONLLogger(tmp_path / "m.jsonl") if kind == "jsonl" else TensorBoardLogger(tmp_path)
+    with pytest.warns(LoggerWarning, match=r"leaves out 'my/rate', which is None: metrics are numbers"):
+        logger.log({"loss": np.float32(0.5), "my/rate": None}, env_step=0)
+    for step in (1, 2):
+        logger.log({"loss": 0.5, "my/rate": None}, env_step=step)  # without another warning
+    logger.close()
+    steps = read_jsonl(tmp_path / "m.jsonl") if kind == "jsonl" else read_events(tmp_path)["loss"]
+    assert len(steps) == 3
+
+
 def test_an_interrupt_is_not_swallowed():
     class Interrupted(SafeLogger):
         def _write(self, metrics, env_step, gradient_step):
@@ -221,7 +234,7 @@ def test_mlflow_without_a_server_keeps_runs_and_goes_on_with_them(tmp_path):
     first.log({"episode/return_mean": 1.5}, env_step=10, gradient_step=2)
     first.close()
     again = MlflowLogger(uri, experiment="mine", name="cart 'pole'")
-    again.log({"episode/return_mean": 2.5}, env_step=20, gradient_step=4)
+    again.log({"episode/return_mean": 2.5, "info/success (%)": 50.0}, env_step=20, gradient_step=4)
     again.close()
     again.close()
 
@@ -230,6 +243,7 @@ def test_mlflow_without_a_server_keeps_runs_and_goes_on_with_them(tmp_path):
     history = client.get_metric_history(run.info.run_id, "episode/return_mean")
     assert [(one.step, one.value) for one in history] == [(10, 1.5), (20, 2.5)]
     assert run.data.metrics["gradient_step"] == 4
+    assert run.data.metrics["info/success ___"] == 50.0  # MLflow has no such characters
     assert run.data.params["algorithm"] == "dqn"
     assert run.info.status == "FINISHED"
 
