@@ -134,7 +134,8 @@ def _draw(card: Card, path: str) -> None:
     from argosy.data.datasets.card import histogram
 
     if not card.returns:
-        why = f"no return of {len(card.lengths):,} episodes is a finite number" if card.lengths else "no episode ends"
+        ended = len(card.lengths)
+        why = f"no return of {ended:,} episodes is a finite number" if ended else "no episode is whole"
         raise DataError(f"there is nothing to draw: {why} in {card.path}")
     figure = Figure(figsize=(7, 4), dpi=120, layout="constrained")
     axes = figure.add_subplot()

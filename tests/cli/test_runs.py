@@ -193,7 +193,7 @@ def test_data_says_why_there_is_nothing_to_draw(tmp_path, capsys):
     assert "rows     20 transitions, 4 episodes" in capsys.readouterr().out
     np.savez(tmp_path / "b.npz", **rows, terminals=ends & False)
     assert cli.main(["data", str(tmp_path / "b.npz"), "-o", picture]) == 1
-    assert "nothing to draw: no episode ends in" in capsys.readouterr().err
+    assert "nothing to draw: no episode is whole in" in capsys.readouterr().err
 
 
 def test_data_convert_checks_and_clips(tmp_path, capsys):

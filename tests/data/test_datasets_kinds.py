@@ -14,6 +14,8 @@ from filed import FIELDS, atari_rows, columns, rows_of, write_hdf5, write_minari
 
 from argosy.data import Batch, ReplayBuffer, Sampling, VectorReplayBuffer
 from argosy.data.datasets import DatasetWriter, convert, open_source, read_attributes
+from argosy.data.datasets.card import make_card
+from argosy.data.datasets.episodes import best_episodes
 from argosy.data.datasets.tfrecord import masked_crc, parse_example
 from argosy.errors import DataError
 
@@ -263,6 +265,30 @@ def test_shuffled_rows_are_stored_as_whole_stacks(tmp_path):
     followed = [np.array_equal(one["o_tp1"], other["o_t"]) for one, other in itertools.pairwise(mixed)]
     for row, goes_on in enumerate(followed):
         assert data.truncated[row] == (not goes_on and not data.terminated[row])
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_a_piece_that_starts_in_mid_episode_is_no_beginning_of_one(tmp_path, monkeypatch, size):
+    """Of one episode, which ends in row 9, and the next one rows 4, 5 and 13 are missing."""
+    monkeypatch.setattr("argosy.data.datasets.unplugged.MEAN_SEGMENT", 3)
+    monkeypatch.setattr("argosy.data.datasets.source.PART_ROWS", size)
+    rows = atari_rows(count=16, end=9)
+    source = open_source(write_records(tmp_path / "run", [rows[t] for t in range(16) if t not in (4, 5, 13)]))
+    convert(source, tmp_path / "a.hdf5")
+    for each in (source, open_source(tmp_path / "a.hdf5")):
+        assert each.load().rings.first.nonzero()[0].tolist() == [0, 8]
+        card = make_card(each)
+        assert (card.lengths, card.unfinished) == ([], 4)
+        with pytest.raises(DataError, match=r"no episode is whole in 13 rows"):
+            best_episodes(each, 1.0)
+
+
+def test_of_shuffled_rows_none_is_known_to_begin_an_episode(tmp_path):
+    rows = atari_rows()
+    mixed = [rows[i] for i in np.random.default_rng(0).permutation(12)]
+    source = open_source(write_records(tmp_path / "run", mixed))
+    assert not source.load().rings.first.any()
+    assert make_card(source).wrong == ["no episode is whole in 12 rows: nobody knows what came of it"]
 
 
 def test_a_folder_of_records_is_read_in_the_order_of_names(tmp_path):

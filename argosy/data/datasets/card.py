@@ -209,7 +209,7 @@ def _wrong(card: Card) -> Iterator[str]:
     if rew.low == rew.high == 0:
         yield "every reward is 0: nothing tells good from bad"
     if not card.lengths:
-        yield f"no episode ends in {card.rows:,} rows: nobody knows what came of it"
+        yield f"no episode is whole in {card.rows:,} rows: nobody knows what came of it"
     if card.breaks:
         yield (
             f"{card.breaks:,} rows are not followed by their successors (obs_next is not the next row's obs), though "

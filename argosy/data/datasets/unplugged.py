@@ -45,7 +45,9 @@ def open_unplugged(path: str, files: Sequence[Path]) -> Source:
             if len(waiting) > size:  # whether a row is cut is known when the next one is there
                 yield _part(waiting[:-1])
                 waiting = waiting[-1:]
-            waiting.append(_row(record, single))
+            # behind a gap nobody knows an episode's beginning, nor anywhere in rows that were shuffled
+            begins = single and (not waiting or waiting[-1]["terminated"])
+            waiting.append(_row(record, single) | {"first": begins})
         if waiting:
             yield _part(waiting)
 
