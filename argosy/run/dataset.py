@@ -18,6 +18,7 @@ import numpy as np
 from argosy.data import Batch, ReplayBuffer, tree
 from argosy.data.datasets import Source, open_source
 from argosy.data.datasets.card import ODD_SCALE, TOLERANCE
+from argosy.data.datasets.source import is_same_kind
 from argosy.env import VectorEnv
 from argosy.env.spaces import Space, leaves, normal_form, parts_of
 from argosy.env.vector.border import choice_limits
@@ -126,13 +127,13 @@ def fitted(
         )
     stack = source.options.get("stack_num", 1)
     forms: dict[str, Form] = {}
-    limits = {"obs": list(choice_limits(observation_space))}
+    limits = {name: list(choice_limits(observation_space)) for name in ("obs", "obs_next")}
     if bounds is not None:
         limits["act"] = list(choice_limits(action_space)) if is_env_scale else _from_0(action_space)
     is_bounded = bounds is not None and is_env_scale
     differs = is_bounded or any(limits.values())
-    for name, space in (("obs", observation_space), ("act", action_space)):
-        before = (stack,) if name == "obs" and stack > 1 else ()
+    for name, space in (("obs", observation_space), ("obs_next", observation_space), ("act", action_space)):
+        before = (stack,) if name != "act" and stack > 1 else ()
         found: Form = {at: (before + np.shape(leaf)[1:], np.asarray(leaf).dtype) for at, leaf in tree.leaves(row[name])}
         wanted: Form = {at: (shape, dtype) for at, shape, dtype in leaves(normal_form(space))}
         if name == "act" and isinstance(space, gym.spaces.Box) and not is_env_scale:
@@ -144,7 +145,6 @@ def fitted(
             )
         forms[name] = wanted
         differs = differs or found != wanted
-    forms["obs_next"], limits["obs_next"] = forms["obs"], limits["obs"]
     if not differs:
         return source
 
@@ -212,8 +212,7 @@ def _fits(found: Form, wanted: Form) -> bool:
     Float32 for float64 is no matter, nor are sizes of integers, and a row of one number may stand for the number.
     """
     return found.keys() == wanted.keys() and all(
-        (shape == wanted[at][0] or (shape == (1,) and wanted[at][0] == ()))
-        and (dtype.kind == wanted[at][1].kind or (dtype.kind in "iu" and wanted[at][1].kind in "iu"))
+        (shape == wanted[at][0] or (shape == (1,) and wanted[at][0] == ())) and is_same_kind(dtype, wanted[at][1])
         for at, (shape, dtype) in found.items()
     )
 

@@ -170,6 +170,19 @@ def test_successors_of_another_shape_than_observations_are_named(tmp_path, given
         open_source(tmp_path / "a.npz").load()
 
 
+def test_successors_of_another_kind_than_observations_are_named(tmp_path, given):
+    """No conversion writes what nothing could load again, nor cuts numbers to what the observations are."""
+    ints = (given["observations"] * 100).astype(np.int64)
+    np.savez(tmp_path / "a.npz", **given | {"observations": ints})
+    with pytest.raises(DataError, match=r"a.npz.* obs holds int64, but obs_next, which must hold the same, .* float32"):
+        convert(open_source(tmp_path / "a.npz"), tmp_path / "b.hdf5")
+    assert not (tmp_path / "b.hdf5").exists()
+    doubles = given["next_observations"].astype(np.float64)
+    for seen, after in ((ints, ints.astype(np.int16)), (given["observations"], doubles)):
+        np.savez(tmp_path / "a.npz", **given | {"observations": seen, "next_observations": after})
+        np.testing.assert_array_equal(open_source(tmp_path / "a.npz").load()[:].obs_next, after)
+
+
 def test_hdf5_of_nested_observations(tmp_path, given):
     nested = {f"{name}/a": given.pop(name)[:, 0] for name in ("observations", "next_observations")}
     data = open_source(write_hdf5(tmp_path / "a.hdf5", given | nested)).load()[:]

@@ -14,12 +14,13 @@ from short import OfflineDQN, quick
 import argosy
 from argosy.cli import main as cli
 from argosy.data import Batch, Priority, ReplayBuffer, sign_hdf5
+from argosy.data.datasets import open_source
 from argosy.distributed.specs import PolicySpec
 from argosy.errors import CheckpointError, ConfigError, DataError
 from argosy.experiment import Experiment
 from argosy.logger import read_jsonl
 from argosy.report import read_runs
-from argosy.run.dataset import of_other_bounds
+from argosy.run.dataset import fitted, of_other_bounds
 from argosy.run.folder import RunFolder
 from argosy.run.play import film
 from argosy.trainer import OfflineToOnlineTrainer, OfflineTrainer
@@ -414,6 +415,20 @@ def test_integers_are_what_they_were_or_named(tmp_path):
     np.savez(tmp_path / "a.npz", **flat(observations=images + 1, next_observations=images))
     with pytest.raises(DataError, match=r"a.npz.* obs holds integers from \d+ to 256, where the task's are uint8"):
         built(tmp_path / "a.npz", "td3_bc", task(small_images))
+
+
+def test_successors_are_held_against_the_task_as_observations_are(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (20, 3), np.uint8)
+    np.savez(tmp_path / "a.npz", **flat(observations=images, next_observations=images / np.float32(255)))
+    with pytest.raises(DataError, match=r"a.npz.* obs holds uint8, but obs_next, .*, holds float32"):
+        built(tmp_path / "a.npz", "td3_bc", task(small_images))
+    given = flat()
+    seen, after = given.pop("observations"), given.pop("next_observations")
+    nested = {"observations/a": seen, "next_observations/a": after, "next_observations/b": after}
+    np.savez(tmp_path / "b.npz", **given | nested)
+    space = gymnasium.spaces.Dict(a=gymnasium.spaces.Box(-1, 1, (3,)))
+    with open_source(tmp_path / "b.npz") as source, pytest.raises(DataError, match=r"where obs_next has a .*, b "):
+        fitted(source, space, gymnasium.spaces.Box(-2, 2, (1,)))
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int64])

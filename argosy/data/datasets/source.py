@@ -121,16 +121,26 @@ def _check(part: Batch, form: dict[str, Any] | None, done: int, finite: bool) ->
     for name in ("obs", "obs_next"):
         if not any(path.split(".")[0] == name for path in found):
             raise DataError(f"{name} holds no arrays")
-    for path, (shape, _) in found.items():
-        if path.split(".")[0] == "obs" and found.get(path.replace("obs", "obs_next", 1), (None,))[0] != shape:
+    for path, (shape, dtype) in found.items():
+        if path.split(".")[0] != "obs":
+            continue
+        after = path.replace("obs", "obs_next", 1)
+        if found.get(after, (None,))[0] != shape:
             said = _shapes(found, "obs"), _shapes(found, "obs_next")
             raise DataError(f"obs has rows of {said[0]}, but obs_next, which must be such, has {said[1]}")
+        if not is_same_kind(found[after][1], dtype):
+            raise DataError(f"{path} holds {dtype}, but {after}, which must hold the same, holds {found[after][1]}")
     if form is not None and form != found:
         wrong = next(path for path in {**form, **found} if form.get(path) != found.get(path))
         raise DataError(
             f"{wrong} has the shape and type {found.get(wrong)} in row {done}, and {form.get(wrong)} in the rows before"
         )
     return found
+
+
+def is_same_kind(one: np.dtype[Any], other: np.dtype[Any]) -> bool:
+    """Say whether two types differ in size at most, or integers in their sign."""
+    return one.kind == other.kind or (one.kind in "iu" and other.kind in "iu")
 
 
 def _shapes(found: Mapping[str, Any], name: str) -> str:
