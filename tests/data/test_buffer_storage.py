@@ -24,6 +24,7 @@ from argosy.data import (
     Sampling,
     VectorReplayBuffer,
 )
+from argosy.data.buffer.columns import REQUIRED
 from argosy.data.buffer.state import save_state
 from argosy.data.datasets import open_source
 from argosy.errors import DataError
@@ -353,7 +354,10 @@ def test_tianshou_data_without_obs_next_leaves_out_the_rows_whose_successor_nobo
         with h5py.File(tmp_path / "v.hdf5", "a") as file:
             file["_meta/truncated"][2], file["_meta/done"][2] = flag, flag
         with open_source(tmp_path / "v.hdf5") as source:
-            assert source.notes == ("1 rows at which an episode was cut are left out: it has no 'obs_next'",)
+            assert source.notes == (
+                "1 rows at which an episode was cut are left out: it has no 'obs_next'",
+                f"`argosy data convert` leaves out info.lives: it keeps {', '.join(REQUIRED)}",
+            )
             rows = Batch.cat(list(source.parts()))
             buffer = source.load()
         assert rows.act.tolist() == [3, 4, 5, 2, 3]

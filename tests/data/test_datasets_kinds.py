@@ -440,6 +440,20 @@ def test_what_a_file_says_of_its_data_is_kept(tmp_path):
     assert found["converted_from"] == "argosy"
 
 
+def test_columns_that_a_conversion_leaves_out_are_told(tmp_path):
+    buffer = ReplayBuffer(2, info_keys=["k"])
+    for t in range(2):
+        obs, ends = np.float32([t]), {"terminated": t == 1, "truncated": False}
+        buffer.add(Batch(obs=obs, act=0, rew=1.0, obs_next=obs + 1, **ends, info={"k": t, "other": t}, mine=t))
+    buffer.save_hdf5(tmp_path / "a.hdf5")
+    source = open_source(tmp_path / "a.hdf5")
+    kept = "it keeps obs, act, rew, terminated, truncated, obs_next"
+    assert source.notes == (f"`argosy data convert` leaves out info.k, mine: {kept}",)
+    assert source.load()[:].mine.tolist() == [0, 1]  # only who converts loses them
+    convert(source, tmp_path / "b.hdf5")
+    assert open_source(tmp_path / "b.hdf5").notes == ()
+
+
 @pytest.mark.parametrize("kind", ["minari", "npz"])
 def test_a_recording_that_only_stops_is_no_end_also_when_it_is_converted(tmp_path, given, kind):
     if kind == "npz":

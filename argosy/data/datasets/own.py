@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from argosy.data.batch import Batch
+from argosy.data.buffer.columns import REQUIRED
 from argosy.data.buffer.replay import ReplayBuffer
 from argosy.data.buffer.rings import Rings
 from argosy.data.buffer.state import Stored, is_tianshou, read_state
@@ -50,8 +51,15 @@ def open_buffer(root: HDF5Tree) -> Source:
         whole=whole if ends is None or ends.known.all() else None,
         options={name: stored.options[name] for name in _KEPT if name in stored.options},
         attributes={} if is_tianshou(root) else attributes,
-        notes=() if ends is None else ends.notes("obs_next"),
+        notes=(*(() if ends is None else ends.notes("obs_next")), *_further(stored)),
     )
+
+
+def _further(stored: Stored) -> tuple[str, ...]:
+    """Say, where it is so, which columns a conversion leaves out."""
+    further = [".".join(keys) for keys in flatten(stored.state["columns"]) if keys[0] not in REQUIRED]
+    note = f"`argosy data convert` leaves out {', '.join(further)}: it keeps {', '.join(REQUIRED)}"
+    return (note,) if further else ()
 
 
 def _rings(stored: Stored) -> Rings:
