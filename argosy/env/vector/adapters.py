@@ -143,8 +143,9 @@ class GymVectorEnv:
             self._lives = np.where(truncated, 0, info["lives"])
         tree = self._tree(obs)
         if self._mode is AutoresetMode.SAME_STEP and self._ended.any():
-            self._kept = tree, info
-            tree, info = self._with_last(tree, info), self._with_last_told(info)
+            first = {key: value for key, value in info.items() if key != "final_info"}
+            self._kept = tree, first
+            tree, info = self._with_last(tree, info), _with_last_told(first, info.get("final_info", {}), self._ended)
         self._stale = self._stale | self._ended
         rewards, infos = np.asarray(rew, np.float32), self._tidy(info, ids)
         if whole:
@@ -202,17 +203,6 @@ class GymVectorEnv:
             copy_rows(as_tree(self._foreign_space, last[i]), tree, int(i))
         return tree
 
-    def _with_last_told(self, info: dict[str, Any]) -> dict[str, Any]:
-        """Put what the done envs told of their last steps in the place of what they told of their resets."""
-        told = dict(info)
-        for key, last in info.get("final_info", {}).items():
-            if isinstance(last, np.ndarray) and len(last) == self.num_envs:
-                before = info.get(key)
-                is_alike = isinstance(before, np.ndarray) and before.shape == last.shape
-                told[key] = np.array(before, last.dtype) if is_alike else np.zeros_like(last)
-                told[key][self._ended] = last[self._ended]
-        return told
-
     def _with_fillers(self, action: object, ids: NDArray[np.int64]) -> NDArray[np.generic]:
         """Give the envs that are left out an action, too; those of them that must not be stepped are reset first."""
         out = np.ones(self.num_envs, np.bool_)
@@ -243,13 +233,34 @@ class GymVectorEnv:
                 stacklevel=3,
             )
 
-    def _tidy(self, info: dict[str, object], ids: NDArray[np.int64]) -> dict[str, NDArray[np.generic]]:
+    def _tidy(self, info: dict[str, object], ids: NDArray[np.int64]) -> dict[str, Any]:
         """Keep the arrays with a row per env, for the envs asked for."""
-        n = self.num_envs
         if not isinstance(info, dict):
             raise EnvError(f"{self.env} gives its infos as a {type(info).__name__}; they have to be a dict of arrays")
-        arrays = {k: v[ids] for k, v in info.items() if isinstance(v, np.ndarray) and len(v) == n}
-        return {**arrays, "env_id": ids}
+        return {**_rows_of(info, ids, self.num_envs), "env_id": ids}
+
+
+def _rows_of(info: dict[str, Any], ids: NDArray[np.int64], n: int) -> dict[str, Any]:
+    """Return the rows of the arrays [n, ...] in a tree; what else is in it is left out."""
+    return {
+        key: _rows_of(value, ids, n) if isinstance(value, dict) else value[ids]
+        for key, value in info.items()
+        if isinstance(value, dict) or (isinstance(value, np.ndarray) and value.shape[:1] == (n,))
+    }
+
+
+def _with_last_told(info: dict[str, Any], last: dict[str, Any], ended: NDArray[np.bool_]) -> dict[str, Any]:
+    """Put what the envs that `ended` told of their last steps in the place of what they told of their resets."""
+    told = dict(info)
+    for key, value in last.items():
+        before = info.get(key)
+        if isinstance(value, dict):
+            told[key] = _with_last_told(before if isinstance(before, dict) else {}, value, ended)
+        elif isinstance(value, np.ndarray) and value.shape[:1] == ended.shape:
+            is_alike = isinstance(before, np.ndarray) and before.shape == value.shape
+            told[key] = np.array(before, value.dtype) if is_alike else np.zeros_like(value)
+            told[key][ended] = value[ended]
+    return told
 
 
 def _flags(name: str, flags: object) -> NDArray[np.bool_]:

@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.spaces import Space
 from numpy.typing import NDArray
 
+from argosy.data import tree
 from argosy.errors import ConfigError, EnvError
 
 Obs: TypeAlias = "NDArray[Any] | dict[str, Obs]"
@@ -19,8 +20,9 @@ Obs: TypeAlias = "NDArray[Any] | dict[str, Obs]"
 Info: TypeAlias = "dict[str, object]"
 """What one env tells beside an observation."""
 
-Infos: TypeAlias = "NDArray[np.object_] | dict[str, NDArray[Any]]"
-"""Infos of n envs: an object array [n] of dicts (Python envs) or a dict of arrays [n, ...] (EnvPool, ale-py)."""
+Infos: TypeAlias = "NDArray[np.object_] | dict[str, Any]"
+"""Infos of n envs: an object array [n] of dicts (Python envs) or a dict of arrays [n, ...] (EnvPool, ale-py), nested
+where gymnasium's vector envs stack infos that are."""
 
 Ids: TypeAlias = "int | Iterable[int] | NDArray[np.integer] | None"
 """Which envs: one index, several, or None for all."""
@@ -155,7 +157,7 @@ def successes(info: Infos, rows: NDArray[np.int64]) -> NDArray[np.float64]:
 def info_column(info: Infos, key: str, ids: Ids = None) -> NDArray[np.generic] | None:
     """Return one entry of the infos as an array with a row per env, from either form; None if no env has it.
 
-    Rows whose env lacks the key hold 0 (None in an object array).
+    Rows whose env lacks the key hold 0 (None in an object array). Of a dict within a dict it is one of such arrays.
 
     Args:
         info: what `reset` or `step` returned.
@@ -164,8 +166,8 @@ def info_column(info: Infos, key: str, ids: Ids = None) -> NDArray[np.generic] |
     """
     rows = slice(None) if ids is None else np.atleast_1d(np.asarray(ids))
     if isinstance(info, Mapping):
-        column = info.get(key)
-        return None if column is None else column[rows]
+        column: NDArray[np.generic] | None = tree.index(info.get(key), rows)
+        return column
     values = [entry.get(key) for entry in np.asarray(info)[rows]]
     present = [value for value in values if value is not None]
     if not present:

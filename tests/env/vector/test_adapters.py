@@ -8,7 +8,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 from argosy.collect import Collector
 from argosy.data import Batch, VectorReplayBuffer
-from argosy.env import DummyVectorEnv, GymVectorEnv, VectorEnv, as_vector_env
+from argosy.env import DummyVectorEnv, GymVectorEnv, VectorEnv, as_vector_env, info_column
 from argosy.errors import ConfigError, EnvError
 from argosy.policy import ForwardPolicy
 from argosy.policy.forward import RandomPolicy
@@ -274,6 +274,20 @@ class Shared(Count):
     def step(self, action):
         obs, rew, terminated, truncated, info = super().step(action)
         return obs, rew, terminated, truncated, info | ({"is_success": self.index == 0} if terminated else {})
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_infos_within_infos_are_kept(mode):
+    makers = [lambda i=i: gym.wrappers.RecordEpisodeStatistics(Count(i)) for i in range(2)]
+    env = as_vector_env(SyncVectorEnv(makers, autoreset_mode=mode))
+    env.reset()
+    infos = [env.step(np.ones(2, int))[-1] for _ in range(3)]
+    assert "episode" not in infos[1]
+    assert (infos[2]["episode"]["r"].tolist(), infos[2]["_episode"].tolist()) == ([6.0, 0.0], [True, False])
+    assert info_column(infos[2], "episode", [0])["l"].tolist() == [3]
+    infos += [env.reset([0])[1], env.step(np.ones(1, int), [1])[-1]]
+    assert (infos[4]["episode"]["r"].tolist(), infos[4]["episode"]["l"].tolist()) == ([10.0], [4])
+    assert not any("final_info" in info for info in infos)
 
 
 class Looks(ForwardPolicy):

@@ -591,6 +591,7 @@ def test_info_column_reads_both_forms():
     assert info_column(arrays, "a").tolist() == [1, 2, 3]
     assert info_column(arrays, "a", [2]).tolist() == [3]
     assert info_column(arrays, "zzz") is None
+    assert info_column({"a": {"b": np.array([1, 2, 3])}}, "a", [2, 0])["b"].tolist() == [3, 1]
     ragged = np.array([{"a": [1]}, {"a": [1, 2]}], dtype=object)
     assert list(info_column(ragged, "a")) == [[1], [1, 2]]
 
