@@ -21,6 +21,7 @@ from argosy.data.datasets.card import ODD_SCALE, TOLERANCE
 from argosy.data.datasets.source import is_same_kind
 from argosy.env import VectorEnv
 from argosy.env.spaces import Space, leaves, normal_form, parts_of
+from argosy.env.tasks import atari_game
 from argosy.env.vector.border import choice_limits
 from argosy.errors import ConfigError, DataError
 from argosy.logger import ProgressBar
@@ -77,9 +78,9 @@ def load_data(
 
 
 def of_another_task(source: Source, task: str) -> str | None:
-    """Return a sentence where a file says that its data are of another env than a task; module and version are none."""
+    """Return a sentence where a file says that its data are of another env than a task, in any module or version."""
     theirs = str(source.attributes.get("task", task))
-    same = len({re.sub(r"^.*:|-v\d+$", "", name) for name in (theirs, task)}) == 1
+    same = len({atari_game(name) or re.sub(r"^.*:|-v\d+$", "", name) for name in (theirs, task)}) == 1
     return None if same else f"it says that it is of {theirs!r}, and the task is {task!r}: spaces alone can be compared"
 
 

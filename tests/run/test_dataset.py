@@ -14,13 +14,13 @@ from short import OfflineDQN, quick
 import argosy
 from argosy.cli import main as cli
 from argosy.data import Batch, Priority, ReplayBuffer, sign_hdf5
-from argosy.data.datasets import open_source
+from argosy.data.datasets import Source, open_source
 from argosy.distributed.specs import PolicySpec
 from argosy.errors import CheckpointError, ConfigError, DataError
 from argosy.experiment import Experiment
 from argosy.logger import read_jsonl
 from argosy.report import read_runs
-from argosy.run.dataset import fitted, of_other_bounds
+from argosy.run.dataset import fitted, of_another_task, of_other_bounds
 from argosy.run.folder import RunFolder
 from argosy.run.play import film
 from argosy.trainer import OfflineToOnlineTrainer, OfflineTrainer
@@ -249,6 +249,17 @@ def test_data_of_another_env_with_the_same_spaces_are_told(tmp_path, recwarn):
     told = [str(warning.message) for warning in recwarn if "a.hdf5" in str(warning.message)]
     assert len(told) == 1
     assert "it says that it is of 'HalfCheetah-v5', and the task is 'CartPole-v1'" in told[0]
+
+
+def test_an_atari_game_is_the_same_by_each_of_its_names():
+    pytest.importorskip("ale_py")
+    names = "Pong", "Pong-v5", "ALE/Pong-v5", "PongNoFrameskip-v4"
+
+    def said(theirs, task):
+        return of_another_task(Source(path="a", format="b", rows=1, read=iter, attributes={"task": theirs}), task)
+
+    assert not any(said(one, other) for one in names for other in names)
+    assert "it is of 'ALE/Pong-v5', and the task is 'Breakout-v5'" in said("ALE/Pong-v5", "Breakout-v5")
 
 
 def test_observations_far_outside_of_the_task_s_bounds_are_told(tmp_path, recwarn):
