@@ -156,6 +156,14 @@ def test_npz_of_nested_observations_under_other_names(tmp_path, given):
 
 
 @pytest.mark.parametrize("turned", [False, True])
+def test_an_array_that_is_a_group_as_well_is_named(tmp_path, given, turned):
+    both = {**given, "observations/cam": np.zeros(12)}
+    np.savez(tmp_path / "a.npz", **dict(reversed(both.items()) if turned else both.items()))
+    with pytest.raises(DataError, match=r"a.npz .*'observations' is an array, and there is 'observations/cam' within"):
+        open_source(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("turned", [False, True])
 def test_of_two_names_for_a_field_the_first_known_one_counts(tmp_path, given, turned):
     twice = {"states": np.zeros(12), "obs/camera": np.zeros(12), **given}
     np.savez(tmp_path / "a.npz", **dict(reversed(twice.items()) if turned else twice.items()))

@@ -6,7 +6,7 @@ import tokenize
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 import numpy as np
@@ -60,6 +60,8 @@ def open_npz(path: Path) -> Source:
         for name, member in members.items():
             first, *keys = name.split("/")
             if first in found:
+                if both := members.keys() & set(map(str, PurePosixPath(name).parents)):
+                    raise DataError(f"{both.pop()!r} is an array, and there is {name!r} within it: leave one out")
                 readers.append(_npy_rows(path, archive, member))
                 columns[found[first], *keys] = LazyArray(readers[-1].shape, readers[-1].dtype, readers[-1].read)
     made = open_columns(str(path), "npz", tree.unflatten(columns), list(members))
