@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
+from types import FrameType
 
 import torch
 
@@ -75,6 +78,25 @@ def computing_threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def unwound_by_sigterm() -> Iterator[None]:
+    """Let the first SIGTERM end the block as an error would, so that no half-written file is left; the second kills."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise SystemExit(128 + number)  # as shells report it
+
+    is_main = threading.current_thread() is threading.main_thread()  # only this one may handle signals
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # whose own it is knows better
+        yield
+        return
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def usable_device(device: str) -> str:

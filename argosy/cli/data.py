@@ -91,9 +91,10 @@ def _convert(args: Sequence[str]) -> int:
     from argosy.data.datasets import convert, open_source
     from argosy.data.datasets.episodes import best_episodes
     from argosy.logger import ProgressBar
+    from argosy.process import unwound_by_sigterm
 
     bar = ProgressBar(not flags.quiet, unit="row")
-    with open_source(flags.source) as source, contextlib.closing(bar):
+    with unwound_by_sigterm(), open_source(flags.source) as source, contextlib.closing(bar):
         made = source if flags.task is None else _fitted(source, flags.task, "clip" if flags.clip else "check")
         if flags.best is not None:
             bar.open(source.rows, 0)

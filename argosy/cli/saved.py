@@ -188,9 +188,12 @@ class Collect(_RunFlags):
 
     def __call__(self) -> int:
         """Play, write and report."""
+        from argosy.process import unwound_by_sigterm  # here: it brings torch along
+
         options = asdict(self)
         quiet, path = options.pop("quiet"), options.pop("output")
-        stats = argosy.collect_data(options.pop("run"), path, show_progress=not quiet, **options)
+        with unwound_by_sigterm():
+            stats = argosy.collect_data(options.pop("run"), path, show_progress=not quiet, **options)
         if not quiet:
             returns = stats.returns_stat
             over = f"over {stats.n_collected_episodes} episodes"

@@ -162,6 +162,32 @@ def test_collect_writes_a_data_set_and_reports(trained, tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.parametrize("command", ["collect", "convert"])
+def test_sigterm_leaves_no_half_written_file(command, trained, tmp_path, monkeypatch):
+    pytest.importorskip("h5py")
+    from argosy.data.datasets import DatasetWriter
+
+    def killed(writer, *args):
+        assert list(tmp_path.glob("*.part"))
+        signal.raise_signal(signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)  # one of Ray's may be there
+    monkeypatch.setattr(DatasetWriter, "write", killed)
+    file, end = tmp_path / "a.hdf5", np.arange(20) % 5 == 4
+    zero = np.zeros((20, 3))
+    np.savez(tmp_path / "a.npz", obs=zero, act=zero, rew=np.zeros(20), terminals=end, timeouts=end & False)
+    made = ["collect", trained[1]["run_dir"], "--steps=100", "-o", file]
+    converted = ["data", "convert", tmp_path / "a.npz", file]
+    try:
+        with pytest.raises(SystemExit) as ended:
+            cli.main([*map(str, made if command == "collect" else converted), "--quiet"])
+        assert ended.value.code == 143
+        assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
 def test_data_shows_a_card_and_draws_the_returns(trained, tmp_path, capsys):
     pytest.importorskip("h5py")
     file = tmp_path / "a.hdf5"
