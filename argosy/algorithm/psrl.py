@@ -74,6 +74,7 @@ class PSRL(Algorithm[PSRLConfig, PSRLStats]):
     config_type = PSRLConfig
     action_spaces = (spaces.Discrete,)
     observation_spaces = (spaces.Discrete,)
+    averages_gradients = False  # it counts transitions, and has no gradients
     policy: TabularPolicy
 
     def __init__(self, config: PSRLConfig, policy: TabularPolicy) -> None:

@@ -249,6 +249,7 @@ def test_agent_specs_are_checked(settings, message):
         ({"policy": "actor-critic", "args": {"action_scaling": "yes"}}, "must be bool"),
         ({"policy": "actor-critic", "args": {"net": {"hidden_size": (4,)}}}, "hidden_size"),
         ({"experiment": preset("crossq", "Pendulum-v1"), "trainers": 2}, "CrossQ learns in one trainer only"),
+        ({"experiment": preset("psrl", "FrozenLake-v1"), "trainers": 2}, "PSRL learns in one trainer only"),
     ],
 )
 def test_policies_and_their_arguments_are_checked(settings, message):
