@@ -18,6 +18,7 @@ from argosy.distributed.curriculum import CurriculumStage, check_stages
 from argosy.distributed.host.base import Resources
 from argosy.distributed.host.supervisor import RestartConfig
 from argosy.distributed.specs import ActorGroup, AgentSpec, EvalGroup, FleetStop, PolicySpec
+from argosy.env import EnvConfig
 from argosy.errors import ConfigError, nearest
 from argosy.experiment import Experiment
 
@@ -82,6 +83,7 @@ class Fleet:
         if len(tasks) > 1:
             raise ConfigError(f"the policies' experiments play different tasks: {sorted(tasks)}; a fleet plays one")
         self._check_returns()
+        self._check_obeyed()
 
     @property
     def experiment(self) -> Experiment:
@@ -215,6 +217,9 @@ class Fleet:
                     raise ConfigError(f"{where}.return_mean of {name!r} is {value!r}; it must be a number")
             if returns and self.evaluation.count == 0:
                 raise ConfigError(f"{where}.return_mean waits for evaluations, but evaluation.count is 0")
+
+    def _check_obeyed(self) -> None:
+        """Refuse what only registered environments know for others, and the reverse."""
         by_name = self.source().registered is not None
         if self.env_args and not by_name:
             raise ConfigError(
@@ -223,6 +228,14 @@ class Fleet:
             )
         if self.curriculum and not by_name:
             raise ConfigError(f"{self.experiment.task!r} is no `Environment`, so it has no stages of a curriculum")
+        usual = EnvConfig()
+        for setting in ("vector", "envs_per_worker", "hang_timeout_s"):
+            value = getattr(self.experiment.env, setting)
+            if by_name and value != getattr(usual, setting):
+                raise ConfigError(
+                    f"env.{setting} is {value!r}, but the actor workers themselves step {self.experiment.task!r}, a "
+                    "registered environment; leave it out, and use more workers (ActorGroup.count)"
+                )
 
     def _check_sync(self) -> None:
         if not self.sync:

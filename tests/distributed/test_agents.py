@@ -142,3 +142,11 @@ def test_agents_without_spec_and_specs_without_agents():
         dataclasses.replace(base, agents=(base.agents[0], AgentSpec(agents="7", policy="second"))).source().spaces()
     with pytest.raises(ConfigError, match="give them specs and policies of their own"):
         dataclasses.replace(base, agents=(AgentSpec(policy="first"), base.agents[1])).source().spaces()
+
+
+@pytest.mark.parametrize(("setting", "value"), [("vector", "subproc"), ("envs_per_worker", 1), ("hang_timeout_s", 3.0)])
+def test_what_steps_other_envs_is_refused_by_name(setting, value):
+    plain = two_policies("pairs")
+    first = experiment("ppo", "pairs", env={setting: value})
+    with pytest.raises(ConfigError, match=f"env.{setting} is {value!r}, but the actor workers themselves step 'pairs'"):
+        dataclasses.replace(plain, policies={**plain.policies, "first": PolicySpec(experiment=first)})
