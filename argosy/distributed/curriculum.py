@@ -99,6 +99,10 @@ class Curriculum:
         self._keep()
         self._telling = [Repeated(partial(worker.call, "set_curriculum_stage", self.stage)) for worker in self._workers]
 
+    def forget(self) -> None:
+        """Forget the evaluations in the present stage; those that still count will be heard again."""
+        self._reached.clear()
+
     def poll(self) -> None:
         """Tell the workers of a new stage, again if need be: one that is just being made has read the old one."""
         self._telling = [call for call in self._telling if call.poll() is None]

@@ -123,11 +123,11 @@ def _scale(fleet: Fleet, spec: PolicySpec) -> str:
 
 
 def results_of(file: Path, learning: Iterable[str]) -> list[EvalResult]:
-    """Return what a resumed run has found so far.
+    """Return what a run has found so far, when it is resumed or trainers are started again.
 
-    Lines that a dying driver left half-written go from the file, and those of versions that were lost with it.
+    Lines that a dying driver left half-written go from the file, and those of versions that were lost.
     """
-    saved = {name: _saved_version(file.with_name(f"trainer.{name}.0.safetensors")) for name in learning}
+    saved = {name: saved_version(file.parent, name) for name in learning}
     results, lines = [], file.read_bytes().splitlines() if file.exists() else []
     for line in lines:
         with contextlib.suppress(*MALFORMED):
@@ -139,8 +139,9 @@ def results_of(file: Path, learning: Iterable[str]) -> list[EvalResult]:
     return results
 
 
-def _saved_version(state_file: Path) -> float:
-    """Return the version from which a trainer goes on, without a look at its replay buffer."""
+def saved_version(directory: Path, policy: str) -> float:
+    """Return the version from which a policy's trainers go on, without a look at their replay buffers."""
+    state_file = directory / f"trainer.{policy}.0.safetensors"
     if not state_file.exists():
         return -1
     with contextlib.suppress(SafetensorError, OSError, *MALFORMED), safe_open(state_file, framework="np") as file:

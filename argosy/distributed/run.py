@@ -9,7 +9,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import torch
 from argosy.config import to_plain
 from argosy.distributed.curriculum import Curriculum
 from argosy.distributed.fleet import Fleet
-from argosy.distributed.folder import FolderClaim, counted_before, describe, results_of
+from argosy.distributed.folder import FolderClaim, counted_before, describe, results_of, saved_version
 from argosy.distributed.host.base import Beat, Launcher, Repeated, ThreadLauncher
 from argosy.distributed.host.supervisor import Failure, FleetError, Supervisor, check_resources
 from argosy.distributed.roles import Plan, worker_name
@@ -105,8 +105,6 @@ class FleetRun:
         )
         self._before_s, self._before = counted_before(directory / "status.json")
         self._results_file = directory / "evaluations.jsonl"
-        self._results = results_of(self._results_file, self._trainers)
-        self._tested = list(self._results)  # those that are in the record
         self._listeners = [Listener(peer) for peer in evaluators]
         self._survived: dict[str, float] = {}  # failures of environments that each worker counts
         self._stats: dict[str, Mapping[str, float]] = {}
@@ -114,11 +112,10 @@ class FleetRun:
         self._started, self._threads = time.monotonic(), torch.get_num_threads()
         self._rates = Rates()
         self.last: Snapshot | None = None  # the newest one; after `close` with all that was done
-        self._logged_s = 0.0
-        self._newest: dict[str, EvalResult] = {}
-        self._reached: set[str] = set()
-        for result in self._results:  # before a resume; what a policy has reached then counts on
-            self._note(result)
+        self._logged_s, self._logged_steps = 0.0, 0
+        self._restarts: dict[str, int] = {}  # of the first trainer of each policy
+        self._saved: dict[str, float] = {}  # versions from which restarted trainers go on, until the store does, too
+        self._take_up(self._trainers)
         self._heard = False  # of all trainers, how far they are
         self._lost = self._failed = ""
 
@@ -314,12 +311,35 @@ class FleetRun:
         )
 
     def _hear_evaluations(self) -> None:
+        self._forget_lost()
         for listener in self._listeners:
             for result in listener.poll():
+                if result.version > self._saved.get(result.policy, math.inf):
+                    continue
                 self._results.append(result)
                 append(self._results_file, json.dumps(dataclasses.asdict(result)))
                 self._note(result)
         self.curriculum.poll()
+
+    def _forget_lost(self) -> None:
+        """Forget evaluations of versions that a trainer had not saved: the next one gives their numbers to others."""
+        beats, restarts = self.supervisor.beats(), self.supervisor.restarts()
+        for name, (leader, *_) in self._trainers.items():
+            if restarts[leader] > self._restarts.get(name, 0):
+                self._restarts[name], self._saved[name] = restarts[leader], saved_version(self.directory, name)
+                self._take_up([name])
+            elif leader in beats and "updates_lost" in beats[leader].stats:  # the store has forgotten them, too
+                self._saved.pop(name, None)
+
+    def _take_up(self, policies: Iterable[str]) -> None:
+        """Go on from what was found so far, but of these policies only for versions that are saved."""
+        self._results = results_of(self._results_file, policies)
+        self._tested = list(self._results)  # those that are in the record
+        self._newest: dict[str, EvalResult] = {}
+        self._reached: set[str] = set()
+        self.curriculum.forget()
+        for result in self._results:  # what a policy has reached then counts on
+            self._note(result)
 
     def _note(self, result: EvalResult) -> None:
         self._newest[result.policy] = result
@@ -349,13 +369,16 @@ class FleetRun:
 
     def _log(self, snapshot: Snapshot) -> None:
         steps = max(snapshot.env_steps.values(), default=0)
+        if self._logger is not None and steps < self._logged_steps:  # a trainer has lost what was logged beyond
+            self._logger.close()
+            self._logger = None
         if self._logger is None:  # where the trainers go on is known when they have said it
             if not self._heard:
                 return
-            self._logger = self._make_loggers(steps)
+            self._logger, self._logged_steps = self._make_loggers(steps), steps
         if not is_due(snapshot, self._logged_s, self._tested):
             return
-        self._logged_s = snapshot.total_wall_s
+        self._logged_s, self._logged_steps = snapshot.total_wall_s, steps
         metrics = logged(snapshot, self.fleet.policies, self._tested)
         self._logger.log(metrics, env_step=steps, gradient_step=max(snapshot.gradient_steps.values(), default=0))
         self._tested = list(snapshot.evaluations.values())

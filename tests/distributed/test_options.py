@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from argosy.distributed import (
     RestartConfig,
     test_pipeline,
 )
+from argosy.distributed.curriculum import Curriculum
 from argosy.env import Environment, StepResult, register, registered_environments
 from argosy.errors import CheckpointError, ConfigError
 from argosy.net import Linear, NetConfig
@@ -223,6 +225,18 @@ def test_a_curriculum_goes_on_by_evaluations_and_is_kept(tmp_path):
     with again:
         next(snapshot for snapshot in again if Keep.batches)
     assert max(batch.rew.max() for batch in Keep.batches) == 30.0  # actors that are made anew begin in the hard stage
+
+
+def test_a_lost_version_ends_no_stage(tmp_path):
+    stages = (CurriculumStage(name="easy", return_mean={"p": 1.0, "q": 1.0}), CurriculumStage(name="hard"))
+    curriculum = Curriculum(stages, tmp_path, [])
+    p, q = (SimpleNamespace(policy=name, stage="easy", return_mean=1.0) for name in "pq")
+    curriculum.hear(p)
+    curriculum.forget()
+    curriculum.hear(q)
+    assert curriculum.stage == "easy"
+    curriculum.hear(p)
+    assert curriculum.stage == "hard"
 
 
 class Leaking(Steps):

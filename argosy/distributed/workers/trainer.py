@@ -132,11 +132,13 @@ class TrainerWorker:
 
         `lag_steps/4` counts steps that lagged by 4 updates or more, but less than by the next such number, 8.
         """
-        lags = np.array(self._lags or [0])
+        lags, counters = np.array(self._lags or [0]), asdict(self._done)
+        if self._store_is_ahead:
+            del counters["updates_lost"]  # not known yet
         return {
             **(self._history[-1] if self._history else {}),
             **{f"info/{name}": float(np.mean(values)) for name, values in list(self._info.items()) if values},
-            **{name: float(count) for name, count in asdict(self._done).items()},
+            **{name: float(count) for name, count in counters.items()},
             "return_mean": float(np.mean(self._returns)) if self._returns else float("nan"),
             "version": float(self._algorithm.policy.version),
             "queue": float(len(self._inbox)),

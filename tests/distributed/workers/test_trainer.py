@@ -1,4 +1,5 @@
 import itertools
+import json
 import time
 from concurrent.futures import Future
 from dataclasses import replace
@@ -16,6 +17,7 @@ from argosy.distributed.host.base import PeerLostError, Progress
 from argosy.distributed.workers.trainer import KIND, TrainerWorker
 from argosy.env import Environment, StepResult, register, registered_environments
 from argosy.errors import ConfigError
+from argosy.logger.jsonl import read_jsonl
 from argosy.presets import preset
 from argosy.trainer.learning import OnpolicyLearning, make_learning
 from argosy.trainer.statefile import read_state
@@ -99,6 +101,50 @@ def test_trainer_that_dies_counts_and_learns_nothing_twice(tmp_path):
     assert counters["updates"] == len(kept)
 
 
+class Told(PPO):
+    """Fails once, when it is told to."""
+
+    fails = False
+
+    def update(self, batch):
+        if Told.fails:
+            Told.fails = False
+            raise RuntimeError("a planted fault")
+        return super().update(batch)
+
+
+def test_what_a_trainer_has_lost_goes_from_the_record(tmp_path):
+    """As after a resume: its rows of metrics, and evaluations of versions whose numbers others are given now."""
+    if "numbers" not in registered_environments():
+        register("numbers", Numbers)
+    experiment = preset("ppo", "CartPole-v1", trainer={"step_per_collect": ROLLOUT}, env={"num_envs": 4}, lr=1e-5)
+    spec = PolicySpec(experiment=replace(experiment, task="numbers"), algorithm=Told, save_updates=10**6)
+    fleet = Fleet(
+        name="told",
+        policies={"p": spec},
+        agents=(AgentSpec(policy="p", sample_steps=8),),
+        evaluation=EvalGroup(num_envs=1, episodes=1, share=1.0),
+        stop=FleetStop(wall_s=60),
+    )
+    lost = []
+    with FleetRun(fleet, tmp_path / "run", interval_s=0.02) as driver:
+        for snapshot in driver:
+            if not lost and any(result.version >= 3 for result in driver.results):
+                lost, Told.fails = list(driver.results), True
+            found, trainer = snapshot.evaluations.get("p"), snapshot.workers["trainer.p.0"]
+            if lost and trainer["restarts"] and found not in [None, *lost]:
+                break
+        else:
+            raise AssertionError(driver.supervisor.failures)
+    (failure,) = driver.supervisor.failures
+    assert all(result.version == -1 or result.time > failure.time for result in driver.results)
+    assert driver.best("p") in driver.results
+    lines = (tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()
+    assert [json.loads(line)["time"] for line in lines] == [result.time for result in driver.results]
+    steps = [row["env_step"] for row in read_jsonl(tmp_path / "run" / "metrics.jsonl")]
+    assert steps == sorted(steps)
+
+
 class Store:
     """Answers as a parameter server, once it is there."""
 
@@ -170,6 +216,7 @@ def test_store_forgets_what_was_not_saved_before_anything_is_published(make_trai
     for _ in range(3):
         trainer.poll()
     assert store.versions == [0, 1, 2]
+    assert "updates_lost" not in trainer.stats()  # nobody can know yet
     store.there = True
     deadline = time.monotonic() + 5
     while store.versions != [-1] and time.monotonic() < deadline:
