@@ -10,7 +10,7 @@ import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError, safe_open
 
@@ -144,9 +144,22 @@ def saved_version(directory: Path, policy: str) -> float:
     state_file = directory / f"trainer.{policy}.0.safetensors"
     if not state_file.exists():
         return -1
-    with contextlib.suppress(SafetensorError, OSError, *MALFORMED), safe_open(state_file, framework="np") as file:
-        return int(json.loads(file.metadata()["skeleton"])["algorithm"]["version"])
+    with contextlib.suppress(SafetensorError, OSError, *MALFORMED):
+        return int(_numbers(state_file)["algorithm"]["version"])
     return math.inf  # it is damaged, as the trainer will say
+
+
+def saved_counters(state_file: Path) -> Mapping[str, int]:
+    """Return what a trainer's state has counted, nothing where there is none that can be read."""
+    with contextlib.suppress(SafetensorError, OSError, *MALFORMED):
+        return {name: int(count) for name, count in _numbers(state_file)["counters"].items()}
+    return {}
+
+
+def _numbers(state_file: Path) -> Any:
+    """Return a trainer's state without its arrays, the replay buffer among them."""
+    with safe_open(state_file, framework="np") as file:
+        return json.loads(file.metadata()["skeleton"])
 
 
 def counted_before(status: Path) -> tuple[float, Mapping[str, Mapping[str, int]]]:

@@ -21,6 +21,7 @@ from argosy.collect.seats import Arena, Seat
 from argosy.collect.source import EnvSource
 from argosy.distributed.curriculum import present_stage
 from argosy.distributed.fleet import Fleet
+from argosy.distributed.folder import saved_counters
 from argosy.distributed.host.base import Context, Resources, Worker
 from argosy.distributed.host.supervisor import Role
 from argosy.distributed.specs import AgentSpec, PolicySpec
@@ -306,10 +307,10 @@ def _seated(
         None if process is None else lambda fields: process(fields, reader.policy),
     )
     random_steps = 0
-    if context.incarnation == 0 and fleet.policies[agent.policy].learns and fleet.samples(agent):
-        start_steps = fleet.policies[agent.policy].experiment.trainer.start_steps
+    if fleet.policies[agent.policy].learns and fleet.samples(agent):
         in_a_round = agent.sample_steps * max(1, sum(plan.producers(agent.policy).values()))
-        random_steps = -(-start_steps // in_a_round) * agent.sample_steps * seat.rows  # whole rounds, as local runs do
+        rounds = -(-_steps_to_start(plan, agent.policy) // in_a_round)  # whole ones, as local runs do
+        random_steps = rounds * agent.sample_steps * seat.rows
     return Seated(
         Player(seat, reader.policy, stream, deterministic=agent.deterministic),
         recorder,
@@ -318,6 +319,18 @@ def _seated(
         random_steps,
         throttled=any(fleet.policies[name].waits for name in fleet.samples(agent)),
     )
+
+
+def _steps_to_start(plan: Plan, policy: str) -> int:
+    """Return how many steps a policy's trainers still wait for before they learn, by what they have saved."""
+    spec = plan.fleet.policies[policy]
+    steps = spec.experiment.trainer.start_steps
+    for rank in range(spec.trainers):
+        saved = saved_counters(_state_file(plan, policy, rank))
+        if saved.get("updates"):
+            return 0
+        steps -= saved.get("env_steps", 0) if spec.save_buffer else 0
+    return max(0, steps)
 
 
 def _evaluation(plan: Plan, index: int, context: Context) -> Worker:

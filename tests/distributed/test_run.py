@@ -23,10 +23,13 @@ from argosy.distributed import (
     StalenessConfig,
 )
 from argosy.distributed.host.base import Resources, ThreadLauncher
+from argosy.distributed.roles import Plan, _steps_to_start
+from argosy.distributed.workers.trainer import KIND
 from argosy.env import Environment, register, registered_environments
 from argosy.errors import CheckpointError, ConfigError
 from argosy.net import NetConfig
 from argosy.presets import preset
+from argosy.trainer.statefile import read_state, write_state
 
 PPO = preset("ppo", "CartPole-v1", seed=1, env={"num_envs": 4}, trainer={"step_per_collect": 128})
 DQN = preset("dqn", "CartPole-v1", seed=1, trainer={"start_steps": 200, "update_per_step": 0.05})
@@ -94,6 +97,26 @@ def test_resume_counts_on_and_never_twice(tmp_path):
     assert after.env_steps["p"] > before.env_steps["p"]
     with pytest.raises(ConfigError, match="no fleet to resume"):
         FleetRun(fleet(), tmp_path / "nothing", resume=True)
+
+
+def test_a_resumed_fleet_goes_on_to_act_at_random_before_it_learns(tmp_path):
+    experiment = DQN.replaced({"trainer.start_steps": 10**6, "trainer.total_steps": 10**7})
+    description = fleet(
+        policies={"p": PolicySpec(experiment=experiment, workers=1)},
+        agents=(AgentSpec(policy="p", sample_steps=16, inference="shared"),),
+        evaluation=EvalGroup(count=0),
+        stop=FleetStop(wall_s=60),
+    )
+    steps, file = 0, tmp_path / "run" / "trainer.p.0.safetensors"
+    for resume in (False, True):
+        with run(description, tmp_path, resume=resume) as driver:
+            snapshot = next(snapshot for snapshot in driver if snapshot.env_steps["p"] >= steps + 400)
+        assert snapshot.workers["policy.p.0"]["rows"] == 0.0  # nobody has asked the policy
+        steps = read_state(file, KIND)["counters"]["env_steps"]
+    plan = Plan.make(description, tmp_path / "run")
+    assert _steps_to_start(plan, "p") == 10**6 - steps
+    write_state(file, KIND, {"counters": {"env_steps": steps, "updates": 1}})
+    assert _steps_to_start(plan, "p") == 0
 
 
 def test_resume_with_other_networks_is_refused_and_spoils_nothing(tmp_path):

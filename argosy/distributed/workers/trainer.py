@@ -27,6 +27,8 @@ KIND = "fleet trainer"
 _WAIT_S = 0.005
 _SAVE_SHARE = 0.1
 """Of the time, for saving states with a replay buffer, at most."""
+_START_SHARE = 0.1
+"""Of the steps before the first update, between two saved states."""
 _RECENT = 1000
 _RECENT_EPISODES = 100
 
@@ -89,7 +91,8 @@ class TrainerWorker:
         self._unpublished = self._leads
         self._healthy = True
         self._done = Counters()
-        self._saved_updates = self._published_updates = 0
+        self._saved_updates = self._published_updates = self._saved_steps = 0
+        self._first_steps = spec.experiment.trainer.start_steps / spec.trainers
         self._save_due = 0.0
         self._group_steps = 0
         self._left: list[Path] = []
@@ -245,6 +248,7 @@ class TrainerWorker:
                 self._done.dropped += 1
             else:
                 self._take([segment])
+                self._save_in_time()
             return False
         self._round[segment.producer].append(segment)
         if not all(self._round.values()):
@@ -289,8 +293,15 @@ class TrainerWorker:
             self._unpublished = True
             self._published_updates = self._done.updates
             self._publish()
+        self._save_in_time()
+
+    def _save_in_time(self) -> None:
+        """Save after so many updates, or of the steps before the first one, unless that takes too much of the time."""
+        due = self._done.updates - self._saved_updates >= self._spec.save_updates
+        if self._done.updates == 0 and self._first_steps > 0:
+            due = self._done.env_steps - self._saved_steps >= _START_SHARE * self._first_steps
         start = time.monotonic()
-        if self._done.updates - self._saved_updates >= self._spec.save_updates and start >= self._save_due:
+        if due and start >= self._save_due:
             self._save()
             if self._spec.kind == "offpolicy":  # a large buffer takes long
                 self._save_due = start + (time.monotonic() - start) / _SAVE_SHARE
@@ -341,7 +352,7 @@ class TrainerWorker:
         write_state(self._state_file, KIND, state)
         while self._left:
             self._left.pop().unlink(missing_ok=True)
-        self._saved_updates = self._done.updates
+        self._saved_updates, self._saved_steps = self._done.updates, self._done.env_steps
 
     def _restore(self) -> None:
         state = read_state(self._state_file, KIND)
@@ -364,3 +375,4 @@ class TrainerWorker:
             self._done.env_steps += left.env_steps
             self._done.episodes += left.episodes
         self._saved_updates = self._published_updates = self._done.updates
+        self._saved_steps = self._done.env_steps

@@ -298,6 +298,21 @@ def test_saving_a_replay_buffer_takes_no_more_than_a_tenth_of_the_time(kind, sav
     assert len(saved) == saves
 
 
+def test_what_comes_before_the_first_update_is_saved_by_its_steps(make_trainer, tmp_path):
+    trainer, file = make_trainer(0), tmp_path / "trainer.safetensors"
+    trainer._save_in_time()
+    assert not file.exists()  # nothing comes before it
+    trainer._first_steps = 1000
+    trainer._done.env_steps = 99
+    trainer._save_in_time()
+    assert not file.exists()
+    trainer._done.env_steps = 100
+    trainer._save_in_time()
+    trainer._done.env_steps, trainer._done.updates = 1000, 1
+    trainer._save_in_time()
+    assert make_trainer(1).stats()["env_steps"] == 100
+
+
 def test_a_trainer_counts_on_for_those_that_are_no_more(make_trainer, tmp_path):
     for rank in (2, 1, 0):
         trainer = make_trainer(0)
