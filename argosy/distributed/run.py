@@ -137,6 +137,7 @@ class FleetRun:
                 raise CheckpointError(
                     f"the fleet ends: {error}. When there is room, go on with it (--resume)"
                 ) from error
+            self.supervisor.pause()  # whoever takes the snapshot may take their time
             yield snapshot
             if snapshot.done:
                 return
@@ -300,14 +301,14 @@ class FleetRun:
             stage=self.curriculum.stage,
         )
         steps_per_s, updates_per_s = self._rates.of(snapshot)
-        reason = self._reason_to_stop(snapshot)
+        reason, awake_s = self._reason_to_stop(snapshot), wall_s - self.supervisor.suspended_s
         return dataclasses.replace(
             snapshot,
             steps_per_s=steps_per_s,
             updates_per_s=updates_per_s,
             done=reason != "",
             reason=reason,
-            standstill="" if reason else self.supervisor.unplaced() or self._standstill.look(workers, wall_s),
+            standstill="" if reason else self.supervisor.unplaced() or self._standstill.look(workers, awake_s),
         )
 
     def _hear_evaluations(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections import deque
@@ -17,6 +18,8 @@ from argosy.errors import ArgosyError, ConfigError
 _LAST_WORDS_S = 1.0
 _PLACED_S = 5.0
 """A worker that was not placed by then is looked for a node; also the time between two looks."""
+_GAP_S = 2.0
+"""Between two polls, after which this process was suspended, and perhaps all workers with it (docker pause, Ctrl-Z)."""
 State = Literal["starting", "running", "done", "waiting", "stopped"]
 
 
@@ -120,6 +123,17 @@ class Supervisor:
         self._first = first_incarnation
         self._charges = {role.name: _Charge(role, incarnation=first_incarnation - 1) for role in roles}
         self._unplaced, self._looked_at = "", 0.0
+        self._polled_at = math.inf
+        self._gaps: list[tuple[float, float]] = []  # when one ended, and how long it was
+
+    @property
+    def suspended_s(self) -> float:
+        """Seconds in which this process was suspended."""
+        return sum(gap for _, gap in self._gaps)
+
+    def pause(self) -> None:
+        """Hear that `poll` will not be called for a while: that is no suspension."""
+        self._polled_at = math.inf
 
     def poll(self) -> None:
         """Start what is due, ask how the others are, and deal with the answers.
@@ -128,6 +142,9 @@ class Supervisor:
             FleetError: a worker's budget is used up.
         """
         now = time.monotonic()
+        if now - self._polled_at > _GAP_S:
+            self._gaps.append((now, now - self._polled_at))
+        self._polled_at = now
         for charge in self._charges.values():
             if charge.state == "waiting" and now >= charge.due:
                 self._start(charge, now)
@@ -185,7 +202,7 @@ class Supervisor:
         if not asked.done():
             # Before the first beat the actor may still be waiting for its node's resources or importing torch.
             limit = "start_s" if charge.beat is None else "silence_s"
-            if now - charge.asked_at > (patience := getattr(config, limit)):
+            if self._awake_s(charge.asked_at, now) > (patience := getattr(config, limit)):
                 self._failed(charge, now, f"gave no sign of life for {patience:.0f} s (restart.{limit})", "")
             return
         charge.asked, charge.due = None, now + config.beat_s
@@ -195,13 +212,17 @@ class Supervisor:
             return
         beat = charge.beat = asked.result()
         limit = "watchdog_s" if beat.ready else "start_s"
-        if beat.busy_s > getattr(config, limit):
+        if self._awake_s(now - beat.busy_s, now) > getattr(config, limit):
             assert charge.handle is not None
             self._failed(
                 charge, now, f"hangs for {beat.busy_s:.0f} s (restart.{limit})", _told(charge.handle.stack(), 5.0)
             )
         else:
             charge.state = "done" if beat.done else "running" if beat.ready else "starting"
+
+    def _awake_s(self, since: float, now: float) -> float:
+        """Return the seconds that have passed, but for those in which this process was suspended."""
+        return now - since - sum(gap for end, gap in self._gaps if end > since)
 
     def _failed(self, charge: _Charge, now: float, reason: str, traceback: str) -> None:
         name, config = charge.role.name, self.config

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small_workers import Counter
 
-from argosy.distributed.host.base import PeerLostError, Resources, ThreadLauncher
+from argosy.distributed.host.base import Beat, PeerLostError, Resources, ThreadLauncher, resolved
 from argosy.distributed.host.supervisor import FleetError, RestartConfig, Role, Supervisor
 from argosy.errors import ConfigError
 
@@ -185,6 +185,49 @@ def test_pauses_between_restarts_grow_and_old_restarts_are_forgotten():
 
     patient = Supervisor(Dying(), [role("a")], RestartConfig(budget=1, failed_starts=99, backoff_s=0.05, window_s=0.01))
     until(patient, lambda: patient.restarts()["a"] == 5)  # never more than one within the window
+
+
+class Stopped(Dying):
+    """A launcher whose worker is in one poll all the time, and answers when it is let."""
+
+    answers = True
+
+    def beat(self):
+        if not self.answers:
+            return Future()
+        busy_s = time.monotonic() - self.starts[-1]
+        return resolved(Beat(pid=1, node="", ready=True, done=False, busy_s=busy_s, stats={}))
+
+    def stack(self):
+        return resolved("")
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_time_in_which_all_were_suspended_counts_for_nothing(silent, monkeypatch):
+    launcher, now = Stopped(), 0.0
+    monkeypatch.setattr("argosy.distributed.host.supervisor.time.monotonic", lambda: now)
+    supervisor = Supervisor(launcher, [role("a")], RestartConfig(watchdog_s=10.0, silence_s=10.0))
+
+    def watch(seconds):
+        nonlocal now
+        for _ in range(int(seconds / 0.1)):
+            supervisor.poll()
+            now += 0.1
+
+    watch(3.0)
+    launcher.answers = not silent
+    watch(1.0)
+    now += 1000.0
+    watch(3.0)
+    now += 500.0
+    watch(1.0)
+    assert supervisor.states() == {"a": "running"}
+    assert supervisor.suspended_s == pytest.approx(1500.0, abs=1.0)
+    supervisor.pause()
+    now += 100.0  # who polls was busy with something else
+    watch(1.0)
+    (failure,) = supervisor.failures
+    assert failure.reason.endswith("(restart.silence_s)" if silent else "(restart.watchdog_s)")
 
 
 @seldom_on_ray
