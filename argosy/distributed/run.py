@@ -22,7 +22,7 @@ from argosy.distributed.fleet import Fleet
 from argosy.distributed.folder import FolderClaim, counted_before, describe, results_of, saved_version
 from argosy.distributed.host.base import Beat, Launcher, Repeated, ThreadLauncher
 from argosy.distributed.host.supervisor import Failure, FleetError, Supervisor, check_resources
-from argosy.distributed.roles import Plan, worker_name
+from argosy.distributed.roles import STORE, Plan, worker_name
 from argosy.distributed.snapshot import Rates, Snapshot, Standstill, is_due, logged
 from argosy.distributed.specs import PolicySpec
 from argosy.distributed.store.parameters import ParameterStore
@@ -189,16 +189,17 @@ class FleetRun:
     def _finish_trainers(self) -> None:
         """Let the trainers save; those of a group must stop after the same update, or one would wait for another."""
         names = [name for own in self._trainers.values() for name in own]
-        told: set[tuple[str, int]] = set()
+        told: set[tuple[str, int, bool]] = set()
         timeout_s = self.fleet.restart.watchdog_s  # who takes longer for an update counts as hanging
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             states, restarts = self.supervisor.states(), self.supervisor.restarts()
-            running = {(name, restarts[name]) for name in names if states[name] == "running"}
+            alone = states[STORE] == "stopped"  # it has failed too often
+            running = {(name, restarts[name], alone) for name in names if states[name] == "running"}
             if not running and not (told and any(states[name] == "starting" for name in names)):
                 return
-            for name, _ in running - told:  # one that is started again has to be told again
-                self._launcher.connect(name).call("finish")
+            for name, *_ in running - told:  # one that is started again has to be told again
+                self._launcher.connect(name).call("finish", alone)
             told |= running
             try:
                 self.supervisor.poll()
@@ -209,7 +210,7 @@ class FleetRun:
                 pass
             time.sleep(0.05)
         else:
-            late = ", ".join(sorted({name for name, _ in running}))
+            late = ", ".join(sorted({name for name, *_ in running}))
             warnings.warn(
                 f"fleet {self.fleet.name!r}: {late} did not end within {timeout_s:g} s (restart.watchdog_s); what was "
                 "learned since the last saved state is lost",

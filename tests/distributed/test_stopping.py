@@ -19,6 +19,7 @@ from argosy.distributed import (
     PolicySpec,
     RestartConfig,
 )
+from argosy.distributed.store.server import ParameterServer
 from argosy.distributed.workers.trainer import KIND, TrainerWorker
 from argosy.logger import read_jsonl
 from argosy.presets import preset
@@ -120,10 +121,30 @@ def test_budget_ends(tmp_path, nothing_is_left):
 
 
 def test_a_trainer_that_does_not_end_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(TrainerWorker, "finish", lambda self: None)
+    monkeypatch.setattr(TrainerWorker, "finish", lambda self, alone: None)
     driver = FleetRun(fleet(restart=RestartConfig(watchdog_s=1.0)), tmp_path / "run", interval_s=0.05)
     with pytest.warns(UserWarning, match=r"trainer\.p\.0 did not end within 1 s \(restart.watchdog_s\)"), driver:
         next(snapshot for snapshot in driver if snapshot.workers["trainer.p.0"]["state"] == "running")
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_trainers_end_without_a_parameter_server(sync, tmp_path, monkeypatch, recwarn):
+    """At once, and saved: nobody could publish what they have learned last."""
+    poll, fails = ParameterServer.poll, threading.Event()
+
+    def failing(self):
+        if fails.is_set():
+            raise OSError("a planted fault")
+        return poll(self)
+
+    monkeypatch.setattr(ParameterServer, "poll", failing)
+    agents, never = (AgentSpec(policy="p", sample_steps=16),), RestartConfig(budget=0)
+    driver = FleetRun(fleet(agents=agents, sync=sync, restart=never), tmp_path / "run", interval_s=0.1)
+    with pytest.raises(FleetError, match="'parameters' raised OSError"), driver:
+        any(fails.set() for snapshot in driver if snapshot.updates["p"] >= 3)
+    assert not [told for told in recwarn if "did not end" in str(told.message)]
+    state = read_state(tmp_path / "run" / "trainer.p.0.safetensors", KIND)
+    assert state["counters"]["updates"] == driver.last.updates["p"]
 
 
 @pytest.mark.parametrize("stop", [FleetStop(updates=3), FleetStop(env_steps=200)])

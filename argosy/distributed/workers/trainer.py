@@ -82,7 +82,7 @@ class TrainerWorker:
     ) -> None:
         self._name, self._spec, self._algorithm, self._learning, self._store = name, spec, algorithm, learning, store
         self._state_file, self._sync, self._group = state_file, sync, group
-        self._finishing = self._finished = False
+        self._finishing = self._finished = self._alone = False
         self._length = length or spec.experiment.trainer.length
         self._inbox = Inbox(capacity)
         self._round: dict[str, collections.deque[Segment]] = {producer: collections.deque() for producer in producers}
@@ -121,9 +121,12 @@ class TrainerWorker:
         """Take a segment, as soon as there is room for it."""
         return self._inbox.put(segment)
 
-    def finish(self) -> None:
-        """Make no more updates; all trainers of a group stop after the same one."""
-        self._finishing = True
+    def finish(self, alone: bool = False) -> None:
+        """Make no more updates; all trainers of a group stop after the same one.
+
+        `alone` says that there will be no store any more: what is learned is saved, and published by a later resume.
+        """
+        self._finishing, self._alone = True, alone
 
     def group_address(self) -> Meeting | None:
         """Return where the trainers of this policy meet."""
@@ -177,7 +180,7 @@ class TrainerWorker:
     def _advance(self) -> Progress:
         if self._group is not None and not self._group.joined:
             return self._join(self._group)
-        if self._store_is_ahead and not self._go_back():
+        if self._store_is_ahead and not self._alone and not self._go_back():
             return Progress.IDLE
         self._publish()
         if self._finished:
@@ -326,6 +329,9 @@ class TrainerWorker:
 
     def _publish(self) -> None:
         """Send the newest parameters to the store, again if need be; one push is under way at a time."""
+        if self._alone:
+            self._push = None
+            return
         if self._push is not None and self._push.done():
             push, self._push = self._push, None
             try:
