@@ -68,8 +68,12 @@ def build(
             raise ConfigError(f"{idle[0]} goes by tests, and trainer.episode_per_test is 0; test, or leave it out")
         if any(isinstance(one, FQE) for one in callbacks):
             check_judgeable(algorithm.policy, experiment.data)
-        elif not tests and can_be_judged(algorithm.policy):
-            callbacks.append(FQE())
+        data = None
+        if experiment.data is not None:
+            data = load_data(experiment.data, experiment.task, algorithm.policy, test_env, seeds[1], show_progress)
+            has_judge = any(isinstance(one, FQE) for one in callbacks)
+            if not tests and not has_judge and can_be_judged(algorithm.policy, data):
+                callbacks.append(FQE())
         parts: dict[str, Any] = {
             "algorithm": algorithm,
             "test_collector": Collector(algorithm.policy, test_env, seed=seeds[3]) if tests else None,
@@ -82,9 +86,6 @@ def build(
             "show_progress": show_progress,
         }
         options["callbacks"] = [*callbacks, *listed(options.get("callbacks", ()))]
-        data = None
-        if experiment.data is not None:
-            data = load_data(experiment.data, experiment.task, algorithm.policy, test_env, seeds[1], show_progress)
         if experiment.collects:
             env = make_vector_env(experiment.task, experiment.env.num_envs, config=experiment.env)
             on_error.callback(env.close)

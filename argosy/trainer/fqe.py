@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 from gymnasium import spaces
+from numpy.typing import NDArray
 
 from argosy.algorithm import Algorithm
 from argosy.algorithm.critics import action_critic
@@ -40,9 +41,16 @@ MAX_STARTS = 4096
 """Beginnings of episodes by which a policy is judged."""
 
 
-def can_be_judged(policy: Policy) -> bool:
-    """Say whether a policy is one that this can judge."""
-    return not policy.is_recurrent and isinstance(policy.action_space, spaces.Discrete | spaces.Box)
+def can_be_judged(policy: Policy, data: ReplayBuffer | None = None) -> bool:
+    """Say whether a policy is one that this can judge, by data where an episode begins."""
+    is_known = not policy.is_recurrent and isinstance(policy.action_space, spaces.Discrete | spaces.Box)
+    return is_known and (data is None or len(_beginnings(data)) > 0)
+
+
+def _beginnings(data: ReplayBuffer) -> NDArray[np.int64]:
+    """Return the places of the rows at which episodes begin."""
+    slots = data.rings.all_stored()
+    return slots[data.rings.first[slots]]
 
 
 def check_judgeable(policy: Policy, data: object) -> None:
@@ -79,7 +87,7 @@ class FittedQ:
         self._parts: dict[str, Any] = {"critic": self.critic, "target": self.target, "optim": self._optim}
         self._follow = TargetUpdate(self.target, self.critic, tau)
         self._slots = data.rings.all_stored()
-        starts = self._slots[data.rings.first[self._slots]]
+        starts = _beginnings(data)
         if not len(starts):
             raise DataError(
                 "fitted Q evaluation judges a policy where episodes begin, and none does in the "

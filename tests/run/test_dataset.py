@@ -520,6 +520,14 @@ def test_it_is_asked_where_nobody_names_it_and_where_it_can_judge(cartpole, no_h
     assert done.policy.version == 2
 
 
+def test_where_no_episode_begins_in_the_data_the_last_version_is_kept(cartpole, tmp_path):
+    data = open_source(cartpole).load()
+    data.rings.first[:] = False
+    data.save_hdf5(tmp_path / "pieces.hdf5")
+    done = learn(tmp_path / "pieces.hdf5", tmp_path, trainer={**UNTESTED, "max_epoch": 1, "step_per_epoch": 3})
+    assert done.chosen_by == "time: it is the last one"
+
+
 def test_only_a_run_from_data_alone_does_without_tests():
     with pytest.raises(ConfigError, match=r"trainer.episode_per_test is 0, but only a run that learns from data alone"):
         argosy.preset("dqn", "CartPole-v1", trainer={"episode_per_test": 0})
