@@ -105,8 +105,6 @@ def _rules(experiment: Experiment) -> Iterator[tuple[list[str], str]]:
         yield ["buffer.hindsight.horizon"], "buffer.hindsight.future_k is 0"
     if experiment.logger.wandb == "off":
         yield ["logger.wandb_project"], "logger.wandb is 'off'"
-    if experiment.algorithm == "impala":
-        yield ["net.sequence_length", "net.burn_in"], "impala goes through all of a rollout's column"
     for switch, off, idle in _SWITCHES:
         if not hasattr(experiment.config, switch) or getattr(experiment.config, switch) != off:
             continue

@@ -38,7 +38,6 @@ from argosy.unread import unread, warn_of_unread
         ("cql", {"data": "x", "cloning_updates": 0, "cloning_optim.lr": 0.1}, "cloning_optim.lr"),
         ("sac", {"gsde_log_std_init": -1.0}, "gsde_log_std_init"),
         ("discrete_crr", {"data": "x", "improvement": "binary", "max_weight": 5.0}, "max_weight"),
-        ("impala", {"net.memory": "gru", "net.burn_in": 4}, "net.burn_in"),
         ("dqn", {"optim.kind": "sgd", "optim.betas": (0.8, 0.9)}, "optim.betas"),
         ("dqn", {"optim.kind": "sgd", "optim.eps": 1e-3}, "optim.eps"),
         ("td3", {"ou_theta": 0.3}, "exploration.ou_theta"),
