@@ -63,7 +63,7 @@ class SafeLogger(ABC):
         for name, value in metrics.items():
             try:
                 numbers[name] = float(value)
-            except (TypeError, ValueError):
+            except Exception:  # tensors of several numbers, integers beyond floats, ...: each has its own
                 if not self._warned_of_value:
                     self._warned_of_value = True
                     said = f"{self!r} leaves out {name!r}, which is {value!r:.60}: metrics are numbers"

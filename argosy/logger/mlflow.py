@@ -61,7 +61,7 @@ class MlflowLogger(SafeLogger):
             self._run_id, self._client = self._begin(client), client
         now, metric = int(time.time() * 1000), self._mlflow.entities.Metric
         row = {_OTHERS.sub("_", key): value for key, value in metrics.items()} | {"gradient_step": gradient_step}
-        self._client.log_batch(self._run_id, [metric(key, float(value), now, env_step) for key, value in row.items()])
+        self._client.log_batch(self._run_id, [metric(key, value, now, env_step) for key, value in row.items()])
 
     def _begin(self, client: MlflowClient) -> str:
         """Return the run of this name, made if it is not there."""

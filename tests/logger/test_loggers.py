@@ -12,6 +12,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+import torch
 
 from argosy.logger import (
     ConsoleLogger,
@@ -205,13 +206,14 @@ def test_a_foreign_logger_that_fails_is_guarded_too(tmp_path):
     assert len(read_jsonl(good.path)) == 2
 
 
+@pytest.mark.parametrize("odd", [None, "x", 10**400, torch.zeros(2)], ids=["none", "text", "large", "tensor"])
 @pytest.mark.parametrize("kind", ["jsonl", "tensorboard"])
-def test_what_is_no_number_is_left_out_and_the_record_goes_on(tmp_path, kind):
+def test_what_is_no_number_is_left_out_and_the_record_goes_on(tmp_path, kind, odd):
     logger = JSONLLogger(tmp_path / "m.jsonl") if kind == "jsonl" else TensorBoardLogger(tmp_path)
-    with pytest.warns(LoggerWarning, match=r"leaves out 'my/rate', which is None: metrics are numbers"):
-        logger.log({"loss": np.float32(0.5), "my/rate": None}, env_step=0)
+    with pytest.warns(LoggerWarning, match=r"leaves out 'my/rate', which is .*: metrics are numbers"):
+        logger.log({"loss": np.float32(0.5), "my/rate": odd}, env_step=0)
     for step in (1, 2):
-        logger.log({"loss": 0.5, "my/rate": None}, env_step=step)  # without another warning
+        logger.log({"loss": 0.5, "my/rate": odd}, env_step=step)  # without another warning
     logger.close()
     steps = read_jsonl(tmp_path / "m.jsonl") if kind == "jsonl" else read_events(tmp_path)["loss"]
     assert len(steps) == 3
