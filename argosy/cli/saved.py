@@ -173,7 +173,7 @@ class Pack(_TaggedFlags):
 
 @dataclass(frozen=True, kw_only=True)
 class Collect(_RunFlags):
-    """Write what a run's best policy does, without exploration, to a file for `argosy train --data`."""
+    """Write what a run's best policy does to a file for `argosy train --data`."""
 
     steps: int
     """Transitions to collect, over all environments."""
@@ -181,8 +181,10 @@ class Collect(_RunFlags):
     """The file, HDF5; one that is there is replaced in the end."""
     eps: float = 0.0
     """Probability of a uniformly random action instead of the policy's."""
+    explore: bool = False
+    """Act as while training (draws from a distribution, noise, a share of random actions) instead of as in tests."""
     seed: int = 0
-    """Seed of the environments and of random actions."""
+    """Seed of the environments, of exploration and of random actions."""
     quiet: bool = False
     """No progress bar and no report."""
 

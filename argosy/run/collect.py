@@ -36,11 +36,12 @@ def collect_data(
     *,
     steps: int,
     eps: float = 0.0,
+    explore: bool = False,
     seed: int = 0,
     show_progress: bool = False,
     trust: bool = False,
 ) -> CollectStats:
-    """Play with the best policy of a run, without exploration, and write the transitions to one HDF5 file.
+    """Play with the best policy of a run and write the transitions to one HDF5 file.
 
     The environments are those of tests: whole episodes, rewards as they are. What is in memory does not grow with the
     file, which `ReplayBuffer.load_hdf5` reads, and which `data` of an experiment names. Its actions are in the env's
@@ -51,7 +52,9 @@ def collect_data(
         path: the file; one that is there is replaced in the end.
         steps: transitions over all envs, rounded up to a multiple of their number.
         eps: probability of a uniformly random action instead of the policy's.
-        seed: of the environments and of random actions.
+        explore: act as while training (draws from a distribution, noise, a share of random actions) instead of as in
+            tests. D4RL's files are made so.
+        seed: of the environments, of exploration and of random actions.
         show_progress: a progress bar, on standard error.
         trust: import the code that the run names as "MODULE:CLASS", though nobody has named it in this process.
 
@@ -76,9 +79,10 @@ def collect_data(
     bar = ProgressBar(show_progress)
     with contextlib.closing(env), contextlib.closing(bar), computing_threads(experiment.threads):
         policy = saved.policy(device_here(experiment.device))
+        policy.seed(seed)
         rows = min(each, _part_steps(env))
         buffer = VectorReplayBuffer(rows * num_envs, num_envs, save_only_last_obs=stored["save_only_last_obs"])
-        collector = Collector(policy, env, buffer, seed=seed)
+        collector = Collector(policy, env, buffer, exploration_noise=explore, seed=seed)
         with DatasetWriter(path, num_envs, each, stored) as writer:
             bar.open(each * num_envs, 0)
             while writer.written < each:
@@ -98,6 +102,7 @@ def collect_data(
                     "algorithm": algorithm_name(experiment.algorithm),
                     "version": policy.version,
                     "eps": eps,
+                    "explore": explore,
                     "seed": seed,
                     "episodes": stats.n_collected_episodes,
                     "return_mean": math.nan if returns is None else returns.mean,

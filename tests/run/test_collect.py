@@ -78,6 +78,24 @@ def test_equal_seeds_give_equal_data_and_random_actions_are_asked_for(result, tm
     assert (mixed.act != own).mean() == pytest.approx(0.25, abs=0.08)
 
 
+def test_explore_acts_as_while_training(result, pendulum, tmp_path):
+    def explored(run, **settings):
+        argosy.collect_data(run.run_dir, tmp_path / "a.hdf5", steps=500, explore=True, **settings)
+        return ReplayBuffer.load_hdf5(tmp_path / "a.hdf5")[:]
+
+    drawn = explored(pendulum, seed=1)
+    assert read_attributes(tmp_path / "a.hdf5")["explore"]
+    assert drawn == explored(pendulum, seed=1)
+    assert drawn != explored(pendulum, seed=2)
+    means = pendulum.policy(argosy.Batch(obs=drawn.obs)).act.detach().numpy()
+    assert np.abs(drawn.act / 2 - means).mean() > 0.1  # SAC's draws after 80 steps are wide
+    discrete = explored(result)
+    own = result.policy(argosy.Batch(obs=discrete.obs)).act.numpy()
+    assert (discrete.act != own).mean() == pytest.approx(result.policy.exploration.eps / 2, abs=0.08)  # of two actions
+    argosy.collect_data(result.run_dir, tmp_path / "a.hdf5", steps=500)
+    assert not read_attributes(tmp_path / "a.hdf5")["explore"]
+
+
 PEAKS = """
 import gc, sys, tracemalloc
 import argosy
