@@ -24,6 +24,7 @@ def load(name):
 run, beside = load("run"), load("beside")  # by the names that others of them import
 games = load("benchmark_learning_games")
 beside_sb3 = load("benchmark_learning_beside_sb3")
+from_data = load("benchmark_learning_from_data")
 
 
 def result(**changes):
@@ -226,6 +227,49 @@ def test_games_are_averaged_from_their_lowest_to_their_highest_score(tmp_path, m
     ]
     assert text.endswith(" behind")
     assert games.PICTURE.stat().st_size > 10_000
+
+
+def learned(algorithm, label, finals, experts=(), task="T-v0", **changes):
+    seeds = [{"updates": 2000, "final_return_mean": final, "test_return_mean": final + 10} for final in finals]
+    for seed, expert in zip(seeds, experts, strict=False):
+        seed["expert_return"] = expert
+    share = 0.95 if experts else None
+    return {"task": task, "algorithm": algorithm, "label": label, "expert_share": share, "seeds": seeds, **changes}
+
+
+def test_who_learned_from_an_expert_is_counted_beside_it():
+    rows = [
+        learned("a", "expert", [90.0, 101.0], [100.0, 100.0]),
+        learned("b", "expert-20k", [-152.0, -153.0], [-145.0, -145.0]),  # the bar is -152.25
+        learned("c", "expert-raw", [90.0], [100.0]),  # not the preset
+        learned("d", "mixed", [90.0]),
+    ]
+    _, _, *lines = from_data.experts(rows)
+    assert lines == [
+        "| T-v0 | a | 2,000 | 1 of 2 | 90, 101 | 2 of 2 |",
+        "| T-v0 | b | 2,000 | 1 of 2 | 95, 94 | 2 of 2 |",
+    ]
+
+
+def test_who_learned_from_mixed_data_stands_beside_cloning_and_the_data(monkeypatch):
+    monkeypatch.setattr(from_data, "BEHAVIOUR", {"T-v0": 15.0})
+    finals = {"a": [30.0, 31.0], "b": [20.0, 30.0], "bc": [10.0, 20.0], "c": [1.0, 2.0]}
+    rows = [learned(name, "mixed", values) for name, values in finals.items()]
+    _, _, *lines = from_data.mixed([*rows, learned("bc", "mixed", [1.0], task="U-v0")])
+    assert [line.split(" | ")[4:] for line in lines] == [
+        ["", "they touch |"],
+        ["above", "above |"],
+        ["they touch", "above |"],
+        ["below", "below |"],
+    ]
+    assert lines[0].startswith("| T-v0 | bc | 2,000 | 15.0 (10.0 to 20.0) (2) |")
+
+
+def test_the_tables_of_what_was_learned_from_data_are_up_to_date():
+    text = run.DOC.read_text(encoding="utf-8")
+    rows = [json.loads(path.read_text()) for path in sorted(run.RESULTS.glob("*.json"))]
+    for lines in (from_data.experts(rows), from_data.mixed(rows)):
+        assert "\n".join(lines) in text, "run: python benchmarks/learning/from_data.py"
 
 
 def test_kept_agents_make_data_of_every_stage(tmp_path, monkeypatch):
