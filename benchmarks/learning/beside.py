@@ -66,8 +66,8 @@ SETTINGS: dict[str, Callable[[Settings], dict[str, Any]]] = {
         rates(config)
         | {
             "initial_temperature": config["alpha"],
-            "temp_learning_rate": 0.0,  # of both: fixed
-            "alpha_learning_rate": 0.0,
+            "temp_learning_rate": config["alpha_optim"]["lr"] if config["auto_alpha"] else 0.0,
+            "alpha_learning_rate": 0.0,  # a fixed weight
             "conservative_weight": config["conservative_weight"],
             "n_action_samples": config["num_draws"],
             "soft_q_backup": config["entropy_in_target"],

@@ -154,6 +154,11 @@ def test_d3rlpy_gets_the_settings_of_the_row():
     assert (asked["updates"], asked["actor_schedule"], "actor_updates" in asked) == (900, "linear", False)
     assert beside.wanted(row("td3_bc", "Hopper-v5", data="mixed.hdf5"))["actor_updates"] == 450  # every second one
     assert "actor_schedule" not in beside.wanted(row("awac", "Pendulum-v1", data="mixed.hdf5"))
+    temperatures = {
+        task: beside.wanted(row("cql", task, data="mixed.hdf5"))["settings"]["temp_learning_rate"]
+        for task in ("Hopper-v5", "Pendulum-v1")
+    }
+    assert temperatures == {"Hopper-v5": 3e-4, "Pendulum-v1": 0.0}  # learned, and fixed
 
 
 def test_sb3_gets_the_settings_of_the_row():
