@@ -5,8 +5,9 @@ Details that matter:
 1. A row is three tokens: the return that its episode still brought in the data (not discounted), the observation, the
    action. A causal transformer over K rows says the action from its return, its observation and all that was before.
    To act, it is told a return that is wanted: more than most of the data have makes it do what the best of them did.
-2. Sequences may run across episodes; rows of one do not see the other. Every row knows how many steps of its episode
-   are before it: at the end of a bad episode little return is left as well.
+2. Sequences may run across episodes; rows of one do not see the other. A row knows its place in what is seen of its
+   episode, not how many steps the episode had before, which the paper tells it: episodes of one agent resemble each
+   other, so that the clock alone would say much of what it does, and be wrong where an episode runs another way.
 3. Nobody tells a policy its rewards when it acts. A second head learns to expect the reward of an action; what is left
    of the wanted return is reckoned by that, where the paper subtracts what the env paid.
 4. Returns and rewards are divided by the largest ones that were seen. Unless it is said otherwise, the highest return
@@ -96,7 +97,7 @@ class DecisionTransformer(Algorithm[DecisionTransformerConfig, DecisionTransform
     @property
     def sampling(self) -> Sampling:
         """Sequences whose rows know when they were, what came of them and whether that is all."""
-        return replace(super().sampling, fields=("returns", "step", "ended"))
+        return replace(super().sampling, fields=("returns", "ended"))
 
     def update(self, batch: TransitionBatch) -> DecisionTransformerStats:
         """One step on sequences: obs, act, rew, returns, step, ended, on_reset, mask, weight, all [T, B, ...]."""

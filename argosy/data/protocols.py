@@ -125,8 +125,6 @@ class TransitionBatch(SampleBatch[ArrayT], Protocol[ArrayT]):
     """[B] discounted sum of the rewards to the episode's end; where `Sampling.fields` asks for it."""
     act_next: ArrayT
     """[B, *act] float, the action at `obs_next`, NaN where an episode ends; where `Sampling.fields` asks for it."""
-    step: ArrayT
-    """[B] float, rows of the episode before this one; where `Sampling.fields` asks for it."""
     ended: ArrayT
     """[B] bool: the end of the episode is stored, too; where `Sampling.fields` asks for it."""
 

@@ -109,8 +109,8 @@ class DecisionPolicy(NetPolicy):
         left = (self._wanted() - spent) / self.return_scale
         window = torch.cat((past.reshape(B, K - 1, 3, W), features.new_zeros(B, 1, 3, W)), dim=1)
         window[rows, count, 0], window[rows, count, 1] = self.embed_return(left.unsqueeze(-1)), features
-        steps = (step - count).unsqueeze(-1) + torch.arange(K, device=self.device)
-        seen = self._attend(window, steps, torch.zeros_like(steps))[rows, count]
+        place = torch.arange(K, device=self.device).expand(B, K)
+        seen = self._attend(window, place, torch.zeros_like(place))[rows, count]
         output = self._output(seen, self._mask(obs))
         act = output.argmax(dim=-1) if self.num_actions else output.reshape(-1, *(self.action_space.shape or ()))
         embedded = self._embedded(act, seen)
@@ -128,12 +128,15 @@ class DecisionPolicy(NetPolicy):
         return RolloutResult(action=found.act.cpu().numpy(), policy_state=found.state.cpu().numpy())
 
     def analyze(self, sample: TransitionBatch) -> DecisionAnalysis:  # type: ignore[override]  # reads more
-        """Evaluate sequences [T, B, ...], whose rows know their `step` and what came of them, `returns`."""
-        segment, steps = sample.on_reset.long().cumsum(dim=0), sample.step
+        """Evaluate sequences [T, B, ...], whose rows know what came of them, `returns`."""
+        begins = sample.on_reset.clone()
+        begins[0] = True
+        row = torch.arange(len(begins), device=self.device).unsqueeze(-1)
+        place = row - torch.where(begins, row, 0).cummax(dim=0).values
         wanted = self.embed_return((sample.returns / self.return_scale).unsqueeze(-1))
         embedded = self._embedded(sample.act, wanted)
         tokens = torch.stack((wanted, self.embed_obs(self.encoder(sample.obs)), embedded), dim=-2)  # [T, B, 3, W]
-        seen = self._attend(tokens.transpose(0, 1), steps.t(), segment.t()).transpose(0, 1)
+        seen = self._attend(tokens.transpose(0, 1), place.t(), begins.cumsum(dim=0).t()).transpose(0, 1)
         rew = self.reward_head(torch.cat((seen, embedded), dim=-1)).squeeze(-1)
         return DecisionAnalysis(self._output(seen, self._mask(sample.obs)), rew)
 
@@ -142,10 +145,10 @@ class DecisionPolicy(NetPolicy):
             return torch.full_like(self.best_return, self.target_return)
         return torch.where(self.best_return.isfinite(), self.best_return, 0.0)  # no branch: exported files have none
 
-    def _attend(self, tokens: torch.Tensor, steps: torch.Tensor, segment: torch.Tensor) -> torch.Tensor:
-        """Tokens [B, K, 3, W] of steps [B, K] -> what is known at each observation [B, K, W]: not yet its action."""
+    def _attend(self, tokens: torch.Tensor, place: torch.Tensor, segment: torch.Tensor) -> torch.Tensor:
+        """Tokens [B, K, 3, W] at places [B, K] -> what is known at each observation [B, K, W]: not yet its action."""
         half = (tokens.shape[-1] + 1) // 2
-        angle = steps.unsqueeze(-1) * torch.logspace(0.0, -4.0, half, device=steps.device)
+        angle = place.unsqueeze(-1) * torch.logspace(0.0, -4.0, half, device=place.device)
         position = torch.cat((angle.sin(), angle.cos()), dim=-1)[..., : tokens.shape[-1]]  # Vaswani et al., section 3.5
         x = self.norm(tokens + position.unsqueeze(-2))
         out: torch.Tensor = self.transformer(x.flatten(1, 2), segment.repeat_interleave(3, dim=1))

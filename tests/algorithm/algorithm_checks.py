@@ -136,7 +136,6 @@ def make_batch(algorithm: Any, seed: int = 0, size: tuple[int, int] = (8, 4)) ->
     batch.indices = np.arange(T * B).reshape(T, B)
     others = {
         "returns": batch.rew * 3.0,
-        "step": np.arange(T, dtype=np.float32)[:, None].repeat(B, 1),
         "ended": np.ones((T, B), bool),
         "act_next": np.where(rng.random(batch.act.shape) < 0.2, np.nan, -batch.act).astype(np.float32),
     }

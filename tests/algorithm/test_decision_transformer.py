@@ -43,7 +43,6 @@ def sequences(T=4, B=2, seed=0, **changes):
         "act": rng.integers(3, size=(T, B)),
         "rew": np.ones((T, B), np.float32),
         "returns": rng.uniform(1, 9, (T, B)).astype(np.float32),
-        "step": np.arange(T, dtype=np.float32)[:, None].repeat(B, 1),
         "ended": np.ones((T, B), bool),
         "on_reset": np.arange(T)[:, None].repeat(B, 1) == 0,
         "mask": np.ones((T, B), bool),

@@ -46,25 +46,6 @@ def test_actions_that_follow_several_steps():
     ]
 
 
-@pytest.mark.parametrize("device", [None, "cpu"])
-def test_steps_count_from_the_episode_s_beginning(device):
-    buffer, sampling = two_rings(device), Sampling(fields=("step",))
-    assert buffer.sample(0, sampling)[0].step.tolist() == [0, 1, 2, 0, 0, 1, 0, 1]
-    batch, _ = buffer.sample(4, Sampling(fields=("step",), sequence_length=3))
-    starts = {0: [0, 1, 2], 1: [1, 2, 0], 5: [0, 1, 0], 6: [1, 0, 1]}
-    assert all(batch.step[:, i].tolist() == starts[int(batch.indices[0, i])] for i in range(4))
-
-
-@pytest.mark.parametrize("length", [1, 127, 128, 129, 130, 300])
-def test_steps_of_long_episodes(length):
-    buffer = ReplayBuffer(290)  # of the longest, the first ten rows are overwritten
-    for t in range(length):
-        row = {"obs": 0.0, "act": 0, "rew": 0.0, "obs_next": 0.0, "terminated": t == length - 1, "truncated": False}
-        buffer.add(Batch(row))
-    found = buffer.sample(0, Sampling(fields=("step",)))[0].step
-    assert found.tolist() == list(range(min(length, 290)))
-
-
 @pytest.mark.parametrize("length", [1, 127, 128, 129, 300])
 def test_returns_of_long_episodes(length):
     buffer, rng = ReplayBuffer(400), np.random.default_rng(0)

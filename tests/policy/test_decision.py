@@ -28,7 +28,6 @@ def sequences(T=4, B=2, seed=0, **changes):
         "act": rng.integers(3, size=(T, B)),
         "rew": np.ones((T, B), np.float32),
         "returns": rng.uniform(1, 9, (T, B)).astype(np.float32),
-        "step": np.arange(T, dtype=np.float32)[:, None].repeat(B, 1),
         "on_reset": np.arange(T)[:, None].repeat(B, 1) == 0,
         "mask": np.ones((T, B), bool),
         "weight": np.ones((T, B), np.float32),
@@ -36,7 +35,7 @@ def sequences(T=4, B=2, seed=0, **changes):
     return Batch({**fields, **changes})
 
 
-@pytest.mark.parametrize("changed", ["obs", "act", "returns", "step"])
+@pytest.mark.parametrize("changed", ["obs", "act", "returns"])
 def test_a_step_knows_what_was_before_it_and_nothing_that_comes_after(changed):
     policy, data = make(), sequences()
     before = policy.analyze(as_tensors(data)).output
@@ -63,6 +62,20 @@ def test_an_episode_does_not_know_the_one_before_it():
     torch.testing.assert_close(whole.output[2:], second.output)
     data.obs[:2] = 0.0
     torch.testing.assert_close(policy.analyze(as_tensors(data)).output[2:], second.output)
+
+
+def test_what_is_seen_of_an_episode_tells_not_when_it_was():
+    """A clock would say the next action of data whose episodes resemble each other, and of no other episode."""
+    policy, data = make(target_return=5.0), sequences()
+    begun = policy.analyze(as_tensors(data)).output
+    data.on_reset[0] = False
+    torch.testing.assert_close(policy.analyze(as_tensors(data)).output, begun, rtol=0.0, atol=0.0)
+    early = np.random.default_rng(0).normal(size=(2, 2 + 3 * 3 * 8)).astype(np.float32)
+    early[:, 0] = 3.0  # all steps of the context are there
+    late = early.copy()
+    late[:, 0] = 700.0
+    obs = Batch(obs=data.obs[0])
+    assert torch.equal(*(policy(obs, torch.from_numpy(state)).logits for state in (early, late)))
 
 
 @pytest.mark.parametrize("space", [spaces.Discrete(3), BOX], ids=["discrete", "box"])

@@ -160,24 +160,6 @@ def next_actions(buffer: ReplayBuffer, index: IntArray, final: IntArray, samplin
     return found
 
 
-def steps_before(buffer: ReplayBuffer, index: IntArray, final: IntArray, sampling: Sampling) -> Array:
-    """How many rows of its episode, or of what is stored of it, are before each row; as floats."""
-    rings = buffer.rings
-    if index.ndim == 2:  # of sequences the first row's is looked up, the others follow
-        found = np.empty(index.shape, np.float32)
-        found[0] = steps_before(buffer, index[0], final[0], sampling)
-        for t in range(1, len(index)):
-            found[t] = np.where(rings.stop[index[t - 1]], 0.0, found[t - 1] + 1.0)
-        return found
-    found, walked = np.zeros(index.shape, np.float32), index
-    while len(walked):
-        first = rings.back(index, _BLOCK)[..., 0]
-        walked = (index - first) % rings.capacity[rings.ring_of(index)]
-        found += walked
-        index, walked = first, walked[walked == _BLOCK]
-    return found
-
-
 def ends_stored(buffer: ReplayBuffer, index: IntArray, final: IntArray, sampling: Sampling) -> Array:
     """Whether the end of each row's episode is stored: it terminates or is truncated, and not only the recording stops.
 
@@ -215,6 +197,5 @@ def _ends_at(buffer: ReplayBuffer, index: IntArray) -> BoolArray:
 MAKERS: dict[str, Callable[[ReplayBuffer, IntArray, IntArray, Sampling], Array]] = {
     "returns": returns_to_go,
     "act_next": next_actions,
-    "step": steps_before,
     "ended": ends_stored,
 }

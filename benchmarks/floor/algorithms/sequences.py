@@ -124,11 +124,11 @@ class Decisions(nn.Module):
         self.rates = torch.logspace(0, -4, width // 2)
 
     def forward(
-        self, returns: torch.Tensor, obs: torch.Tensor, act: torch.Tensor, step: torch.Tensor, episode: torch.Tensor
+        self, returns: torch.Tensor, obs: torch.Tensor, act: torch.Tensor, place: torch.Tensor, episode: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         embedded = self.embed_act(act)
         tokens = torch.stack((self.embed_return(returns.unsqueeze(-1)), self.embed_obs(obs), embedded), dim=2)
-        angle = step.unsqueeze(-1) * self.rates
+        angle = place.unsqueeze(-1) * self.rates
         tokens = tokens + torch.cat((angle.sin(), angle.cos()), dim=-1).unsqueeze(2)
         x, episode = self.norms[0](tokens).flatten(1, 2), episode.repeat_interleave(3, dim=1)
         seen = (episode.unsqueeze(2) == episode.unsqueeze(1)).tril()
@@ -143,13 +143,14 @@ def decision_transformer(seed: int) -> Run:
     rng, length, rows = np.random.default_rng(seed), 20, 64
     obs, act, rew = rng.standard_normal((SLOTS, OBS), np.float32), box_actions(rng), np.ones(SLOTS, np.float32)
     slots = np.arange(SLOTS)
-    step, returns = slots % EPISODE, (EPISODE - slots % EPISODE).astype(np.float32)
+    returns = (EPISODE - slots % EPISODE).astype(np.float32)
     net = Decisions()
     optim = Adam(net.parameters(), lr=1e-4)
 
     def update() -> object:
         at = rng.integers(0, SLOTS - length, rows)[:, None] + np.arange(length)
-        columns = (returns[at] / EPISODE, obs[at], act[at], step[at], at // EPISODE, rew[at])
+        place = np.minimum(at % EPISODE, np.arange(length))
+        columns = (returns[at] / EPISODE, obs[at], act[at], place, at // EPISODE, rew[at])
         wanted, seen, taken, when, episode, paid = (torch.from_numpy(column) for column in columns)
         said, expected = net(wanted, seen, taken, when, episode)
         losses = (said - taken).square().mean(), (expected - paid).square().mean()
