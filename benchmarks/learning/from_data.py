@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -83,7 +84,9 @@ def mixed(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def beside(own: Interval, low: float, high: float) -> str:
-    """Say where an interval lies beside another one."""
+    """Say where an interval lies beside another one; of one seed there is none."""
+    if math.isnan(own.low):
+        return "one seed"
     return "above" if own.low > high else "below" if own.high < low else "they touch"
 
 

@@ -258,7 +258,7 @@ def test_who_learned_from_an_expert_is_counted_beside_it():
 
 def test_who_learned_from_mixed_data_stands_beside_cloning_and_the_data(monkeypatch):
     monkeypatch.setattr(from_data, "BEHAVIOUR", {"T-v0": 15.0})
-    finals = {"a": [30.0, 31.0], "b": [20.0, 30.0], "bc": [10.0, 20.0], "c": [1.0, 2.0]}
+    finals = {"a": [30.0, 31.0], "b": [20.0, 30.0], "bc": [10.0, 20.0], "c": [1.0, 2.0], "d": [40.0]}
     rows = [learned(name, "mixed", values) for name, values in finals.items()]
     _, _, *lines = from_data.mixed([*rows, learned("bc", "mixed", [1.0], task="U-v0")])
     assert [line.split(" | ")[4:] for line in lines] == [
@@ -266,6 +266,7 @@ def test_who_learned_from_mixed_data_stands_beside_cloning_and_the_data(monkeypa
         ["above", "above |"],
         ["they touch", "above |"],
         ["below", "below |"],
+        ["one seed", "one seed |"],
     ]
     assert lines[0].startswith("| T-v0 | bc | 2,000 | 15.0 (10.0 to 20.0) (2) |")
 
