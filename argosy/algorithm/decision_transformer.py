@@ -6,8 +6,8 @@ Details that matter:
    action. A causal transformer over K rows says the action from its return, its observation and all that was before.
    To act, it is told a return that is wanted: more than most of the data have makes it do what the best of them did.
 2. Sequences may run across episodes; rows of one do not see the other. A row knows its place in what is seen of its
-   episode, not how many steps the episode had before, which the paper tells it: episodes of one agent resemble each
-   other, so that the clock alone would say much of what it does, and be wrong where an episode runs another way.
+   episode, not how many steps the episode had before, which the paper tells it: told that, the policy goes by the
+   clock, and errs more in episodes that are not in the data (docs/benchmarks.md, "From data").
 3. Nobody tells a policy its rewards when it acts. A second head learns to expect the reward of an action; what is left
    of the wanted return is reckoned by that, where the paper subtracts what the env paid.
 4. Returns and rewards are divided by the largest ones that were seen. Unless it is said otherwise, the highest return

@@ -65,7 +65,7 @@ def test_an_episode_does_not_know_the_one_before_it():
 
 
 def test_what_is_seen_of_an_episode_tells_not_when_it_was():
-    """A clock would say the next action of data whose episodes resemble each other, and of no other episode."""
+    """Told the step of the episode, it would go by the clock: neither what is learned nor acting depends on it."""
     policy, data = make(target_return=5.0), sequences()
     begun = policy.analyze(as_tensors(data)).output
     data.on_reset[0] = False
