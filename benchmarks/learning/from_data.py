@@ -17,8 +17,8 @@ import run
 
 from argosy.report import Interval, interval
 
-EXPERT = re.compile(r"expert(-\d+k)?")
-"""Labels of rows that learned from an expert by their presets; the number is of thousands of updates."""
+EXPERT = re.compile(r"(expert(?:-ppo)?)(-\d+k)?")
+"""Labels of rows that learned from an expert by their presets: the data's name, and thousands of updates."""
 BEHAVIOUR = {"Hopper-v5": 506.0, "Pendulum-v1": -667.6}
 """Mean return of the episodes in `mixed`, which the files say themselves."""
 BEGIN, END = "<!-- from experts: written by benchmarks/learning/from_data.py -->", "<!-- end of from experts -->"
@@ -36,23 +36,28 @@ def main() -> int:
 def experts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the lines of a table: what share of the expert's return each seed has."""
     lines = [
-        "| task | algorithm | updates | final policies within 5 % of the expert "
-        "| their returns in % of its, by seed | best versions within 5 % |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| task | data | algorithm | updates | final policies within 5 % of the expert "
+        "| their returns in % of its, by seed | interquartile mean | best versions within 5 % |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    found = [row for row in rows if row.get("expert_share") and EXPERT.fullmatch(row["label"])]
-    for row in sorted(found, key=lambda row: (row["task"], row["algorithm"], row["seeds"][0]["updates"])):
+    found = [
+        (row["task"], match[1], row["algorithm"], row["seeds"][0]["updates"], row)
+        for row in rows
+        if row.get("expert_share") and (match := EXPERT.fullmatch(row["label"]))
+    ]
+    for task, data, algorithm, updates, row in sorted(found, key=lambda row: row[:4]):
         seeds, share = row["seeds"], row["expert_share"]
         finals = [run.final_return(seed) for seed in seeds]
         bars = [run.near(seed["expert_return"], share) for seed in seeds]
-        shares = [round(100 * of(final, seed["expert_return"])) for final, seed in zip(finals, seeds, strict=True)]
+        shares = [100 * of(final, seed["expert_return"]) for final, seed in zip(finals, seeds, strict=True)]
         counts = [
             sum(value >= bar for value, bar in zip(values, bars, strict=True))
             for values in (finals, [seed["test_return_mean"] for seed in seeds])
         ]
         lines.append(
-            f"| {row['task']} | {row['algorithm']} | {seeds[0]['updates']:,} | {counts[0]} of {len(seeds)} "
-            f"| {', '.join(map(str, shares))} | {counts[1]} of {len(seeds)} |"
+            f"| {task} | {data} | {algorithm} | {updates:,} | {counts[0]} of {len(seeds)} "
+            f"| {', '.join(str(round(share)) for share in shares)} | {interval(shares).value:.0f} "
+            f"| {counts[1]} of {len(seeds)} |"
         )
     return lines
 

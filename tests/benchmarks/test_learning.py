@@ -246,13 +246,15 @@ def test_who_learned_from_an_expert_is_counted_beside_it():
     rows = [
         learned("a", "expert", [90.0, 101.0], [100.0, 100.0]),
         learned("b", "expert-20k", [-152.0, -153.0], [-145.0, -145.0]),  # the bar is -152.25
+        learned("b", "expert-ppo-2k", [20.0, 90.0, 91.0, 92.0], [100.0] * 4),
         learned("c", "expert-raw", [90.0], [100.0]),  # not the preset
         learned("d", "mixed", [90.0]),
     ]
     _, _, *lines = from_data.experts(rows)
     assert lines == [
-        "| T-v0 | a | 2,000 | 1 of 2 | 90, 101 | 2 of 2 |",
-        "| T-v0 | b | 2,000 | 1 of 2 | 95, 94 | 2 of 2 |",
+        "| T-v0 | expert | a | 2,000 | 1 of 2 | 90, 101 | 96 | 2 of 2 |",
+        "| T-v0 | expert | b | 2,000 | 1 of 2 | 95, 94 | 95 | 2 of 2 |",
+        "| T-v0 | expert-ppo | b | 2,000 | 0 of 4 | 20, 90, 91, 92 | 90 | 3 of 4 |",
     ]
 
 
@@ -295,7 +297,7 @@ def test_kept_agents_make_data_of_every_stage(tmp_path, monkeypatch):
     assert run.digest(tmp_path / "converted.hdf5") != mixed["recipe"]
 
 
-def test_the_last_agent_makes_noisy_data_of_several_sizes(tmp_path, monkeypatch):
+def test_the_last_agent_makes_noisy_data_of_several_sizes_or_one_file_without_noise(tmp_path, monkeypatch):
     make = load("data/make")
     monkeypatch.setattr(make, "DATA", tmp_path)
     agent = LEARNING.parents[1] / "agents" / "pendulum-td3.zip"
@@ -305,3 +307,8 @@ def test_the_last_agent_makes_noisy_data_of_several_sizes(tmp_path, monkeypatch)
     large, small = (make.read_attributes(folder / f"noisy-{steps}.hdf5") for steps in (2000, 400))
     assert (large["episodes"], small["episodes"]) == (10, 2)
     assert large["recipe"] != small["recipe"]
+    assert make.main(["Pendulum-v1", "--agents", str(agent), "--only", "expert-td3", "--steps", "400"]) == 0
+    assert (folder / "expert-td3.zip").read_bytes() == agent.read_bytes()
+    alone = make.read_attributes(folder / "expert-td3.hdf5")
+    assert (alone["episodes"], alone["eps"]) == (2, 0.0)
+    assert alone["recipe"] not in {large["recipe"], small["recipe"]}
