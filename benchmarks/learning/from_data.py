@@ -56,7 +56,7 @@ def experts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         ]
         lines.append(
             f"| {task} | {data} | {algorithm} | {updates:,} | {counts[0]} of {len(seeds)} "
-            f"| {', '.join(str(round(share)) for share in shares)} | {interval(shares).value:.0f} "
+            f"| {', '.join(str(round(share)) for share in shares)} | {interval(shares).value:.1f} "
             f"| {counts[1]} of {len(seeds)} |"
         )
     return lines

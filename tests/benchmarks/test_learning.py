@@ -252,9 +252,9 @@ def test_who_learned_from_an_expert_is_counted_beside_it():
     ]
     _, _, *lines = from_data.experts(rows)
     assert lines == [
-        "| T-v0 | expert | a | 2,000 | 1 of 2 | 90, 101 | 96 | 2 of 2 |",
-        "| T-v0 | expert | b | 2,000 | 1 of 2 | 95, 94 | 95 | 2 of 2 |",
-        "| T-v0 | expert-ppo | b | 2,000 | 0 of 4 | 20, 90, 91, 92 | 90 | 3 of 4 |",
+        "| T-v0 | expert | a | 2,000 | 1 of 2 | 90, 101 | 95.5 | 2 of 2 |",
+        "| T-v0 | expert | b | 2,000 | 1 of 2 | 95, 94 | 94.8 | 2 of 2 |",
+        "| T-v0 | expert-ppo | b | 2,000 | 0 of 4 | 20, 90, 91, 92 | 90.5 | 3 of 4 |",
     ]
 
 
