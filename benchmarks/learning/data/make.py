@@ -10,8 +10,9 @@ Writes benchmarks/learning/runs/data/TASK/ (ignored by git): `stage-N.zip`, the 
 last one `expert.zip`, the same, and `expert.hdf5`, what it does; `medium.hdf5`, what the one in the middle does;
 `mixed.hdf5`, as many transitions, an equal share of every stage, the earlier ones with random actions (`--eps`)
 between the agent's own. With `--noisy`, instead, `noisy-N.hdf5`: N transitions of the last agent, with random actions
-between; with `--only NAME`, `NAME.zip` and `NAME.hdf5`: the last agent, and what it does. How good an agent becomes differs between machines: kept ones (`--agents`) make the same data on all of them
-but for rounding. The files' attribute `recipe` says which agents and settings made them.
+between; with `--only NAME`, `NAME.zip` and `NAME.hdf5`: the last agent, and what it does. How good an agent becomes
+differs between machines: kept ones (`--agents`) make the same data on all of them but for rounding. The files'
+attribute `recipe` says which agents and settings made them.
 """
 
 from __future__ import annotations
