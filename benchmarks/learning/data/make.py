@@ -2,7 +2,7 @@
 
     python benchmarks/learning/data/make.py Pendulum-v1 --train sac --stages 2000 4000 20000
     cd benchmarks/learning/data && python make.py Hopper-v5 --steps 60000 --agents hopper-sac-{20,50,200}k.zip
-    cd benchmarks/learning/data && python make.py Hopper-v5 --steps 60000 --agents hopper-ppo.zip --only expert-ppo
+    cd benchmarks/learning/data && python make.py Hopper-v5 --steps 60000 --agents hopper-ppo.zip --only NAME --explore
     cd benchmarks/learning/data && python make.py Pendulum-v1 --agents pendulum-sac-{2,4,20}k.zip
     cd benchmarks/learning/data && python make.py MinAtar/Breakout-v1 --agents breakout-qrdqn.zip --noisy 200000 20000
 
@@ -10,9 +10,9 @@ Writes benchmarks/learning/runs/data/TASK/ (ignored by git): `stage-N.zip`, the 
 last one `expert.zip`, the same, and `expert.hdf5`, what it does; `medium.hdf5`, what the one in the middle does;
 `mixed.hdf5`, as many transitions, an equal share of every stage, the earlier ones with random actions (`--eps`)
 between the agent's own. With `--noisy`, instead, `noisy-N.hdf5`: N transitions of the last agent, with random actions
-between; with `--only NAME`, `NAME.zip` and `NAME.hdf5`: the last agent, and what it does. How good an agent becomes
-differs between machines: kept ones (`--agents`) make the same data on all of them but for rounding. The files'
-attribute `recipe` says which agents and settings made them.
+between; with `--only NAME`, `NAME.zip` and `NAME.hdf5`: the last agent, and what it does, or does while training
+(`--explore`). How good an agent becomes differs between machines: kept ones (`--agents`) make the same data on all of
+them but for rounding. The files' attribute `recipe` says which agents and settings made them.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def main(args: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=20_000, help="transitions of each file")
     parser.add_argument("--noisy", type=int, nargs="+", default=[], metavar="N", help="transitions, of each such file")
     parser.add_argument("--only", metavar="NAME", help="one file, of the last agent without random actions")
+    parser.add_argument("--explore", action="store_true", help="with --only: act as while training")
     parser.add_argument("--eps", type=float, help="share of random actions (0.3; of --noisy 0.2)")
     options = parser.parse_args(args)
     if bool(options.train) != bool(options.stages):
@@ -59,9 +60,10 @@ def main(args: Sequence[str] | None = None) -> int:
             note(folder / f"noisy-{steps}.hdf5", f"{steps} steps, eps {eps}", agents[-1:])
         return 0
     if options.only:
-        argosy.collect_data(agents[-1], folder / f"{options.only}.hdf5", steps=options.steps)
-        shutil.copy(agents[-1], folder / f"{options.only}.zip")
-        note(folder / f"{options.only}.hdf5", f"{options.steps} steps", agents[-1:])
+        file = folder / f"{options.only}.hdf5"
+        argosy.collect_data(agents[-1], file, steps=options.steps, explore=options.explore)
+        shutil.copy(agents[-1], file.with_suffix(".zip"))
+        note(file, f"{options.steps} steps{', explored' * options.explore}", agents[-1:])
         return 0
     with tempfile.TemporaryDirectory() as parts:
         files = [Path(parts) / f"{i}.hdf5" for i in range(len(agents))]
