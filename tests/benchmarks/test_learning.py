@@ -246,7 +246,7 @@ def test_who_learned_from_an_expert_is_counted_beside_it():
     rows = [
         learned("a", "expert", [90.0, 101.0], [100.0, 100.0]),
         learned("b", "expert-20k", [-152.0, -153.0], [-145.0, -145.0]),  # the bar is -152.25
-        learned("b", "expert-ppo-drawn-2k", [20.0, 90.0, 91.0, 92.0], [100.0] * 4),
+        learned("b", "expert-ppo-1m-2k", [20.0, 90.0, 91.0, 92.0], [100.0] * 4),
         learned("c", "expert-raw", [90.0], [100.0]),  # not the preset
         learned("d", "mixed", [90.0]),
     ]
@@ -254,7 +254,7 @@ def test_who_learned_from_an_expert_is_counted_beside_it():
     assert lines == [
         "| T-v0 | expert | a | 2,000 | 1 of 2 | 90, 101 | 95.5 | 2 of 2 |",
         "| T-v0 | expert | b | 2,000 | 1 of 2 | 95, 94 | 94.8 | 2 of 2 |",
-        "| T-v0 | expert-ppo-drawn | b | 2,000 | 0 of 4 | 20, 90, 91, 92 | 90.5 | 3 of 4 |",
+        "| T-v0 | expert-ppo-1m | b | 2,000 | 0 of 4 | 20, 90, 91, 92 | 90.5 | 3 of 4 |",
     ]
 
 

@@ -2,7 +2,7 @@
 
     python benchmarks/learning/data/make.py Pendulum-v1 --train sac --stages 2000 4000 20000
     cd benchmarks/learning/data && python make.py Hopper-v5 --steps 60000 --agents hopper-sac-{20,50,200}k.zip
-    cd benchmarks/learning/data && python make.py Hopper-v5 --steps 60000 --agents hopper-ppo.zip --only NAME --explore
+    cd benchmarks/learning/data && python make.py Hopper-v5 --steps 1000000 --agents hopper-ppo.zip --only NAME --explore
     cd benchmarks/learning/data && python make.py Pendulum-v1 --agents pendulum-sac-{2,4,20}k.zip
     cd benchmarks/learning/data && python make.py MinAtar/Breakout-v1 --agents breakout-qrdqn.zip --noisy 200000 20000
 
