@@ -2,7 +2,7 @@
 
     python benchmarks/learning/data/make.py Pendulum-v1 --train sac --stages 2000 4000 20000
     cd benchmarks/learning/data && python make.py Hopper-v5 --steps 60000 --agents hopper-sac-{20,50,200}k.zip
-    cd benchmarks/learning/data && python make.py Hopper-v5 --steps 1000000 --agents hopper-ppo.zip --only NAME --explore
+    cd benchmarks/learning/data && python make.py Hopper-v5 --agents hopper-ppo.zip --steps 1000000 --only F --explore
     cd benchmarks/learning/data && python make.py Pendulum-v1 --agents pendulum-sac-{2,4,20}k.zip
     cd benchmarks/learning/data && python make.py MinAtar/Breakout-v1 --agents breakout-qrdqn.zip --noisy 200000 20000
 
@@ -10,7 +10,7 @@ Writes benchmarks/learning/runs/data/TASK/ (ignored by git): `stage-N.zip`, the 
 last one `expert.zip`, the same, and `expert.hdf5`, what it does; `medium.hdf5`, what the one in the middle does;
 `mixed.hdf5`, as many transitions, an equal share of every stage, the earlier ones with random actions (`--eps`)
 between the agent's own. With `--noisy`, instead, `noisy-N.hdf5`: N transitions of the last agent, with random actions
-between; with `--only NAME`, `NAME.zip` and `NAME.hdf5`: the last agent, and what it does, or does while training
+between; with `--only F`, `F.zip` and `F.hdf5`: the last agent, and what it does, or does while training
 (`--explore`). How good an agent becomes differs between machines: kept ones (`--agents`) make the same data on all of
 them but for rounding. The files' attribute `recipe` says which agents and settings made them.
 """
@@ -45,7 +45,7 @@ def main(args: Sequence[str] | None = None) -> int:
     parser.add_argument("--stages", type=int, nargs="+", default=[], help="steps of training behind each")
     parser.add_argument("--steps", type=int, default=20_000, help="transitions of each file")
     parser.add_argument("--noisy", type=int, nargs="+", default=[], metavar="N", help="transitions, of each such file")
-    parser.add_argument("--only", metavar="NAME", help="one file, of the last agent without random actions")
+    parser.add_argument("--only", metavar="F", help="one file, of the last agent without random actions")
     parser.add_argument("--explore", action="store_true", help="with --only: act as while training")
     parser.add_argument("--eps", type=float, help="share of random actions (0.3; of --noisy 0.2)")
     options = parser.parse_args(args)
