@@ -203,7 +203,7 @@ def of_algorithm(name: str, markdown: str) -> str:
     pictures = "\n\n".join(
         f"![Learning curves of {name}: {file.stem}]({file.name}){_made_by(file)}"
         for file in sorted(CURVES.glob(f"*-{name}*.png"))
-        if re.search(rf"-{name}(-|$)", file.stem)
+        if json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))["algorithm"] == name
     )
     return markdown.replace("## References", f"{pictures}\n\n## References", 1)
 
