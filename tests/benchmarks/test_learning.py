@@ -315,3 +315,6 @@ def test_the_last_agent_makes_noisy_data_of_several_sizes_or_one_file_without_no
     drawn = make.read_attributes(folder / "drawn.hdf5")
     assert drawn["explore"]
     assert len({found["recipe"] for found in (large, small, alone, drawn)}) == 4
+    for wrong in (["--explore"], ["--noisy", "400", "--only", "both"]):
+        with pytest.raises(SystemExit):
+            make.main(["Pendulum-v1", "--agents", str(agent), *wrong])

@@ -45,10 +45,14 @@ def main(args: Sequence[str] | None = None) -> int:
     parser.add_argument("--stages", type=int, nargs="+", default=[], help="steps of training behind each")
     parser.add_argument("--steps", type=int, default=20_000, help="transitions of each file")
     parser.add_argument("--noisy", type=int, nargs="+", default=[], metavar="N", help="transitions, of each such file")
-    parser.add_argument("--only", metavar="F", help="one file, of the last agent without random actions")
+    parser.add_argument("--only", metavar="F", help="one file, of the last agent alone")
     parser.add_argument("--explore", action="store_true", help="with --only: act as while training")
     parser.add_argument("--eps", type=float, help="share of random actions (0.3; of --noisy 0.2)")
     options = parser.parse_args(args)
+    if options.noisy and options.only:
+        parser.error("--noisy and --only are two kinds of files; make one after the other")
+    if options.explore and not options.only:
+        parser.error("--explore goes with --only F")
     if bool(options.train) != bool(options.stages):
         parser.error("--train and --stages go together: what is trained, and after how many steps it is looked at")
     folder = DATA / options.task.replace("/", "-")
