@@ -58,6 +58,14 @@ def warn_of_unread(experiment: Experiment, *, tests_after_epochs: bool = True) -
             f"nothing will be learned: the run has {trainer.length} steps, and trainer.batch_size is {batch_size}",
             stacklevel=3,
         )
+    cloning, from_data = getattr(experiment.config, "cloning_updates", 0), trainer.offline_updates or trainer.length
+    if cloning >= from_data:
+        after = ", and go on with it in the env" if trainer.offline_updates and cloning > from_data else ""
+        warnings.warn(
+            f"the policy will only imitate the data{after}: cloning_updates is {cloning:,}, the updates from the data "
+            f"are {from_data:,}",
+            stacklevel=3,
+        )
 
 
 def unread(experiment: Experiment) -> dict[str, str]:

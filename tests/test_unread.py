@@ -70,6 +70,19 @@ def test_a_run_that_is_shorter_than_a_rollout_is_told():
 
 
 @pytest.mark.parametrize(
+    ("trainer", "told"),
+    [
+        ({"max_epoch": 4}, "only imitate the data: cloning_updates is 20,000, the updates from the data are 20,000"),
+        ({"offline_updates": 5_000}, "only imitate the data, and go on with it in the env: cloning_updates .* 5,000"),
+    ],
+)
+def test_a_run_that_only_imitates_the_data_is_told(trainer, told):
+    experiment = preset("cql", "Hopper-v5", data="x", trainer=trainer)
+    with pytest.warns(UserWarning, match=told):
+        warn_of_unread(experiment)
+
+
+@pytest.mark.parametrize(
     ("algorithm", "changes"),
     [
         ("ppo", {"net.memory": "gru", "net.memory_size": 32, "net.sequence_length": 8}),
@@ -113,3 +126,4 @@ def test_a_run_without_such_settings_is_silent(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         warn_of_unread(preset("dqn", "CartPole-v1"))
+        warn_of_unread(preset("cql", "Hopper-v5", data="x", trainer={"offline_updates": 20_001}))
