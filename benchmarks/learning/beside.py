@@ -3,6 +3,7 @@
     python benchmarks/learning/beside.py                         every row on Pendulum that d3rlpy can have
     python benchmarks/learning/beside.py --algorithms td3_bc iql --labels mixed --seeds 2
     python benchmarks/learning/beside.py --task Hopper-v5 --algorithms bc td3_bc iql awac --labels mixed
+    python benchmarks/learning/beside.py --task CartPole-v1 --algorithms bc discrete_bcq discrete_cql --labels expert
 
 Argosy's returns are those of `results/`. What is there of the peer's in `beside.json`, with the same settings, is not
 made again. Needs `benchmarks/peers/setup.sh d3rlpy`. The table is written into docs/benchmarks.md.
@@ -43,6 +44,15 @@ def rates(config: Settings) -> dict[str, Any]:
     }
 
 
+def of_values(config: Settings) -> dict[str, Any]:
+    """What d3rlpy calls what algorithms that value choices have in common; its own are double, whatever `double` is."""
+    return {
+        "gamma": config["gamma"],
+        "learning_rate": config["optim"]["lr"],
+        "target_update_interval": config["target_update_freq"],
+    }
+
+
 SETTINGS: dict[str, Callable[[Settings], dict[str, Any]]] = {
     "bc": lambda config: {"learning_rate": config["optim"]["lr"]},
     "td3_bc": lambda config: rates(config) | {"alpha": config["alpha"]},
@@ -73,6 +83,10 @@ SETTINGS: dict[str, Callable[[Settings], dict[str, Any]]] = {
             "soft_q_backup": config["entropy_in_target"],
         }
     ),
+    "discrete_bcq": lambda config: (
+        of_values(config) | {"action_flexibility": config["threshold"], "beta": config["logits_penalty"]}
+    ),
+    "discrete_cql": lambda config: of_values(config) | {"alpha": config["conservative_weight"]},
 }
 """argosy's settings of an algorithm -> d3rlpy's of its own."""
 
@@ -121,6 +135,8 @@ def wanted(row: Mapping[str, Any]) -> dict[str, Any]:
         "episodes": EPISODES,
         "data_sha256": row.get("data_sha256"),
     }
+    if "num_quantiles" in experiment["config"]:
+        asked["quantiles"] = experiment["config"]["num_quantiles"]
     optim = experiment["config"].get("actor_optim") or experiment["config"]["optim"]
     if optim["lr_schedule"] != "constant":
         asked["actor_schedule"] = optim["lr_schedule"]

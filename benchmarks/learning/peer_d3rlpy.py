@@ -20,6 +20,7 @@ import torch
 from d3rlpy.dataset import MDPDataset
 from d3rlpy.logging import NoopAdapterFactory
 from d3rlpy.models.encoders import VectorEncoderFactory
+from d3rlpy.models.q_functions import QRQFunctionFactory
 from d3rlpy.optimizers import AdamFactory
 from d3rlpy.optimizers.lr_schedulers import LRSchedulerFactory
 from d3rlpy.preprocessing import MinMaxActionScaler, StandardObservationScaler
@@ -32,6 +33,8 @@ CONFIGS = {
     "cql": "CQLConfig",
     "bcq": "BCQConfig",
     "rebrac": "ReBRACConfig",
+    "discrete_bcq": "DiscreteBCQConfig",
+    "discrete_cql": "DiscreteCQLConfig",
 }
 
 
@@ -55,24 +58,31 @@ def main() -> None:
     torch.set_num_threads(1)
     d3rlpy.seed(asked["seed"])
     data, env = np.load(file), gym.make(asked["task"])
-    dataset = MDPDataset(data["obs"], data["act"], data["rew"], data["terminated"], data["truncated"])
+    chooses = isinstance(env.action_space, gym.spaces.Discrete)
+    act = data["act"].reshape(-1, 1) if chooses else data["act"]
+    dataset = MDPDataset(data["obs"], act, data["rew"], data["terminated"], data["truncated"])
+    settings = dict(asked["settings"])
     config = getattr(d3rlpy.algos, CONFIGS[asked["algorithm"]])
+    if chooses and asked["algorithm"] == "bc":
+        config, settings["beta"] = d3rlpy.algos.DiscreteBCConfig, 0.0  # no price on logits, as in argosy's
+    if "quantiles" in asked:
+        settings["q_func_factory"] = QRQFunctionFactory(n_quantiles=asked["quantiles"])
     nets = {
         name: VectorEncoderFactory(asked["hidden"], use_layer_norm="critic" in name and asked["layer_norm"])
         for name in inspect.signature(config).parameters
         if name.endswith("encoder_factory")
     }
-    scaler = MinMaxActionScaler(minimum=env.action_space.low, maximum=env.action_space.high)
     shared = {
         "batch_size": asked["batch"],
-        "action_scaler": scaler,
         "observation_scaler": StandardObservationScaler() if asked["norm_obs"] else None,
     }
+    if not chooses:
+        shared["action_scaler"] = MinMaxActionScaler(minimum=env.action_space.low, maximum=env.action_space.high)
     if asked.get("actor_schedule") == "linear":
         given = inspect.signature(config).parameters
         name = "actor_optim_factory" if "actor_optim_factory" in given else "optim_factory"
         shared[name] = AdamFactory(lr_scheduler_factory=LinearFactory(asked.get("actor_updates", asked["updates"])))
-    algorithm = config(**nets, **shared, **asked["settings"]).create(False)
+    algorithm = config(**nets, **shared, **settings).create(False)
     start = time.perf_counter()
     algorithm.fit(
         dataset,

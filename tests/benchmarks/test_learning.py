@@ -159,6 +159,17 @@ def test_d3rlpy_gets_the_settings_of_the_row():
         for task in ("Hopper-v5", "Pendulum-v1")
     }
     assert temperatures == {"Hopper-v5": 3e-4, "Pendulum-v1": 0.0}  # learned, and fixed
+    asked = beside.wanted(row("discrete_bcq", "CartPole-v1", data="expert.hdf5"))
+    assert asked["settings"] == {
+        "gamma": 0.99,
+        "learning_rate": 1e-3,
+        "target_update_interval": 100,
+        "action_flexibility": 0.3,
+        "beta": 0.01,
+    }
+    assert "quantiles" not in asked
+    asked = beside.wanted(row("discrete_cql", "CartPole-v1", data="expert.hdf5"))
+    assert (asked["quantiles"], asked["settings"]["alpha"]) == (50, 10.0)
 
 
 def test_sb3_gets_the_settings_of_the_row():
