@@ -20,9 +20,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
+from from_data import of
 from run import digest, final_return, said
 
+import argosy
 from argosy.data import Batch
 from argosy.data.datasets import open_source
 
@@ -114,7 +117,10 @@ def main(args: Sequence[str] | None = None) -> int:
                     if digest(file) != asked["data_sha256"]:
                         raise SystemExit(f"{file} is not what argosy has learned from: run.py makes {row.name} anew")
                     seeds[str(seed)] = learn(file, {**asked, "seed": seed}) | {"asked": asked}
-                    FOUND.write_text(json.dumps(found, indent=1) + "\n")
+                if ours.get("expert") and "expert_return" not in seeds[str(seed)]:
+                    agent = HERE / "runs" / "data" / Path(*Path(ours["expert"]).parts[-2:])
+                    seeds[str(seed)]["expert_return"] = expert_return(agent, options.task, seed)
+                FOUND.write_text(json.dumps(found, indent=1) + "\n")
                 print(f"{row.stem}, seed {seed}: {seeds[str(seed)]['return_mean']:.1f}")
             write_doc(found)
     return 0
@@ -156,6 +162,19 @@ def learn(file: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
         return answer(PYTHON, HERE / "peer_d3rlpy.py", plain, json.dumps(asked))
 
 
+def expert_return(agent: Path, task: str, seed: int) -> float:
+    """Mean return of an agent in the episodes in which `peer_d3rlpy.py` judges the policy of a seed."""
+    policy, envs = argosy.load(agent), gym.make_vec(task, EPISODES)
+    obs, _ = envs.reset(seed=[seed * 100_000 + episode for episode in range(EPISODES)])
+    total, is_over = np.zeros(EPISODES), np.zeros(EPISODES, np.bool_)
+    while not is_over.all():
+        act, _ = policy.predict(np.float32(obs))
+        obs, rew, terminated, truncated, _ = envs.step(act)
+        total += np.where(is_over, 0.0, rew)
+        is_over |= terminated | truncated
+    return float(total.mean())
+
+
 def answer(*command: object) -> dict[str, Any]:
     """Return the JSON in the last line that a peer prints, computing with one thread."""
     quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -169,17 +188,29 @@ def answer(*command: object) -> dict[str, Any]:
 def write_doc(found: Mapping[str, Mapping[str, Any]]) -> None:
     """Write the table of both sides into docs/benchmarks.md."""
     lines = [
-        "| data | algorithm | argosy: interquartile mean, 95 % interval (seeds) | d3rlpy 2.8.1 |",
-        "| --- | --- | --- | --- |",
+        "| data | algorithm | argosy: interquartile mean, 95 % interval (seeds) | d3rlpy 2.8.1 "
+        "| argosy, in % of the expert in the same episodes | d3rlpy |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
     for name in sorted(name for name in found if (RESULTS / f"{name}.json").exists()):
         row = json.loads((RESULTS / f"{name}.json").read_text())
-        ours, asked = [final_return(seed) for seed in row["seeds"]], wanted(row)
-        theirs = [seed["return_mean"] for seed in found[name].values() if seed["asked"] == asked]
+        asked = wanted(row)
+        ours = [(final_return(seed), seed.get("expert_return")) for seed in row["seeds"]]
+        theirs = [
+            (seed["return_mean"], seed.get("expert_return")) for seed in found[name].values() if seed["asked"] == asked
+        ]
         if not theirs:
             continue  # argosy's row was made anew, with other settings
-        lines.append(f"| {row['task']} ({row['label']}) | {row['algorithm']} | {counted(ours)} | {counted(theirs)} |")
+        cells = [counted([value for value, _ in side]) for side in (ours, theirs)] + [shares(ours), shares(theirs)]
+        lines.append(f"| {row['task']} ({row['label']}) | {row['algorithm']} | {' | '.join(cells)} |")
     put(DOC, BEGIN, END, lines)
+
+
+def shares(side: Sequence[tuple[float, float | None]]) -> str:
+    """Return what is to be said of returns in percent of an expert's; nothing where one of these is not known."""
+    if any(expert is None for _, expert in side):
+        return ""
+    return said([100 * of(value, expert) for value, expert in side if expert is not None])
 
 
 def put(doc: Path, begin: str, end: str, lines: Sequence[str]) -> None:

@@ -21,10 +21,9 @@ def load(name):
     return module
 
 
-run, beside = load("run"), load("beside")  # by the names that others of them import
+run, from_data, beside = load("run"), load("from_data"), load("beside")  # by the names that others of them import
 games = load("benchmark_learning_games")
 beside_sb3 = load("benchmark_learning_beside_sb3")
-from_data = load("benchmark_learning_from_data")
 
 
 def result(**changes):
@@ -201,6 +200,7 @@ def test_a_peer_learns_what_is_missing_and_what_was_made_with_other_settings(tmp
     for field, value in {"RESULTS": tmp_path, "FOUND": tmp_path / "found.json", "DOC": tmp_path / "doc.md"}.items():
         monkeypatch.setattr(peer, field, value)
     monkeypatch.setattr(peer, "learn", learn)
+    monkeypatch.setattr(beside, "expert_return", lambda agent, task, seed: -4.0)
     peer.DOC.write_text(f"before {peer.BEGIN}old{peer.END} behind")
     monkeypatch.setattr(peer, "HERE", tmp_path)
     data = tmp_path / "runs" / "data" / "Pendulum-v1" / "mixed.hdf5"
@@ -214,11 +214,16 @@ def test_a_peer_learns_what_is_missing_and_what_was_made_with_other_settings(tmp
         ours["data_sha256"] = run.digest(data)
         for seed in ours["seeds"]:
             seed.update(change)
+        if gamma == 0.8:
+            ours["expert"] = "runs/data/Pendulum-v1/expert.zip"
+            ours["seeds"][0]["expert_return"], ours["seeds"][1]["expert_return"] = 2.0, 1.5
         (tmp_path / f"{name}.json").write_text(json.dumps(ours))
         assert peer.main([*args, "--seeds", str(seeds)]) == 0
         assert len(made) == count
     text = peer.DOC.read_text()
     assert "2.00 (1.00 to 3.00) (2) | -5.00 (-5.00 to -5.00) (2) |" in text
+    if peer is beside:  # of experts with 2 and 1.5, and with -4
+        assert "| 125.0 (50.0 to 200.0) | 75.0 (75.0 to 75.0) |" in text
     assert text.startswith("before ")
     assert text.endswith(" behind")
 
