@@ -164,7 +164,7 @@ def learn(file: Path, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def expert_return(agent: Path, task: str, seed: int) -> float:
     """Mean return of an agent in the episodes in which `peer_d3rlpy.py` judges the policy of a seed."""
-    policy, envs = argosy.load(agent), gym.make_vec(task, EPISODES)
+    policy, envs = argosy.load(agent), gym.make_vec(task, EPISODES, "sync")
     obs, _ = envs.reset(seed=[seed * 100_000 + episode for episode in range(EPISODES)])
     total, is_over = np.zeros(EPISODES), np.zeros(EPISODES, np.bool_)
     while not is_over.all():
