@@ -117,10 +117,11 @@ def main(args: Sequence[str] | None = None) -> int:
                     if digest(file) != asked["data_sha256"]:
                         raise SystemExit(f"{file} is not what argosy has learned from: run.py makes {row.name} anew")
                     seeds[str(seed)] = learn(file, {**asked, "seed": seed}) | {"asked": asked}
+                    FOUND.write_text(json.dumps(found, indent=1) + "\n")
                 if ours.get("expert") and "expert_return" not in seeds[str(seed)]:
                     agent = HERE / "runs" / "data" / Path(*Path(ours["expert"]).parts[-2:])
                     seeds[str(seed)]["expert_return"] = expert_return(agent, options.task, seed)
-                FOUND.write_text(json.dumps(found, indent=1) + "\n")
+                    FOUND.write_text(json.dumps(found, indent=1) + "\n")
                 print(f"{row.stem}, seed {seed}: {seeds[str(seed)]['return_mean']:.1f}")
             write_doc(found)
     return 0

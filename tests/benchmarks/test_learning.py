@@ -1,3 +1,4 @@
+import contextlib
 import dataclasses
 import importlib.util
 import json
@@ -5,6 +6,8 @@ import re
 import sys
 from pathlib import Path
 
+import gymnasium as gym
+import numpy as np
 import pytest
 
 import argosy
@@ -169,6 +172,25 @@ def test_d3rlpy_gets_the_settings_of_the_row():
     assert "quantiles" not in asked
     asked = beside.wanted(row("discrete_cql", "CartPole-v1", data="expert.hdf5"))
     assert (asked["quantiles"], asked["settings"]["alpha"]) == (50, 10.0)
+
+
+def test_an_expert_plays_the_episodes_in_which_d3rlpy_is_judged(monkeypatch):
+    class Leaning:
+        def predict(self, obs):
+            return (obs[:, 2] > 0).astype(np.int64), None
+
+    monkeypatch.setattr(beside, "EPISODES", 3)
+    monkeypatch.setattr(argosy, "load", lambda agent: Leaning())
+    lengths = []
+    with contextlib.closing(gym.make("CartPole-v1")) as env:
+        for seed in (200_000, 200_001, 200_002):
+            (obs, _), steps, is_over = env.reset(seed=seed), 0, False
+            while not is_over:
+                obs, _, terminated, truncated, _ = env.step(int(obs[2] > 0))
+                steps, is_over = steps + 1, terminated or truncated
+            lengths.append(steps)
+    assert len(set(lengths)) > 1  # some are over before others
+    assert beside.expert_return(Path("expert.zip"), "CartPole-v1", 2) == pytest.approx(np.mean(lengths))
 
 
 def test_sb3_gets_the_settings_of_the_row():
