@@ -47,7 +47,7 @@ def rates(config: Settings) -> dict[str, Any]:
     }
 
 
-def of_values(config: Settings) -> dict[str, Any]:
+def choices(config: Settings) -> dict[str, Any]:
     """What d3rlpy calls what algorithms that value choices have in common; its own are double, whatever `double` is."""
     return {
         "gamma": config["gamma"],
@@ -87,9 +87,9 @@ SETTINGS: dict[str, Callable[[Settings], dict[str, Any]]] = {
         }
     ),
     "discrete_bcq": lambda config: (
-        of_values(config) | {"action_flexibility": config["threshold"], "beta": config["logits_penalty"]}
+        choices(config) | {"action_flexibility": config["threshold"], "beta": config["logits_penalty"]}
     ),
-    "discrete_cql": lambda config: of_values(config) | {"alpha": config["conservative_weight"]},
+    "discrete_cql": lambda config: choices(config) | {"alpha": config["conservative_weight"]},
 }
 """argosy's settings of an algorithm -> d3rlpy's of its own."""
 
