@@ -7,6 +7,8 @@ Details that matter:
    scale of the rewards: 0 is behaviour cloning, large is TD3.
 3. Observations are normalised by the statistics of the data set with `net.norm_obs`, as in the paper.
 4. Critics, targets and delays are those of TD3.
+5. With `layer_norm`, critics have layer normalisation after every hidden linear layer, as ReBRAC's: it bounds the
+   values of actions outside of the data, towards which the policy climbs. The paper has none.
 """
 
 from __future__ import annotations
@@ -20,7 +22,10 @@ from argosy.algorithm.optim import OptimConfig
 from argosy.algorithm.td3 import TD3, TD3Config
 from argosy.config import limited
 from argosy.data import TransitionBatch
+from argosy.net import EnsembleCritic, NetConfig
+from argosy.net.regularise import add_dropout_and_layer_norm
 from argosy.ops.offline import squared_distance
+from argosy.policy import Policy
 
 # Shapes: B batch, A action dim. With memory, [B] becomes [T, B].
 
@@ -35,6 +40,15 @@ class TD3BCConfig(TD3Config):
     """Optimiser of the critics."""
     alpha: float = limited(2.5, ge=0.0)
     """What a value counts beside the distance from the data (detail 2)."""
+    layer_norm: bool = False
+    """Whether critics have layer normalisation (detail 5)."""
+
+    def build_critic(self, policy: Policy, net: NetConfig) -> EnsembleCritic:
+        """Make critics, with layer normalisation if asked."""
+        critic = super().build_critic(policy, net)
+        if self.layer_norm:
+            add_dropout_and_layer_norm(critic.q, 0.0)
+        return critic
 
 
 class TD3BC(TD3):

@@ -136,7 +136,7 @@ def wanted(row: Mapping[str, Any]) -> dict[str, Any]:
         "updates": row["seeds"][0]["updates"],
         "batch": experiment["trainer"]["batch_size"],
         "hidden": experiment["net"]["hidden_sizes"],
-        "layer_norm": row["algorithm"] in {"rebrac", "awac"},
+        "layer_norm": row["algorithm"] in {"rebrac", "awac"} or experiment["config"].get("layer_norm", False),
         "norm_obs": experiment["net"]["norm_obs"],
         "settings": SETTINGS[row["algorithm"]](experiment["config"]),
         "episodes": EPISODES,

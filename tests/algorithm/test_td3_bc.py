@@ -6,9 +6,11 @@ from stand_ins import BOX, NET, OBS, FixedCritic, batch, learn_what_ends, record
 
 from argosy.algorithm import TD3BC, OptimConfig, Task, TD3BCConfig
 from argosy.data import Batch
+from argosy.net.regularise import EnsembleLayerNorm
 
 CASES = {
     "plain": (TD3BCConfig(policy_freq=1), BOX),
+    "layer norm": (TD3BCConfig(policy_freq=1, layer_norm=True), BOX),
     "scalar": (TD3BCConfig(policy_freq=1, alpha=0.0, return_scaling=True), spaces.Box(-1.0, 1.0, (), np.float32)),
 }
 LEARNS = ("policy", "critic")
@@ -95,6 +97,13 @@ def test_without_values_it_is_behaviour_cloning():
     data = batch(200)
     found = algorithm.policy(Batch(obs=data.obs)).act.detach().numpy()
     assert np.abs(found - data.obs[:, :2]).mean() < 0.1
+
+
+@pytest.mark.parametrize(("layer_norm", "layers"), [(False, 0), (True, len(NET.hidden_sizes))])
+def test_critics_and_targets_are_normalised_if_asked(layer_norm, layers):
+    algorithm = make(layer_norm=layer_norm)
+    for critic in (algorithm.critic, algorithm.critic_target):
+        assert sum(isinstance(layer, EnsembleLayerNorm) for layer in critic.q) == layers
 
 
 def test_takes_the_best_actions_that_there_are_and_none_beyond():
