@@ -43,7 +43,9 @@ class BatchConstrainedAnalysis:
         return act
 
     def perturbed(self, act: torch.Tensor) -> torch.Tensor:
-        """Actions [..., A] moved by at most `max_perturbation`, within bounds."""
+        """Actions [..., A] moved by at most `max_perturbation`, within bounds; with 0 they stay as they are."""
+        if self.policy.max_perturbation == 0.0:
+            return act
         move: torch.Tensor = self.policy.perturbation(_beside(self.features[1], act)).tanh()
         return (act + self.policy.max_perturbation * move).clamp(-1.0, 1.0)
 

@@ -123,6 +123,14 @@ def test_each_optimiser_moves_its_own_part():
     assert sum(len(part) for part in before) == len(list(algorithm.policy.parameters()))
 
 
+def test_where_no_action_is_moved_no_perturbation_is_learned():
+    algorithm = make(max_perturbation=0.0)
+    before = [p.detach().clone() for p in algorithm.policy.parameters()]
+    algorithm.update(batch())
+    still = {id(p) for p, old in zip(algorithm.policy.parameters(), before, strict=True) if torch.equal(p, old)}
+    assert still == {id(p) for p in algorithm.policy.perturbation.parameters()}
+
+
 def test_targets_follow_softly():
     algorithm = make(tau=0.25)
     before = parameters(algorithm.policy_target)
