@@ -114,8 +114,7 @@ class BCQ(Algorithm[BCQConfig, BCQStats]):
 
         drawn = now.decoded(self._latents(batch.rew.shape)).detach()
         loss_actor = -batch_mean(now.value(now.perturbed(drawn))[0], batch)  # detail 2
-        if self.config.max_perturbation > 0.0:  # else there is nothing to learn
-            self.actor_optim.step(loss_actor)  # detail 6
+        self.actor_optim.step(loss_actor)  # detail 6
         self.critic_optim.step(critics.loss)
         self.model_optim.step(loss_model)
         self.policy.critic.take_in(target, batch)
