@@ -31,8 +31,7 @@ demo: $(READY)  ## watch DQN learn CartPole-v1, about a minute, ends with a pict
 
 test: $(READY)  ## run the tests (minutes)
 	@# in the order of their names: files of few tests, which are long ones, would come last, one after the other
-	@# three side by side: much of their time they wait for processes, and two would leave two cores idle for a third of it
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-all: $(READY)  ## run all tests, learning and load tests included (an hour)
 	@$(BIN)/python -m pytest -m 'slow or not slow' --timeout 3600
