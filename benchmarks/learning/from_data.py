@@ -17,7 +17,7 @@ import run
 
 from argosy.report import Interval, interval
 
-EXPERT = re.compile(r"(expert(?:-ppo(?:-1m)?)?)(-\d+k)?")
+EXPERT = re.compile(r"(expert(?:-ppo|-(?:ppo|sac)-1m)?)(-\d+k)?")
 """Labels of rows that learned from an expert by their presets: the data's name, and thousands of updates."""
 BEHAVIOUR = {"Hopper-v5": 506.0, "Pendulum-v1": -667.6}
 """Mean return of the episodes in `mixed`, which the files say themselves."""
