@@ -36,19 +36,24 @@ class CausalTransformer(nn.Module):
         self.blocks = nn.ModuleList(Block(self.width, heads, config.activation) for _ in sizes)
         self.norm = nn.LayerNorm(self.width)
 
-    def forward(self, x: torch.Tensor, segment: torch.Tensor) -> torch.Tensor:
-        """Attend.
+    def forward(self, x: torch.Tensor, segment: torch.Tensor, asked: slice) -> torch.Tensor:
+        """Attend. What only the outcomes of tokens other than the `asked` ones would depend on is not computed.
 
         Args:
             x: [B, N, W] tokens in order of time.
             segment: [B, N] int, to which each belongs.
+            asked: which M of the N tokens have their outcomes returned.
+
+        Returns:
+            [B, M, W].
         """
         count = x.shape[1]
         later = torch.ones(count, count, dtype=torch.bool, device=x.device).triu(1)
-        seen = ~later & (segment.unsqueeze(-1) == segment.unsqueeze(-2))
-        for block in self.blocks:
-            x = block(x, seen.unsqueeze(1))
-        out: torch.Tensor = self.norm(x)
+        seen = (~later & (segment.unsqueeze(-1) == segment.unsqueeze(-2))).unsqueeze(1)
+        *before, last = self.blocks
+        for block in before:
+            x = block(x, seen)
+        out: torch.Tensor = self.norm(last(x, seen, asked))
         return out
 
 
@@ -73,11 +78,12 @@ class Block(nn.Module):
         nn.init.zeros_(self.out.bias)
         self.mlp = MLP(width, (4 * width,), width, activation)
 
-    def forward(self, x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-        """[B, N, W] tokens, [B, 1, N, N] bool which of them each sees -> [B, N, W]."""
+    def forward(self, x: torch.Tensor, seen: torch.Tensor, asked: slice = slice(None)) -> torch.Tensor:
+        """[B, N, W] tokens, [B, 1, N, N] bool which of them each sees -> [B, M, W] of those M `asked` for."""
         parts = self.query_key_value(self.norm_attention(x)).unflatten(-1, (3, self.heads, -1))
         query, key, value = parts.permute(2, 0, 3, 1, 4)
+        query, seen = query[:, :, asked], seen[:, :, asked]
         attended = F.scaled_dot_product_attention(query, key, value, attn_mask=seen)
-        x = x + self.out(attended.transpose(1, 2).flatten(2))
+        x = x[:, asked] + self.out(attended.transpose(1, 2).flatten(2))
         added: torch.Tensor = self.mlp(self.norm_mlp(x))
         return x + added

@@ -103,23 +103,18 @@ class DecisionPolicy(NetPolicy):
         K, (B, W) = self.sequence_length, features.shape  # noqa: N806  # shapes
         if before is None:
             before = features.new_zeros(B, len(self.default_policy_state))
-        step, spent, past = before[:, 0], before[:, 1], before[:, 2:]
-        count = step.long().clamp(max=K - 1)  # steps of the context that are there already
-        rows = torch.arange(B, device=self.device)
-        left = (self._wanted() - spent) / self.return_scale
-        window = torch.cat((past.reshape(B, K - 1, 3, W), features.new_zeros(B, 1, 3, W)), dim=1)
-        window[rows, count, 0], window[rows, count, 1] = self.embed_return(left.unsqueeze(-1)), features
-        place = torch.arange(K, device=self.device).expand(B, K)
-        seen = self._attend(window, place, torch.zeros_like(place))[rows, count]
+        step, spent, past = before[:, :1], before[:, 1:2], before[:, 2:]
+        wanted = self.embed_return((self._wanted() - spent) / self.return_scale)
+        now = torch.stack((wanted, features, torch.zeros_like(features)), dim=1)
+        window = torch.cat((past.reshape(B, K - 1, 3, W), now.unsqueeze(1)), dim=1)
+        # K - 1 and what was before the episode: not there
+        place = torch.arange(1 - K, 1, device=self.device) + step.long().clamp(max=K - 1)
+        seen = self._attend(window, place, place >= 0, slice(-1, None)).squeeze(1)
         output = self._output(seen, self._mask(obs))
         act = output.argmax(dim=-1) if self.num_actions else output.reshape(-1, *(self.action_space.shape or ()))
-        embedded = self._embedded(act, seen)
-        window[rows, count, 2] = embedded
-        spent = spent + self.reward_head(torch.cat((seen, embedded), dim=-1)).squeeze(-1) * self.reward_scale
-        is_full = count == K - 1
-        kept = torch.where(is_full.reshape(-1, 1, 1, 1), window[:, 1:], window[:, :-1])
-        head = torch.stack((step + 1.0, spent), dim=-1)
-        return Batch(act=act, logits=output, state=torch.cat((head, kept.flatten(1)), dim=-1))
+        window[:, -1, 2] = embedded = self._embedded(act, seen)
+        spent = spent + self.reward_head(torch.cat((seen, embedded), dim=-1)) * self.reward_scale
+        return Batch(act=act, logits=output, state=torch.cat((step + 1.0, spent, window[:, 1:].flatten(1)), dim=-1))
 
     def rollout(self, requests: RolloutRequest) -> RolloutResult:
         """Likeliest actions, exploring or not."""
@@ -136,7 +131,8 @@ class DecisionPolicy(NetPolicy):
         wanted = self.embed_return((sample.returns / self.return_scale).unsqueeze(-1))
         embedded = self._embedded(sample.act, wanted)
         tokens = torch.stack((wanted, self.embed_obs(self.encoder(sample.obs)), embedded), dim=-2)  # [T, B, 3, W]
-        seen = self._attend(tokens.transpose(0, 1), place.t(), begins.cumsum(dim=0).t()).transpose(0, 1)
+        every = slice(1, None, 3)
+        seen = self._attend(tokens.transpose(0, 1), place.t(), begins.cumsum(dim=0).t(), every).transpose(0, 1)
         rew = self.reward_head(torch.cat((seen, embedded), dim=-1)).squeeze(-1)
         return DecisionAnalysis(self._output(seen, self._mask(sample.obs)), rew)
 
@@ -145,14 +141,17 @@ class DecisionPolicy(NetPolicy):
             return torch.full_like(self.best_return, self.target_return)
         return torch.where(self.best_return.isfinite(), self.best_return, 0.0)  # no branch: exported files have none
 
-    def _attend(self, tokens: torch.Tensor, place: torch.Tensor, segment: torch.Tensor) -> torch.Tensor:
-        """Tokens [B, K, 3, W] at places [B, K] -> what is known at each observation [B, K, W]: not yet its action."""
+    def _attend(self, tokens: torch.Tensor, place: torch.Tensor, segment: torch.Tensor, asked: slice) -> torch.Tensor:
+        """Tokens [B, K, 3, W] at places [B, K] of segments [B, K] -> what is known at the M `asked` ones [B, M, W].
+
+        The last action is nobody's to see.
+        """
         half = (tokens.shape[-1] + 1) // 2
         angle = place.unsqueeze(-1) * torch.logspace(0.0, -4.0, half, device=place.device)
         position = torch.cat((angle.sin(), angle.cos()), dim=-1)[..., : tokens.shape[-1]]  # Vaswani et al., section 3.5
-        x = self.norm(tokens + position.unsqueeze(-2))
-        out: torch.Tensor = self.transformer(x.flatten(1, 2), segment.repeat_interleave(3, dim=1))
-        return out.reshape(tokens.shape)[:, :, 1]
+        x = self.norm((tokens + position.unsqueeze(-2)).flatten(1, 2)[:, :-1])
+        out: torch.Tensor = self.transformer(x, segment.repeat_interleave(3, dim=1)[:, :-1], asked)
+        return out
 
     def _output(self, seen: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
         """[..., W] -> log-probabilities [..., A], or an action in [-1, 1]."""

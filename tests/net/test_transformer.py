@@ -4,6 +4,8 @@ import torch
 from argosy.net import NetConfig
 from argosy.net.transformer import Block, CausalTransformer
 
+EVERY = slice(None)
+
 
 @pytest.mark.parametrize("heads", [1, 2])
 def test_tokens_see_themselves_and_those_of_their_segment_before_them(heads):
@@ -11,14 +13,22 @@ def test_tokens_see_themselves_and_those_of_their_segment_before_them(heads):
     net = CausalTransformer(NetConfig(hidden_sizes=(8, 8)), heads)
     segment = torch.tensor([[0, 0, 0, 1, 1]]).expand(2, -1)
     x = torch.randn(2, 5, 8)
-    before = net(x, segment)
+    before = net(x, segment, EVERY)
     for changed in range(5):
         other = x.clone()
         other[0, changed] += 1.0
-        moved = (net(other, segment) != before).any(-1)
+        moved = (net(other, segment, EVERY) != before).any(-1)
         sees = [at >= changed and (at > 2) == (changed > 2) for at in range(5)]
         assert moved[0].tolist() == sees
         assert not moved[1].any()
+
+
+@pytest.mark.parametrize("asked", [slice(1, None, 3), slice(-1, None)])
+def test_outcomes_that_are_asked_for_are_those_of_all(asked):
+    torch.manual_seed(0)
+    net = CausalTransformer(NetConfig(hidden_sizes=(8, 8)), 2)
+    segment, x = torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1]]).expand(3, -1), torch.randn(3, 8, 8)
+    torch.testing.assert_close(net(x, segment, asked), net(x, segment, EVERY)[:, asked])
 
 
 def test_a_block_computes_what_torch_s_own_does():

@@ -104,9 +104,10 @@ class Block(nn.Module):
         self.ask, self.answer = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.widen, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
-    def forward(self, x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, seen: torch.Tensor, asked: slice = slice(None)) -> torch.Tensor:
         query, key, value = self.ask(self.norms[0](x)).chunk(3, dim=-1)
-        x = x + self.answer(F.scaled_dot_product_attention(query, key, value, attn_mask=seen))
+        query, seen = query[:, asked], seen[:, asked]
+        x = x[:, asked] + self.answer(F.scaled_dot_product_attention(query, key, value, attn_mask=seen))
         out: torch.Tensor = x + self.narrow(F.gelu(self.widen(self.norms[1](x))))
         return out
 
@@ -130,11 +131,12 @@ class Decisions(nn.Module):
         tokens = torch.stack((self.embed_return(returns.unsqueeze(-1)), self.embed_obs(obs), embedded), dim=2)
         angle = place.unsqueeze(-1) * self.rates
         tokens = tokens + torch.cat((angle.sin(), angle.cos()), dim=-1).unsqueeze(2)
-        x, episode = self.norms[0](tokens).flatten(1, 2), episode.repeat_interleave(3, dim=1)
+        x, episode = self.norms[0](tokens.flatten(1, 2)[:, :-1]), episode.repeat_interleave(3, dim=1)[:, :-1]
         seen = (episode.unsqueeze(2) == episode.unsqueeze(1)).tril()
-        for block in self.blocks:
+        *before, last = self.blocks
+        for block in before:
             x = block(x, seen)
-        x = self.norms[1](x).view(*tokens.shape)[:, :, 1]
+        x = self.norms[1](last(x, seen, slice(1, None, 3)))  # of observations alone
         return self.act(x).tanh(), self.rew(torch.cat((x, embedded), dim=-1)).squeeze(-1)
 
 
