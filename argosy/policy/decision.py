@@ -107,7 +107,7 @@ class DecisionPolicy(NetPolicy):
         wanted = self.embed_return((self._wanted() - spent) / self.return_scale)
         now = torch.stack((wanted, features, torch.zeros_like(features)), dim=1)
         window = torch.cat((past.reshape(B, K - 1, 3, W), now.unsqueeze(1)), dim=1)
-        # K - 1 and what was before the episode: not there
+        # this step is the last of the window; places before the episode's first are below 0, a segment of their own
         place = torch.arange(1 - K, 1, device=self.device) + step.long().clamp(max=K - 1)
         seen = self._attend(window, place, place >= 0, slice(-1, None)).squeeze(1)
         output = self._output(seen, self._mask(obs))
