@@ -12,7 +12,7 @@ from argosy.algorithm import algorithm_class
 from argosy.algorithm.optim import KINDS, OptimConfig
 from argosy.env.tasks import task_family, vector_kind
 from argosy.experiment import Experiment
-from argosy.policy import ActorCriticPolicy, NetPolicy, NoiseConfig
+from argosy.policy import ActorCriticPolicy, EpsilonConfig, NetPolicy, NoiseConfig
 from argosy.policy.tabular import TabularPolicy
 
 _ATARI = "frame_stack frame_skip noop_max image_size episodic_life reward_clip fire_reset repeat_action_probability"
@@ -90,7 +90,8 @@ def _rules(experiment: Experiment) -> Iterator[tuple[list[str], str]]:
         yield ["net.memory_size", "net.sequence_length", "net.burn_in"], "net.memory is None"
     if net.encoder is not None:
         yield ["net.kind", "net.cnn_features"], f"net.encoder, {net.encoder!r}, reads the observations"
-    policy = typing.get_type_hints(algorithm_class(str(experiment.algorithm))).get("policy")
+    cls = algorithm_class(str(experiment.algorithm))
+    policy = typing.get_type_hints(cls).get("policy")
     if isinstance(policy, type) and issubclass(policy, NetPolicy) and not issubclass(policy, ActorCriticPolicy):
         yield ["net.shared_backbone"], f"the {policy.__name__} of {experiment.algorithm} has no critic"
     if policy is TabularPolicy:
@@ -126,6 +127,10 @@ def _rules(experiment: Experiment) -> Iterator[tuple[list[str], str]]:
         yield ["stop.test_return"], "trainer.episode_per_test is 0"
     for field in dataclasses.fields(experiment.config):
         part = getattr(experiment.config, field.name)
+        # presets of off-policy algorithms say how to explore, whether there will be a data set or not
+        if isinstance(part, EpsilonConfig | NoiseConfig) and cls.kind == "offline" and not experiment.collects:
+            names = [f"{field.name}.{f.name}" for f in dataclasses.fields(part) if f.name != "eps_test"]
+            yield names, "the run learns from a data set alone, and nobody explores"
         if isinstance(part, OptimConfig) and part.kind not in ("adam", "adamw"):
             taken = inspect.signature(KINDS.load(part.kind)).parameters
             names = [f"{field.name}.{name}" for name in ("eps", "betas", "weight_decay") if name not in taken]

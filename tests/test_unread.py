@@ -11,6 +11,10 @@ from argosy.presets import preset
 from argosy.unread import unread, warn_of_unread
 
 
+def task_of(algorithm):
+    return "Pendulum-v1" if algorithm in ("sac", "td3", "cql", "td3_bc") else "CartPole-v1"
+
+
 @pytest.mark.parametrize(
     ("algorithm", "changes", "name"),
     [
@@ -37,6 +41,8 @@ from argosy.unread import unread, warn_of_unread
         ("cql", {"data": "x", "multiplier_optim.lr": 0.1}, "multiplier_optim.lr"),
         ("cql", {"data": "x", "cloning_updates": 0, "cloning_optim.lr": 0.1}, "cloning_optim.lr"),
         ("sac", {"gsde_log_std_init": -1.0}, "gsde_log_std_init"),
+        ("td3_bc", {"data": "x", "noise_std": 0.3}, "exploration.noise_std"),
+        ("discrete_bcq", {"data": "x", "eps_start": 0.5}, "exploration.eps_start"),
         ("discrete_crr", {"data": "x", "improvement": "binary", "max_weight": 5.0}, "max_weight"),
         ("dqn", {"optim.kind": "sgd", "optim.betas": (0.8, 0.9)}, "optim.betas"),
         ("dqn", {"optim.kind": "sgd", "optim.eps": 1e-3}, "optim.eps"),
@@ -46,7 +52,7 @@ from argosy.unread import unread, warn_of_unread
     ],
 )
 def test_a_setting_that_nothing_reads_is_told(algorithm, changes, name):
-    experiment = preset(algorithm, "Pendulum-v1" if algorithm in ("sac", "td3", "cql") else "CartPole-v1", **changes)
+    experiment = preset(algorithm, task_of(algorithm), **changes)
     assert list(unread(experiment)) == [name]
     with pytest.warns(UserWarning, match=rf"{name} is .*, but nothing reads it: "):
         warn_of_unread(experiment)
@@ -91,10 +97,13 @@ def test_a_run_that_only_imitates_the_data_is_told(trainer, told):
         ("dqn", {"buffer.priority.alpha": 0.6, "buffer.priority.beta": 0.7}),
         ("dqn", {"optim.kind": "rmsprop", "optim.eps": 1e-3}),
         ("td3", {"noise": "ou", "ou_theta": 0.3}),
+        ("td3", {"data": "x", "noise_std": 0.3}),  # as presets say it
+        ("td3_bc", {"data": "x", "trainer.offline_updates": 10, "noise_std": 0.3}),
+        ("discrete_bcq", {"data": "x", "eps_test": 0.01}),
     ],
 )
 def test_what_is_read_is_not(algorithm, changes):
-    assert unread(preset(algorithm, "Pendulum-v1" if algorithm in ("sac", "td3") else "CartPole-v1", **changes)) == {}
+    assert unread(preset(algorithm, task_of(algorithm), **changes)) == {}
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
